@@ -1,0 +1,244 @@
+//! The commits the runner writes, as drafts: claim, renewal, advance and stall (contract §4 to §6).
+//!
+//! Invariant: every draft made here from parsed input encodes; a stalled one whatever the dead lease said. Parents,
+//! trees, dates and signatures are left to `git`, the wording of a stalled body to `report`, commits made by hand to
+//! `manual`.
+
+use bstr::{BStr, BString};
+
+use super::head::{Event, STATE_KEY};
+use super::ids::{AttemptId, RemoteName, StateName};
+use super::message::{Draft, Message, broken_trailer_rule};
+use super::protocol::Declaration;
+use super::trailers::{Trailer, Trailers, trim};
+
+pub(super) const SOURCE_KEY: &str = "dwp-source";
+pub(super) const ORIGIN_KEY: &str = "dwp-origin-state";
+pub(super) const RUN_KEY: &str = "dwp-run-id";
+pub(super) const RUNNER_KEY: &str = "dwp-runner-id";
+pub(super) const SECONDS_KEY: &str = "dwp-lease-seconds";
+pub(super) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
+
+/// What stands for a run id or origin state that cannot be known.
+pub const UNKNOWN: &str = "unknown";
+
+/// What a runner puts into the lease it asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// The fresh attempt.
+    pub attempt: AttemptId,
+    /// The runner's id, the host's name unless configured. Line breaks and NUL in it become spaces.
+    pub runner: String,
+    /// The length of the lease.
+    pub seconds: u64,
+    /// The remote the claim is pushed to, in remote mode.
+    pub source: Option<RemoteName>,
+}
+
+/// The claim on a ready branch: the trigger's own unreserved `dwp-*` trailers travel along, so that `keep_trailers`
+/// finds them (contract §5).
+pub fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
+    let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
+    trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
+    Draft { subject: default_subject(&StateName::working()), body: BString::default(), trailers }
+}
+
+/// The runner-managed trailers at the top of every lease.
+pub(super) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
+    let mut trailers = Trailers::new();
+    trailers.push(Trailer::new(STATE_KEY, StateName::working().as_str()));
+    trailers.push(Trailer::new(ORIGIN_KEY, origin.clone()));
+    trailers.push(Trailer::new(RUN_KEY, terms.attempt.to_string()));
+    trailers.push(Trailer::new(RUNNER_KEY, terms.runner.replace(['\n', '\r', '\0'], " ")));
+    trailers.push(Trailer::new(SECONDS_KEY, terms.seconds.to_string()));
+    trailers.extend(source_trailer(terms.source.as_ref()));
+    trailers
+}
+
+/// A fresh `working` commit with the trailers of the lease it follows (contract §6, "No declared state").
+pub fn renewal_draft(lease: &Message) -> Draft {
+    let subject = default_subject(&StateName::working());
+    Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
+}
+
+/// The commit a successful command asked for. Where a kept trailer and a declared one share a key both are written,
+/// and the declared one wins by standing last.
+pub fn advance_draft(declaration: &Declaration, lease: &Trailers, source: Option<&RemoteName>) -> Draft {
+    let subject = declaration.subject.as_deref().filter(|subject| !subject.trim().is_empty());
+    let subject = subject.map_or_else(|| default_subject(&declaration.state), BString::from);
+    let mut trailers = Trailers::new();
+    trailers.push(Trailer::new(STATE_KEY, declaration.state.as_str()));
+    if declaration.keep_trailers {
+        trailers.extend(lease.dwp_unreserved().cloned());
+    }
+    trailers.extend(declaration.trailers.iter().cloned());
+    trailers.extend(source_trailer(source));
+    Draft { subject, body: BString::from(declaration.body.as_deref().unwrap_or_default()), trailers }
+}
+
+/// The end of a failed or abandoned attempt.
+///
+/// `run_id` may come from a hostile lease: unless it can be written as it is, [`UNKNOWN`] is. `body` is made
+/// writable: NUL is dropped and a scissors line indented.
+pub fn stalled_draft(run_id: &BStr, origin: Option<&StateName>, body: &str) -> Draft {
+    let trimmed = trim(run_id);
+    let legible = !trimmed.is_empty() && broken_trailer_rule(STALLED_RUN_KEY.as_bytes(), trimmed).is_none();
+    let run = if legible { trimmed } else { UNKNOWN.as_bytes() };
+    let mut trailers = Trailers::new();
+    trailers.push(Trailer::new(STATE_KEY, StateName::stalled().as_str()));
+    trailers.push(Trailer::new(STALLED_RUN_KEY, run));
+    trailers.push(Trailer::new(ORIGIN_KEY, origin.map_or(UNKNOWN, StateName::as_str)));
+    Draft { subject: default_subject(&StateName::stalled()), body: writable(body), trailers }
+}
+
+fn writable(body: &str) -> BString {
+    let mut text = BString::default();
+    for line in body.split('\n') {
+        if super::trailers::is_scissors(line.replace('\0', "").as_bytes()) {
+            text.push(b' ');
+        }
+        text.extend(line.bytes().filter(|byte| *byte != 0));
+        text.push(b'\n');
+    }
+    text
+}
+
+/// `chore: set <state>`, the contract's default (§4).
+pub fn default_subject(state: &StateName) -> BString {
+    BString::from(format!("chore: set {state}"))
+}
+
+pub(super) fn source_trailer(source: Option<&RemoteName>) -> Option<Trailer> {
+    source.map(|remote| Trailer::new(SOURCE_KEY, remote.to_source()))
+}
+
+/// The attempt a stalled commit closed, as written in `dwp-stalled-run`.
+pub fn stalled_run(trailers: &Trailers) -> Option<&BStr> {
+    trailers.last(STALLED_RUN_KEY)
+}
+
+#[cfg(test)]
+mod tests {
+    use bstr::ByteSlice;
+    use proptest::prelude::*;
+
+    use super::super::head::{CommitFacts, Head};
+    use super::super::ids::CommitId;
+    use super::super::trailers::tests as git;
+    use super::*;
+
+    fn head(message: &[u8]) -> Head {
+        let id = CommitId::from_bytes(&[7; 20]).expect("20 bytes");
+        Head::read(&CommitFacts { id, committed_at: 100, message })
+    }
+
+    fn event(message: &str) -> Event {
+        let Head::Ready(event) = head(message.as_bytes()) else { panic!("{message} is not ready") };
+        event
+    }
+
+    fn terms(source: Option<&str>) -> LeaseTerms {
+        let attempt = AttemptId::parse(b"0f8fad5b-d9cb-469f-a165-70867728950e").expect("a UUID");
+        let source = source.map(|name| RemoteName::parse(name).expect("legal"));
+        LeaseTerms { attempt, runner: String::from("host-1"), seconds: 300, source }
+    }
+
+    fn encoded(draft: &Draft) -> String {
+        draft.encode().expect("what the runner drafts can be written").to_string()
+    }
+
+    const TRIGGER: &str =
+        "t\n\nprompt\n\ndwp-log-level: debug\nother: x\ndwp-state: build\ndwp-run-id: old\ndwp-pr: 7\n";
+
+    #[test]
+    fn lease() {
+        let expected = "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\n\
+             dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: host-1\ndwp-lease-seconds: 300\n\
+             dwp-source: git:origin\ndwp-log-level: debug\ndwp-pr: 7\n";
+        assert_eq!(encoded(&lease_draft(&event(TRIGGER), &terms(Some("origin")))), expected);
+        let local = encoded(&lease_draft(&event(TRIGGER), &terms(None)));
+        assert_eq!(local, expected.replace("dwp-source: git:origin\n", ""));
+    }
+
+    #[test]
+    fn a_runner_id_cannot_forge_trailers() {
+        let terms = LeaseTerms { runner: String::from("h\ndwp-state: done\0"), ..terms(None) };
+        let text = encoded(&lease_draft(&event(TRIGGER), &terms));
+        assert!(text.contains("\ndwp-runner-id: h dwp-state: done\n"), "{text}");
+    }
+
+    #[test]
+    fn renewal_repeats_the_lease() {
+        let lease = lease_draft(&event(TRIGGER), &terms(None));
+        let bytes = lease.encode().unwrap();
+        let Head::Working(read) = head(&bytes) else { panic!("a lease is working") };
+        assert_eq!(renewal_draft(&read.message).encode().unwrap(), bytes);
+    }
+
+    fn declaration(keep_trailers: bool, trailers: &[(&str, &str)]) -> Declaration {
+        Declaration {
+            state: StateName::parse("review").unwrap(),
+            subject: None,
+            body: Some(String::from("look\n\nhere\n")),
+            keep_trailers,
+            trailers: trailers.iter().map(|(key, value)| Trailer::new(*key, *value)).collect(),
+        }
+    }
+
+    #[test]
+    fn advance() {
+        let lease = lease_draft(&event(TRIGGER), &terms(None)).trailers;
+        let origin = RemoteName::parse("origin").unwrap();
+        let draft = advance_draft(&declaration(true, &[("dwp-pr", "8"), ("x", "y")]), &lease, Some(&origin));
+        assert_eq!(
+            encoded(&draft),
+            "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\ndwp-log-level: debug\ndwp-pr: 7\ndwp-pr: 8\n\
+             x: y\ndwp-source: git:origin\n"
+        );
+        assert_eq!(draft.normalised().trailers.last("dwp-pr"), Some(BStr::new("8")));
+        let plain = advance_draft(&declaration(false, &[]), &lease, None);
+        assert_eq!(encoded(&plain), "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\n");
+        let titled =
+            Declaration { subject: Some(String::from(" review: ready ")), ..declaration(false, &[]) };
+        assert!(encoded(&advance_draft(&titled, &lease, None)).starts_with("review: ready\n\n"));
+        let blank = Declaration { subject: Some(String::from(" ")), ..declaration(false, &[]) };
+        assert!(encoded(&advance_draft(&blank, &lease, None)).starts_with("chore: set review\n\n"));
+    }
+
+    #[test]
+    fn stalled() {
+        let build = StateName::parse("build").unwrap();
+        let draft = stalled_draft(BStr::new("r-1"), Some(&build), "exited with 3\n");
+        assert_eq!(
+            encoded(&draft),
+            "chore: set stalled\n\nexited with 3\n\ndwp-state: stalled\ndwp-stalled-run: r-1\ndwp-origin-state: build\n"
+        );
+        assert_eq!(stalled_run(&draft.trailers), Some(BStr::new("r-1")));
+        for hostile in ["", " \t", "a\nb", "a\0b"] {
+            let draft = stalled_draft(
+                BStr::new(hostile),
+                None,
+                "a\0\n# ------------------------ >8 ------------------------",
+            );
+            let text = encoded(&draft);
+            assert!(text.ends_with("dwp-stalled-run: unknown\ndwp-origin-state: unknown\n"), "{text}");
+            assert!(text.contains("\n # ------------------------ >8"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn leases_and_stalls_of_any_commit_can_be_written(message in git::message(), run in any::<Vec<u8>>(), body in any::<String>()) {
+            let trigger = [message.as_slice(), b"\n\ndwp-state: build\n"].concat();
+            if let Head::Ready(event) = head(&trigger) {
+                let bytes = lease_draft(&event, &terms(None)).encode();
+                prop_assert!(bytes.is_ok(), "{:?}", bytes);
+                let Head::Working(lease) = head(&bytes.unwrap()) else { panic!("a lease is working") };
+                prop_assert_eq!(lease.attempt(), Some(terms(None).attempt));
+                prop_assert!(renewal_draft(&lease.message).encode().is_ok());
+            }
+            let stalled = stalled_draft(run.as_bstr(), None, &body).encode();
+            prop_assert!(stalled.is_ok(), "{:?}", stalled);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The trigger's trailers as environment variables of its command (contract §3, "Command Inputs And Logs").
+//!
+//! Invariant: a trailer never changes a variable that exists, never sets a reserved one, and all of them together
+//! fit into an environment the kernel accepts. The contract's own variables are left to `runner`, which sets them
+//! after these.
+
+use bstr::BString;
+
+use super::trailers::{RUNNER_MANAGED, Trailers, is_runner_managed};
+
+mod reserved;
+
+pub use reserved::{RESERVED_NAMES, ReservedFamily, is_reserved_name};
+
+/// The longest body handed over in `BODY`, in bytes; Linux takes 128 KiB for name and value of one variable. A
+/// longer body is only in the file `BODY_PATH` names.
+pub const BODY_INLINE_LIMIT: usize = 100 * 1024;
+
+/// The longest trailer value that becomes a variable, in bytes.
+pub const MAX_VALUE_BYTES: usize = 100 * 1024;
+
+/// The most room all trailer variables take together, in bytes of names and values.
+pub const MAX_TOTAL_BYTES: usize = 256 * 1024;
+
+/// Why a trailer does not become a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SkipReason {
+    /// The name made of the key is not `[A-Z_][A-Z0-9_]*`.
+    #[error("its key does not make a variable name")]
+    IllegalName,
+    /// The runner's environment has that variable already.
+    #[error("the variable exists in the runner's environment")]
+    Exists,
+    /// The variable is in [`RESERVED_NAMES`].
+    #[error("the variable is reserved")]
+    Reserved,
+    /// The key is a runner-managed one in another case of letters, and would pass for it.
+    #[error("its key imitates one of the runner's")]
+    Imitation,
+    /// The value is longer than [`MAX_VALUE_BYTES`].
+    #[error("its value is longer than 100 KiB")]
+    TooLong,
+    /// The trailers before it have used up [`MAX_TOTAL_BYTES`].
+    #[error("the trailers together are longer than 256 KiB")]
+    NoRoom,
+    /// The value holds a NUL byte, which no variable can.
+    #[error("its value holds a NUL byte")]
+    Nul,
+}
+
+/// What becomes of the trailers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrailerVariables {
+    /// Names and values to set, each name once, in the order of first appearance.
+    pub set: Vec<(String, BString)>,
+    /// The keys left out, as written, each once.
+    pub skipped: Vec<(BString, SkipReason)>,
+}
+
+/// Turns trailers into variables: key upper-cased with `-` as `_`, the last value of a name wins. `exists` tells
+/// whether the runner's own environment has a variable.
+///
+/// The real `dwp-*` keys are exposed, `DWP_STATE` included. Room is given in the order of appearance.
+pub fn trailer_variables(trailers: &Trailers, exists: impl Fn(&str) -> bool) -> TrailerVariables {
+    let mut wanted: Vec<(String, &BString, &BString)> = Vec::new();
+    let mut out = TrailerVariables::default();
+    for trailer in trailers {
+        match variable_name(&trailer.key, &exists) {
+            Ok(name) => match wanted.iter_mut().find(|(known, _, _)| *known == name) {
+                Some(known) => (known.1, known.2) = (&trailer.key, &trailer.value),
+                None => wanted.push((name, &trailer.key, &trailer.value)),
+            },
+            Err(reason) => skip(&mut out, &trailer.key, reason),
+        }
+    }
+    let mut room = MAX_TOTAL_BYTES;
+    for (name, key, value) in wanted {
+        let size = name.len() + value.len();
+        if value.contains(&0) {
+            skip(&mut out, key, SkipReason::Nul);
+        } else if value.len() > MAX_VALUE_BYTES {
+            skip(&mut out, key, SkipReason::TooLong);
+        } else if size > room {
+            skip(&mut out, key, SkipReason::NoRoom);
+        } else {
+            room -= size;
+            out.set.push((name, value.clone()));
+        }
+    }
+    out
+}
+
+fn skip(out: &mut TrailerVariables, key: &BString, reason: SkipReason) {
+    if !out.skipped.iter().any(|(known, _)| known == key) {
+        out.skipped.push((key.clone(), reason));
+    }
+}
+
+fn variable_name(key: &BString, exists: &impl Fn(&str) -> bool) -> Result<String, SkipReason> {
+    let upper = |byte: &u8| if *byte == b'-' { '_' } else { char::from(byte.to_ascii_uppercase()) };
+    let name: String = key.iter().map(upper).collect();
+    let legal = |c: char| matches!(c, 'A'..='Z' | '0'..='9' | '_');
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(legal) {
+        Err(SkipReason::IllegalName)
+    } else if is_runner_managed(key) && !RUNNER_MANAGED.iter().any(|managed| *key == *managed) {
+        Err(SkipReason::Imitation)
+    } else if is_reserved_name(&name) {
+        Err(SkipReason::Reserved)
+    } else if exists(&name) {
+        Err(SkipReason::Exists)
+    } else {
+        Ok(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::trailers::Trailer;
+    use super::super::trailers::locate;
+    use super::super::trailers::tests as git;
+    use super::*;
+
+    fn variables(list: &[(&str, &str)]) -> TrailerVariables {
+        let trailers = list.iter().map(|(key, value)| Trailer::new(*key, *value)).collect();
+        trailer_variables(&trailers, |name| name == "TAKEN")
+    }
+
+    fn set(list: &[(&str, &str)]) -> Vec<(String, BString)> {
+        list.iter().map(|(name, value)| (String::from(*name), BString::from(*value))).collect()
+    }
+
+    #[test]
+    fn names_and_last_values() {
+        let got = variables(&[
+            ("dwp-state", "build"),
+            ("a-b", "1"),
+            ("Issue", "7"),
+            ("A-b", "2"),
+            ("-x", ""),
+            ("-", "d"),
+        ]);
+        assert_eq!(
+            got.set,
+            set(&[("DWP_STATE", "build"), ("A_B", "2"), ("ISSUE", "7"), ("_X", ""), ("_", "d")])
+        );
+        assert_eq!(got.skipped, []);
+    }
+
+    #[test]
+    fn skipped() {
+        let got = variables(&[
+            ("9a", "x"),
+            ("", "x"),
+            ("Taken", "x"),
+            ("path", "x"),
+            ("ld-preload", "x"),
+            ("aynig-bin", "x"),
+            ("body", "x"),
+            ("Dwp-State", "x"),
+            ("nul", "a\0b"),
+            ("path", "again"),
+        ]);
+        let expected = [
+            ("9a", SkipReason::IllegalName),
+            ("", SkipReason::IllegalName),
+            ("Taken", SkipReason::Exists),
+            ("path", SkipReason::Reserved),
+            ("ld-preload", SkipReason::Reserved),
+            ("aynig-bin", SkipReason::Reserved),
+            ("body", SkipReason::Reserved),
+            ("Dwp-State", SkipReason::Imitation),
+            ("nul", SkipReason::Nul),
+        ];
+        assert_eq!(got.set, []);
+        assert_eq!(got.skipped, expected.map(|(key, reason)| (BString::from(key), reason)));
+    }
+
+    #[test]
+    fn an_imitation_does_not_hide_the_real_key() {
+        let got = variables(&[("dwp-state", "build"), ("Dwp-State", "forged")]);
+        assert_eq!(got.set, set(&[("DWP_STATE", "build")]));
+    }
+
+    #[test]
+    fn sizes() {
+        let (most, over) = ("x".repeat(MAX_VALUE_BYTES), "x".repeat(MAX_VALUE_BYTES + 1));
+        let got = variables(&[("a", &most), ("b", &over), ("c", &most), ("d", &most), ("e", "1")]);
+        assert_eq!(got.set.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["A", "C", "E"]);
+        assert_eq!(got.skipped, [("b".into(), SkipReason::TooLong), ("d".into(), SkipReason::NoRoom)]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_is_harmless(message in git::message()) {
+            let got = trailer_variables(&locate(&message).trailers, |name| name.len() == 1);
+            for (name, value) in &got.set {
+                prop_assert!(!is_reserved_name(name) && name.len() > 1 && !value.contains(&0));
+                prop_assert_eq!(got.set.iter().filter(|(other, _)| other == name).count(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The lease: what a `working` commit promises and until when (contract §5, "Working Lease").
+//!
+//! Invariant: liveness is a function of the committer's date, the recorded seconds and a `now` handed in; nothing
+//! here reads a clock, and no value in a hostile commit overflows. It leaves recovery and renewal to `runner`.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::ids::{AttemptId, CommitId, StateName};
+use super::message::Message;
+
+/// The length of a lease whose commit does not say, or does not say it well.
+pub const DEFAULT_LEASE_SECONDS: u64 = 300;
+
+/// A `working` commit as read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The commit.
+    pub commit: CommitId,
+    /// The committer's date, seconds since the epoch.
+    pub committed_at: i64,
+    /// `dwp-lease-seconds`; at least 1.
+    pub seconds: u64,
+    /// `dwp-run-id` as written, empty if absent.
+    pub run_id: BString,
+    /// `dwp-runner-id` as written, empty if absent.
+    pub runner: BString,
+    /// `dwp-origin-state`, if it is a legal state name.
+    pub origin: Option<StateName>,
+    /// `dwp-source` as written.
+    pub source: Option<BString>,
+    /// The message taken apart.
+    pub message: Message,
+}
+
+/// Whether a lease still protects its branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// It does, for so many more seconds; 0 in its last one.
+    Live {
+        /// Seconds left.
+        left: u64,
+    },
+    /// It ended so many seconds ago; at least 1.
+    Expired {
+        /// Seconds since the end.
+        over: u64,
+    },
+}
+
+impl Lease {
+    pub(super) fn from_message(commit: CommitId, committed_at: i64, message: Message) -> Self {
+        let text = |key| message.trailers.last(key).map(BStr::to_owned);
+        Self {
+            commit,
+            committed_at,
+            seconds: text("dwp-lease-seconds")
+                .map_or(DEFAULT_LEASE_SECONDS, |value| parse_seconds(value.as_bstr())),
+            run_id: text("dwp-run-id").unwrap_or_default(),
+            runner: text("dwp-runner-id").unwrap_or_default(),
+            origin: text("dwp-origin-state").and_then(|value| StateName::parse(value).ok()),
+            source: text("dwp-source"),
+            message,
+        }
+    }
+
+    /// The last second of the lease, since the epoch.
+    pub fn expires_at(&self) -> i64 {
+        self.committed_at.saturating_add_unsigned(self.seconds)
+    }
+
+    /// Contract §5: expired once `now > committer_date + dwp-lease-seconds`. `now` is seconds since the epoch.
+    pub fn liveness(&self, now: i64) -> Liveness {
+        let end = self.expires_at();
+        if now > end {
+            Liveness::Expired { over: now.abs_diff(end) }
+        } else {
+            Liveness::Live { left: end.abs_diff(now) }
+        }
+    }
+
+    /// How many seconds the commit lies ahead of `now`, if more than `tolerance`: two clocks disagree.
+    pub fn dated_ahead(&self, now: i64, tolerance: u64) -> Option<u64> {
+        let ahead = self.committed_at.abs_diff(now);
+        (self.committed_at > now && ahead > tolerance).then_some(ahead)
+    }
+
+    /// The second from which the lease is to be renewed: two thirds of it have passed, rounded up, so that even a
+    /// lease of one second is not renewed the moment it is made.
+    pub fn renewal_at(&self) -> i64 {
+        self.committed_at.saturating_add_unsigned(self.seconds - self.seconds / 3)
+    }
+
+    /// Whether `now` has reached [`Lease::renewal_at`].
+    pub fn renewal_due(&self, now: i64) -> bool {
+        now >= self.renewal_at()
+    }
+
+    /// The attempt that holds the lease, if its run id is one of ours (a UUID).
+    pub fn attempt(&self) -> Option<AttemptId> {
+        AttemptId::parse(&self.run_id)
+    }
+}
+
+/// Decimal digits above zero; beyond 64 bits the largest number, anything else the default.
+pub(super) fn parse_seconds(value: &BStr) -> u64 {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return DEFAULT_LEASE_SECONDS;
+    }
+    // Only digits: the one way left to fail is too many of them.
+    match value.to_str_lossy().parse().unwrap_or(u64::MAX) {
+        0 => DEFAULT_LEASE_SECONDS,
+        seconds => seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lease(committed_at: i64, trailers: &str) -> Lease {
+        let id = CommitId::from_bytes(&[7; 20]).expect("20 bytes");
+        let message = Message::parse(format!("s\n\ndwp-state: working\n{trailers}\n").as_bytes());
+        Lease::from_message(id, committed_at, message)
+    }
+
+    fn lasting(committed_at: i64, seconds: u64) -> Lease {
+        lease(committed_at, &format!("dwp-lease-seconds: {seconds}"))
+    }
+
+    #[test]
+    fn seconds_as_written() {
+        for (text, seconds) in [
+            ("30", 30),
+            ("1", 1),
+            ("007", 7),
+            ("0", 300),
+            ("-5", 300),
+            ("+5", 300),
+            ("", 300),
+            ("5s", 300),
+            ("1.5", 300),
+            ("\u{663}", 300),
+            ("18446744073709551615", u64::MAX),
+            ("99999999999999999999999", u64::MAX),
+        ] {
+            assert_eq!(lease(0, &format!("dwp-lease-seconds: {text}")).seconds, seconds, "{text}");
+        }
+        assert_eq!(lease(0, "x: y").seconds, DEFAULT_LEASE_SECONDS);
+    }
+
+    #[test]
+    fn fields() {
+        let attempt = AttemptId::random();
+        let full = lease(
+            5,
+            &format!(
+                "dwp-origin-state: build\ndwp-run-id: {attempt}\ndwp-runner-id: h 1\ndwp-source: git:origin"
+            ),
+        );
+        assert_eq!((full.commit.short(), full.committed_at), (String::from("0707070707"), 5));
+        assert_eq!((full.attempt(), full.runner.as_bstr()), (Some(attempt), BStr::new("h 1")));
+        assert_eq!(full.origin, StateName::parse("build").ok());
+        assert_eq!(full.source, Some(BString::from("git:origin")));
+        let bare = lease(5, "dwp-origin-state: ../x\ndwp-run-id: seven");
+        assert_eq!((bare.origin, bare.source), (None, None));
+        assert_eq!((bare.run_id.as_bstr(), bare.runner.as_bstr()), (BStr::new("seven"), BStr::new("")));
+        assert_eq!(lease(5, "dwp-run-id: seven").attempt(), None);
+    }
+
+    #[test]
+    fn liveness_table() {
+        let lease = lasting(1_000, 30);
+        for (now, expected) in [
+            (900, Liveness::Live { left: 130 }),
+            (1_000, Liveness::Live { left: 30 }),
+            (1_030, Liveness::Live { left: 0 }),
+            (1_031, Liveness::Expired { over: 1 }),
+            (2_030, Liveness::Expired { over: 1_000 }),
+        ] {
+            assert_eq!(lease.liveness(now), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn renewal_table() {
+        for (seconds, at) in [(30, 20), (300, 200), (1, 1), (2, 2), (3, 2), (10, 7)] {
+            let lease = lasting(1_000, seconds);
+            assert_eq!(lease.renewal_at(), 1_000 + at, "{seconds}");
+            assert!(!lease.renewal_due(999 + at) && lease.renewal_due(1_000 + at), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn future_dates() {
+        let lease = lasting(1_000, 30);
+        for (now, tolerance, ahead) in [
+            (1_000, 0, None),
+            (990, 10, None),
+            (989, 10, Some(11)),
+            (2_000, 0, None),
+            (i64::MIN, 5, Some(1_000 + (1 << 63))),
+        ] {
+            assert_eq!(lease.dated_ahead(now, tolerance), ahead, "{now}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn extremes_never_overflow(at in any::<i64>(), seconds in 1..=u64::MAX, now in any::<i64>()) {
+            let lease = lasting(at, seconds);
+            prop_assert!(lease.renewal_at() <= lease.expires_at() && lease.expires_at() >= at);
+            let live = matches!(lease.liveness(now), Liveness::Live { .. });
+            prop_assert_eq!(live, now <= lease.expires_at());
+            prop_assert!(lease.dated_ahead(now, 0).is_some() == (at > now));
+        }
+    }
+}

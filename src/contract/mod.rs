@@ -1,0 +1,40 @@
+//! The contract as types: what a commit means, what a line says, what an exit leads to.
+//!
+//! Everything the runner decides, it decides here, in functions of values: no file, process, clock or thread is
+//! touched, so every rule is tested by tables and properties. The room imports nothing of ours; `git` brings it
+//! bytes and carries out what it returns, `supervise` brings it endings and output, `runner` joins the two.
+//!
+//! What flows through it, in the order of a step (contract §1 to §6):
+//!
+//! - A commit's message is bytes. [`trailers`] finds its trailer block just as git does, [`message`] splits the
+//!   rest into subject and body and is the only composer of messages: what it writes it has read back.
+//! - [`head`] says what a HEAD is (unmanaged, invalid, ready or working) and [`lease`] how long a working one lives.
+//! - [`environment`] turns the trigger's trailers into variables a command may see.
+//! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
+//! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
+//! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
+//! - [`ids`] are the names all of them use, checked once at the edge.
+//!
+//! Invariant: no value of these types can be made that breaks the rule its type stands for; hostile bytes in a
+//! message are an ordinary variant, never a panic.
+
+pub mod commits;
+pub mod environment;
+pub mod head;
+pub mod ids;
+pub mod lease;
+pub mod manual;
+pub mod message;
+pub mod protocol;
+pub mod report;
+pub mod settlement;
+pub mod standing;
+pub mod trailers;
+
+pub use head::{CommitFacts, Event, Head};
+pub use ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
+pub use lease::Lease;
+pub use message::{Draft, Message};
+pub use protocol::Declaration;
+pub use settlement::{Ending, Settlement};
+pub use trailers::{Trailer, Trailers};

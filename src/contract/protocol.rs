@@ -1,0 +1,305 @@
+//! The output protocol: `SET_STATE` lines on a command's standard output (contract §4).
+//!
+//! Invariant: a [`Declaration`] can always be written as a commit, for it was tried; a line that cannot is malformed,
+//! which is worth a warning and changes nothing. Memory stays bounded whatever a command prints. Whether the
+//! declaration counts is left to `settlement`, where the bytes come from to `supervise` and `runner`.
+
+use serde_json::{Map, Value};
+
+use super::commits::advance_draft;
+use super::ids::StateName;
+use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
+
+/// The word a protocol line begins with; one space and a JSON object follow.
+pub const PROTOCOL_WORD: &str = "SET_STATE";
+
+/// The longest protocol line in bytes, without its end.
+pub const MAX_LINE_BYTES: usize = 1024 * 1024;
+
+/// How many malformed lines are kept with their reasons; the rest are only counted.
+pub const MAX_MALFORMED_KEPT: usize = 20;
+
+/// What a command asks the branch to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declaration {
+    /// The next state; never `working`.
+    pub state: StateName,
+    /// The commit's subject, if one was given that is not blank.
+    pub subject: Option<String>,
+    /// The commit's body.
+    pub body: Option<String>,
+    /// Whether the lease's unreserved `dwp-*` trailers are carried over.
+    pub keep_trailers: bool,
+    /// More trailers, none of them the runner's.
+    pub trailers: Vec<Trailer>,
+}
+
+/// What one line of standard output says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineVerdict {
+    /// Ordinary output.
+    NotProtocol,
+    /// A declaration that could be carried out.
+    Declared(Declaration),
+    /// A line that means to declare and fails to, with the reason (lower case, no full stop).
+    Malformed(String),
+}
+
+/// Why a `key: value` text is no trailer a user may set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TrailerArgError {
+    /// There is no colon.
+    #[error("trailer {text:?} has no colon; write it as \"key: value\"")]
+    NoColon {
+        /// The text.
+        text: String,
+    },
+    /// Git would not read the key.
+    #[error("trailer key {key:?} is not allowed; use letters, digits and dashes")]
+    BadKey {
+        /// The key.
+        key: String,
+    },
+    /// The key is one of [`super::trailers::RUNNER_MANAGED`].
+    #[error("trailer key {key:?} is written by the runner only; choose another key")]
+    RunnerManaged {
+        /// The key as given.
+        key: String,
+    },
+}
+
+/// Reads `key: value` as given by a user, both sides trimmed. A line break in the value is found when the commit is
+/// composed.
+///
+/// # Errors
+/// [`TrailerArgError`] if it is not of that form or the key is not the user's to set.
+pub fn parse_trailer_arg(text: &str) -> Result<Trailer, TrailerArgError> {
+    let Some((key, value)) = text.split_once(':') else {
+        return Err(TrailerArgError::NoColon { text: String::from(text) });
+    };
+    user_trailer(key, value)
+}
+
+fn user_trailer(key: &str, value: &str) -> Result<Trailer, TrailerArgError> {
+    let name = trim(key.as_bytes());
+    let shown = || String::from(key.trim());
+    if !is_valid_key(name) {
+        Err(TrailerArgError::BadKey { key: shown() })
+    } else if is_runner_managed(name) {
+        Err(TrailerArgError::RunnerManaged { key: shown() })
+    } else {
+        Ok(Trailer::new(name, trim(value.as_bytes())))
+    }
+}
+
+/// Judges one line of standard output, with or without its end (LF or CRLF).
+pub fn judge_line(line: &[u8]) -> LineVerdict {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if !may_be_protocol(line) {
+        return LineVerdict::NotProtocol;
+    }
+    if line.len() > MAX_LINE_BYTES {
+        return LineVerdict::Malformed(String::from(TOO_LONG));
+    }
+    match declaration(&line[PROTOCOL_WORD.len()..]) {
+        Ok(declaration) => LineVerdict::Declared(declaration),
+        Err(reason) => LineVerdict::Malformed(reason),
+    }
+}
+
+const TOO_LONG: &str = "the line is longer than 1 MiB; put long text into a file of the worktree";
+
+/// Whether a line, or the beginning of one, stands for the protocol. A longer word is ordinary output; the usual
+/// slips (no space, a colon) are not, for somebody waits for their effect.
+fn may_be_protocol(line: &[u8]) -> bool {
+    line.strip_prefix(PROTOCOL_WORD.as_bytes())
+        .is_some_and(|rest| rest.first().is_none_or(|next| b" \t\r{:=".contains(next)))
+}
+
+fn declaration(rest: &[u8]) -> Result<Declaration, String> {
+    let Some(payload) = rest.strip_prefix(b" ") else {
+        return Err(String::from("SET_STATE is to be followed by one space and a JSON object"));
+    };
+    let value: Value = serde_json::from_slice(payload)
+        .map_err(|error| format!("the payload is not JSON on one line: {error}"))?;
+    let Value::Object(fields) = value else {
+        return Err(format!("the payload is {}, not an object", kind(&value)));
+    };
+    let declaration = Declaration {
+        state: state(&fields)?,
+        subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
+        body: text(&fields, "body")?,
+        keep_trailers: flag(&fields, "keep_trailers")?,
+        trailers: trailers(&fields)?,
+    };
+    // What cannot be written must be said now, not when the command has ended and its work waits to be landed.
+    advance_draft(&declaration, &Trailers::new(), None).encode().map_err(|error| error.to_string())?;
+    Ok(declaration)
+}
+
+fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    fields.get(name).filter(|value| !value.is_null())
+}
+
+fn state(fields: &Map<String, Value>) -> Result<StateName, String> {
+    let Some(name) = text(fields, "state")? else { return Err(String::from("\"state\" is missing")) };
+    let state = StateName::parse(&name).map_err(|error| error.to_string())?;
+    if state.is_working() {
+        return Err(String::from("\"state\" is \"working\", which only the runner may set"));
+    }
+    Ok(state)
+}
+
+fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match field(fields, name) {
+        None => Ok(None),
+        Some(value) => match value.as_str() {
+            Some(text) => Ok(Some(String::from(text))),
+            None => Err(format!("{name:?} is {}, not a string", kind(value))),
+        },
+    }
+}
+
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, String> {
+    match field(fields, name) {
+        None => Ok(false),
+        Some(value) => {
+            value.as_bool().ok_or_else(|| format!("{name:?} is {}, not true or false", kind(value)))
+        }
+    }
+}
+
+fn trailers(fields: &Map<String, Value>) -> Result<Vec<Trailer>, String> {
+    let Some(value) = field(fields, "trailers") else { return Ok(Vec::new()) };
+    if let Some(list) = value.as_array() {
+        let line = |item: &Value| match item.as_str() {
+            Some(text) => parse_trailer_arg(text).map_err(|error| error.to_string()),
+            None => Err(format!("\"trailers\" holds {}, not a \"key: value\" string", kind(item))),
+        };
+        list.iter().map(line).collect()
+    } else if let Some(object) = value.as_object() {
+        let pair = |(key, item): (&String, &Value)| match item.as_str() {
+            Some(text) => user_trailer(key, text).map_err(|error| error.to_string()),
+            None => Err(format!("the trailer {key:?} is {}, not a string", kind(item))),
+        };
+        object.iter().map(pair).collect()
+    } else {
+        Err(format!("\"trailers\" is {}, neither a list nor an object", kind(value)))
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A malformed line, for the warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MalformedLine {
+    /// Counted from 1.
+    pub line_number: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// All that standard output said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The last valid declaration.
+    pub declaration: Option<Declaration>,
+    /// The first [`MAX_MALFORMED_KEPT`] malformed lines.
+    pub malformed: Vec<MalformedLine>,
+    /// How many malformed lines there were in all.
+    pub malformed_count: u64,
+}
+
+/// Reads standard output in chunks cut anywhere. Holds at most one protocol line at a time.
+#[derive(Debug, Default)]
+pub struct ProtocolReader {
+    /// The current line so far; given up once it cannot be a protocol line.
+    pending: Vec<u8>,
+    /// The rest of the current line is of no interest.
+    skipping: bool,
+    /// Whether the current line has begun at all.
+    begun: bool,
+    finished_lines: u64,
+    observed: Observed,
+}
+
+impl ProtocolReader {
+    /// At the beginning of the output.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes.
+    pub fn feed(&mut self, chunk: &[u8]) {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            match piece.strip_suffix(b"\n") {
+                Some(last) => {
+                    self.take(last);
+                    self.end_line();
+                }
+                None => self.take(piece),
+            }
+        }
+    }
+
+    /// The end of the output also ends its last line.
+    pub fn finish(mut self) -> Observed {
+        if self.begun {
+            self.end_line();
+        }
+        self.observed
+    }
+
+    /// What was seen so far, without the line that has not ended yet.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        self.begun = true;
+        if self.skipping {
+            return;
+        }
+        // Room for a carriage return, and for one byte more to show that the line is too long.
+        let room = (MAX_LINE_BYTES + 2).saturating_sub(self.pending.len());
+        self.pending.extend_from_slice(&piece[..piece.len().min(room)]);
+        if self.pending.len() > PROTOCOL_WORD.len() && !may_be_protocol(&self.pending) {
+            self.pending.clear();
+            self.skipping = true;
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.finished_lines += 1;
+        if !self.skipping {
+            match judge_line(&self.pending) {
+                LineVerdict::NotProtocol => {}
+                LineVerdict::Declared(declaration) => self.observed.declaration = Some(declaration),
+                LineVerdict::Malformed(reason) => self.note(reason),
+            }
+        }
+        self.pending.clear();
+        self.skipping = false;
+        self.begun = false;
+    }
+
+    fn note(&mut self, reason: String) {
+        self.observed.malformed_count += 1;
+        if self.observed.malformed.len() < MAX_MALFORMED_KEPT {
+            self.observed.malformed.push(MalformedLine { line_number: self.finished_lines, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

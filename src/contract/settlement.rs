@@ -1,0 +1,167 @@
+//! The outcome table: what the end of a command and its declaration lead to (contract §6).
+//!
+//! Invariant: [`settle`] is the only place where an ending becomes an outcome. It leaves the commit to `commits`,
+//! its body to `report`, and the question whether the branch is still ours to `standing`.
+
+use std::fmt;
+
+use super::protocol::Declaration;
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this exit status.
+    Exited(i32),
+    /// By a signal the runner did not send.
+    Signalled(i32),
+    /// It never ran; why not, lower case, no full stop.
+    NotStarted(String),
+    /// The runner ended it.
+    Stopped {
+        /// For what reason.
+        why: StopReason,
+    },
+}
+
+/// Why the runner ends a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// The runner itself was asked to stop.
+    Interrupted {
+        /// By this signal.
+        signal: i32,
+    },
+    /// The command took too long.
+    TimedOut {
+        /// It was given so many seconds.
+        seconds: u64,
+    },
+    /// The branch's HEAD is no longer ours.
+    LeaseLost,
+    /// The lease could not be renewed before it ended.
+    LeaseUnrenewable,
+}
+
+/// What becomes of the branch.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settlement {
+    /// The declared state is written.
+    Advance(Declaration),
+    /// A fresh `working` commit keeps the lease for whatever the command left running.
+    KeepWorking,
+    /// `stalled` is written, with diagnosis.
+    Stall,
+}
+
+/// Contract §6: success with a declaration advances, success without one keeps working, everything else stalls and
+/// ignores the declaration.
+pub fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
+    match ending {
+        Ending::Exited(0) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
+        Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ } => {
+            Settlement::Stall
+        }
+    }
+}
+
+impl Ending {
+    /// The end of a sentence whose subject is the command: "exited with 3".
+    pub fn describe(&self) -> String {
+        self.to_string()
+    }
+
+    /// Whether it exited with 0.
+    pub fn is_success(&self) -> bool {
+        *self == Self::Exited(0)
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exited with {code}"),
+            Self::Signalled(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "was killed by signal {signal} ({name})"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+            Self::NotStarted(why) => write!(f, "could not be started: {why}"),
+            Self::Stopped { why } => why.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted { signal } => match signal_name(*signal) {
+                Some(name) => write!(f, "was stopped: interrupted by {name}"),
+                None => write!(f, "was stopped: interrupted by signal {signal}"),
+            },
+            Self::TimedOut { seconds } => write!(f, "ran longer than {seconds} s and was stopped"),
+            Self::LeaseLost => f.write_str("was stopped: its lease was lost, the branch moved on without it"),
+            Self::LeaseUnrenewable => f.write_str("was stopped: its lease could not be renewed in time"),
+        }
+    }
+}
+
+/// The name of a signal whose number is the same wherever the runner runs; other numbers differ between systems.
+pub fn signal_name(signal: i32) -> Option<&'static str> {
+    match signal {
+        1 => Some("SIGHUP"),
+        2 => Some("SIGINT"),
+        3 => Some("SIGQUIT"),
+        4 => Some("SIGILL"),
+        5 => Some("SIGTRAP"),
+        6 => Some("SIGABRT"),
+        8 => Some("SIGFPE"),
+        9 => Some("SIGKILL"),
+        11 => Some("SIGSEGV"),
+        13 => Some("SIGPIPE"),
+        14 => Some("SIGALRM"),
+        15 => Some("SIGTERM"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ids::StateName;
+    use super::*;
+
+    #[test]
+    fn the_outcome_table() {
+        let declared = Declaration {
+            state: StateName::parse("review").unwrap(),
+            subject: None,
+            body: None,
+            keep_trailers: false,
+            trailers: Vec::new(),
+        };
+        let stopped = |why| Ending::Stopped { why };
+        let failures = [
+            (Ending::Exited(1), "exited with 1"),
+            (Ending::Exited(-1), "exited with -1"),
+            (Ending::Signalled(9), "was killed by signal 9 (SIGKILL)"),
+            (Ending::Signalled(64), "was killed by signal 64"),
+            (Ending::NotStarted(String::from("no such file")), "could not be started: no such file"),
+            (stopped(StopReason::Interrupted { signal: 15 }), "was stopped: interrupted by SIGTERM"),
+            (stopped(StopReason::Interrupted { signal: 77 }), "was stopped: interrupted by signal 77"),
+            (stopped(StopReason::TimedOut { seconds: 30 }), "ran longer than 30 s and was stopped"),
+            (
+                stopped(StopReason::LeaseLost),
+                "was stopped: its lease was lost, the branch moved on without it",
+            ),
+            (stopped(StopReason::LeaseUnrenewable), "was stopped: its lease could not be renewed in time"),
+        ];
+        for (ending, text) in failures {
+            assert_eq!(settle(&ending, None), Settlement::Stall, "{text}");
+            assert_eq!(settle(&ending, Some(declared.clone())), Settlement::Stall, "{text}");
+            assert_eq!((ending.describe(), ending.is_success()), (String::from(text), false));
+        }
+        let done = Ending::Exited(0);
+        assert!(done.is_success());
+        assert_eq!(settle(&done, None), Settlement::KeepWorking);
+        assert_eq!(settle(&done, Some(declared.clone())), Settlement::Advance(declared));
+    }
+}

@@ -1,0 +1,94 @@
+//! Whether the branch is still the attempt's to settle, read off its present HEAD.
+//!
+//! Invariant: an answer other than [`Standing::Ours`] means nothing may be written on top; the compare-and-swap that
+//! follows is what makes it true. Contract §5 (one active executor) and §8. Fetching the HEAD and walking its ancestry
+//! are left to `git`.
+
+use bstr::BString;
+
+use super::commits::stalled_run;
+use super::head::Head;
+use super::ids::{AttemptId, StateName};
+
+/// How the branch stands to the attempt that leased it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// The lease, a renewal of it, or the command's own commits on top of it.
+    Ours,
+    /// The command, or what it started, declared the next state itself: the attempt is over.
+    AdvancedByCommand {
+        /// The state it declared.
+        state: StateName,
+    },
+    /// Another runner found the lease expired and closed this attempt.
+    Recovered,
+    /// Another attempt holds the lease.
+    TakenOver {
+        /// Its runner, as written; empty if it does not say.
+        by: BString,
+    },
+    /// The branch points at something that does not descend from the lease: it was rewound or replaced.
+    Rewound,
+    /// The branch does not exist any more.
+    Gone,
+}
+
+/// Judges the branch's present HEAD. `head` is `None` for a deleted branch, else what HEAD says and whether it is
+/// the lease commit or descends from it.
+pub fn standing(ours: AttemptId, head: Option<(&Head, bool)>) -> Standing {
+    let Some((head, descends)) = head else { return Standing::Gone };
+    if !descends {
+        return Standing::Rewound;
+    }
+    match head {
+        // A command's own commits carry no state, or an illegal one, which is as good as none.
+        Head::Unmanaged | Head::Invalid(_) => Standing::Ours,
+        Head::Working(lease) if lease.attempt() == Some(ours) => Standing::Ours,
+        Head::Working(lease) => Standing::TakenOver { by: lease.runner.clone() },
+        Head::Ready(event) => {
+            let closed = stalled_run(&event.message.trailers).and_then(|run| AttemptId::parse(run));
+            if event.state.is_stalled() && closed == Some(ours) {
+                Standing::Recovered
+            } else {
+                Standing::AdvancedByCommand { state: event.state.clone() }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::CommitFacts;
+    use super::super::ids::CommitId;
+    use super::*;
+
+    #[test]
+    fn table() {
+        let ours = AttemptId::random();
+        let other = AttemptId::random();
+        let advanced = |state| Standing::AdvancedByCommand { state: StateName::parse(state).unwrap() };
+        let rows = [
+            (String::from("x: y"), Standing::Ours),
+            (String::from("dwp-state: ../x"), Standing::Ours),
+            (format!("dwp-state: working\ndwp-run-id: {ours}"), Standing::Ours),
+            (
+                format!("dwp-state: working\ndwp-run-id: {other}\ndwp-runner-id: h"),
+                Standing::TakenOver { by: BString::from("h") },
+            ),
+            (String::from("dwp-state: working"), Standing::TakenOver { by: BString::default() }),
+            (String::from("dwp-state: review"), advanced("review")),
+            (format!("dwp-state: review\ndwp-stalled-run: {ours}"), advanced("review")),
+            (format!("dwp-state: stalled\ndwp-stalled-run: {ours}"), Standing::Recovered),
+            (format!("dwp-state: stalled\ndwp-stalled-run: {other}"), advanced("stalled")),
+            (String::from("dwp-state: stalled"), advanced("stalled")),
+        ];
+        let id = CommitId::from_bytes(&[7; 20]).unwrap();
+        for (trailers, expected) in rows {
+            let message = format!("s\n\n{trailers}\n");
+            let head = Head::read(&CommitFacts { id, committed_at: 1, message: message.as_bytes() });
+            assert_eq!(standing(ours, Some((&head, true))), expected, "{trailers}");
+            assert_eq!(standing(ours, Some((&head, false))), Standing::Rewound, "{trailers}");
+        }
+        assert_eq!(standing(ours, None), Standing::Gone);
+    }
+}

@@ -1,0 +1,350 @@
+//! Where the trailer block of a commit message is, and what stands in it.
+//!
+//! Purpose: one reader of trailers for every decision (contract §1, "State Events"). Invariant: [`locate`] finds
+//! exactly what `git interpret-trailers --parse --no-divider` prints under git's default configuration, byte for
+//! byte, whatever the message; the tests hold it against the git program on generated messages. It leaves the
+//! meaning of the keys to `head` and `lease`, and the composition of messages to `message`.
+//!
+//! How git looks for the block, in the order of the functions below:
+//!
+//! 1. The text ends at the first NUL, else at a scissors line, else before a tail of comments, empty lines and
+//!    an old-style `Conflicts:` list (`meaningful_lines`).
+//! 2. The first paragraph is the title and holds no trailers (`end_of_title`).
+//! 3. The last paragraph is the block if all its lines are trailers, or if one of them is of a kind git itself
+//!    writes and at least a quarter are trailers (`first_line_of_block`).
+//! 4. A line that begins with white space continues the trailer before it (`read_block`).
+
+use bstr::{BStr, BString, ByteSlice};
+
+/// The keys only the runner may write (contract §4). They are spelled as they are written.
+pub const RUNNER_MANAGED: [&str; 7] = [
+    "dwp-state",
+    "dwp-source",
+    "dwp-origin-state",
+    "dwp-run-id",
+    "dwp-runner-id",
+    "dwp-lease-seconds",
+    "dwp-stalled-run",
+];
+
+/// The prefix of the keys the contract speaks of, case as written.
+pub const KEY_PREFIX: &str = "dwp-";
+
+/// Whether a key belongs to the runner, compared without regard to ASCII case.
+///
+/// Reading is by exact case, but a user-supplied `Dwp-State` must not get into a commit either: it would look like
+/// the real one to every reader that is less strict, git's own `trailer.*` machinery among them.
+pub fn is_runner_managed(key: impl AsRef<[u8]>) -> bool {
+    let key = key.as_ref();
+    RUNNER_MANAGED.iter().any(|managed| key.eq_ignore_ascii_case(managed.as_bytes()))
+}
+
+/// Whether git reads this as a trailer's key: one or more of `[A-Za-z0-9-]`.
+pub fn is_valid_key(key: &[u8]) -> bool {
+    !key.is_empty() && key.iter().all(|byte| is_key_byte(*byte))
+}
+
+/// One `key: value` line, both sides trimmed, continuation lines unfolded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Trailer {
+    /// The key, case as written.
+    pub key: BString,
+    /// The value, possibly empty; never holds a newline when it was read by [`locate`].
+    pub value: BString,
+}
+
+impl Trailer {
+    /// A trailer of these two halves, unchecked; `Draft::encode` judges it.
+    pub fn new(key: impl Into<BString>, value: impl Into<BString>) -> Self {
+        Self { key: key.into(), value: value.into() }
+    }
+}
+
+/// The trailers of one message in the order they stand there, repeated keys included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trailers(Vec<Trailer>);
+
+impl Trailers {
+    /// No trailers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Trailer> {
+        self.0.iter()
+    }
+
+    /// The value of the last trailer with this key, case as written (contract §1: the last value wins).
+    pub fn last(&self, key: &str) -> Option<&BStr> {
+        self.0.iter().rev().find(|trailer| trailer.key == key).map(|trailer| trailer.value.as_bstr())
+    }
+
+    /// Adds one at the end.
+    pub fn push(&mut self, trailer: Trailer) {
+        self.0.push(trailer);
+    }
+
+    /// How many lines there are, repeated keys counted each time.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The trailers a step may hand on: key begins with `dwp-` as written and is not the runner's (contract §4,
+    /// `keep_trailers`).
+    pub fn dwp_unreserved(&self) -> impl Iterator<Item = &Trailer> {
+        self.0
+            .iter()
+            .filter(|trailer| trailer.key.starts_with_str(KEY_PREFIX) && !is_runner_managed(&trailer.key))
+    }
+}
+
+impl FromIterator<Trailer> for Trailers {
+    fn from_iter<I: IntoIterator<Item = Trailer>>(trailers: I) -> Self {
+        Self(trailers.into_iter().collect())
+    }
+}
+
+impl Extend<Trailer> for Trailers {
+    fn extend<I: IntoIterator<Item = Trailer>>(&mut self, trailers: I) {
+        self.0.extend(trailers);
+    }
+}
+
+impl<'a> IntoIterator for &'a Trailers {
+    type Item = &'a Trailer;
+    type IntoIter = std::slice::Iter<'a, Trailer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Trailers {
+    type Item = Trailer;
+    type IntoIter = std::vec::IntoIter<Trailer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// The place of the trailer block in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Byte offset of the block's first line; the message's length if there is no block.
+    pub start: usize,
+    /// Byte offset just behind the block's last line. What follows (comments, a scissors line and everything below
+    /// it) is no part of the block.
+    pub end: usize,
+    /// What the block says. A block can be found and yet hold no trailer.
+    pub trailers: Trailers,
+}
+
+/// Finds the trailer block as git does. Never panics; a NUL ends the text as it does for git.
+pub fn locate(message: &[u8]) -> Block {
+    let text = message.find_byte(0).map_or(message, |nul| &message[..nul]);
+    let mut lines = split_lines(text);
+    lines.truncate(meaningful_lines(&lines));
+    match first_line_of_block(&lines) {
+        Some(first) => {
+            let end = lines.last().map_or(0, |line| line.start + line.bytes.len());
+            Block { start: lines[first].start, end, trailers: read_block(&lines[first..]) }
+        }
+        None => Block { start: message.len(), end: message.len(), trailers: Trailers::new() },
+    }
+}
+
+/// The line below which git takes a message for a diff shown to the author.
+const SCISSORS: &[u8] = b"# ------------------------ >8 ------------------------";
+
+/// The lines git writes into a block itself; one of them makes a block of a paragraph that is only partly trailers.
+const WRITTEN_BY_GIT: [&[u8]; 2] = [b"Signed-off-by: ", b"(cherry picked from commit "];
+
+const COMMENT: u8 = b'#';
+const SEPARATOR: u8 = b':';
+
+/// Whether a message cannot carry trailers below this line. `line` is without its newline.
+pub(super) fn is_scissors(line: &[u8]) -> bool {
+    line == SCISSORS
+}
+
+/// White space as git counts it, whatever the locale: no vertical tab, no form feed.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+pub(super) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| is_space(*byte))
+}
+
+/// Without git's white space at either end.
+pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+    let bytes = trim_end(bytes);
+    let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
+    &bytes[start..]
+}
+
+/// Without git's white space at the end.
+pub(super) fn trim_end(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+/// One line with its newline, if it has one, and where it begins in the message.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    start: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn content(self) -> &'a [u8] {
+        self.bytes.strip_suffix(b"\n").unwrap_or(self.bytes)
+    }
+
+    fn is_comment(self) -> bool {
+        self.bytes.first() == Some(&COMMENT)
+    }
+
+    fn is_indented(self) -> bool {
+        self.bytes.first().is_some_and(|byte| is_space(*byte))
+    }
+
+    /// Where the key ends and the value begins, if this line can start a trailer: key bytes, then perhaps spaces
+    /// and tabs, then the separator.
+    fn separator(self) -> Option<usize> {
+        let content = self.content();
+        let key = content.iter().take_while(|byte| is_key_byte(**byte)).count();
+        let gap = content[key..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        (key > 0 && content.get(key + gap) == Some(&SEPARATOR)).then_some(key + gap)
+    }
+}
+
+fn split_lines(text: &[u8]) -> Vec<Line<'_>> {
+    let mut start = 0;
+    text.split_inclusive(|byte| *byte == b'\n')
+        .map(|bytes| {
+            let line = Line { start, bytes };
+            start += bytes.len();
+            line
+        })
+        .collect()
+}
+
+/// How many lines are left once git has set aside the scissors and the tail of comments and old conflict lists.
+fn meaningful_lines(lines: &[Line<'_>]) -> usize {
+    let cut = lines.iter().position(|line| is_scissors(line.content())).unwrap_or(lines.len());
+    let mut tail: Option<usize> = None;
+    let mut in_conflicts = false;
+    for (index, line) in lines[..cut].iter().enumerate() {
+        let conflicts = line.content() == b"Conflicts:";
+        if line.is_comment() || line.content().is_empty() || conflicts {
+            in_conflicts |= conflicts;
+            // git marks "no tail yet" with offset 0, so the message's first line never begins one.
+            if tail.is_none() && index > 0 {
+                tail = Some(index);
+            }
+        } else if in_conflicts && line.bytes.first() == Some(&b'\t') {
+            // A path of the conflict list neither begins a tail nor ends one.
+        } else if tail.is_some() {
+            tail = None;
+            in_conflicts = false;
+        }
+    }
+    tail.unwrap_or(cut)
+}
+
+/// The index of the first line that may be looked at: the blank line that ends the title.
+fn end_of_title(lines: &[Line<'_>]) -> usize {
+    lines.iter().position(|line| !line.is_comment() && is_blank(line.content())).unwrap_or(lines.len())
+}
+
+/// Walks up from the last line to the blank line above the last paragraph and judges what was passed.
+fn first_line_of_block(lines: &[Line<'_>]) -> Option<usize> {
+    let title = end_of_title(lines);
+    let (mut trailers, mut others, mut indented) = (0_usize, 0_usize, 0_usize);
+    let (mut by_git, mut seen_text) = (false, false);
+    for (index, line) in lines.iter().enumerate().skip(title).rev() {
+        if line.is_comment() {
+            others += indented;
+            indented = 0;
+        } else if is_blank(line.content()) {
+            if seen_text {
+                others += indented;
+                let mixed = by_git && trailers * 3 >= others;
+                let pure = trailers > 0 && others == 0;
+                return (mixed || pure).then_some(index + 1);
+            }
+        } else {
+            seen_text = true;
+            if WRITTEN_BY_GIT.iter().any(|prefix| line.bytes.starts_with(prefix)) {
+                by_git = true;
+                trailers += 1;
+                indented = 0;
+            } else if line.separator().is_some() {
+                trailers += 1;
+                indented = 0;
+            } else if line.is_indented() {
+                // Whose continuation this is shows only in the line above.
+                indented += 1;
+            } else {
+                others += 1 + indented;
+                indented = 0;
+            }
+        }
+    }
+    None
+}
+
+/// Reads the lines of a block: comments and foreign lines fall away, continuation lines are folded in.
+fn read_block(lines: &[Line<'_>]) -> Trailers {
+    let mut trailers = Trailers::new();
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
+    let close = |open: Option<(&[u8], Vec<u8>)>, trailers: &mut Trailers| {
+        if let Some((key, value)) = open {
+            trailers.push(Trailer::new(trim(key), unfold(&value)));
+        }
+    };
+    for line in lines {
+        if line.is_indented()
+            && let Some((_, value)) = open.as_mut()
+        {
+            value.extend_from_slice(line.bytes);
+            continue;
+        }
+        close(open.take(), &mut trailers);
+        open = line.separator().map(|at| (&line.bytes[..at], line.bytes[at + 1..].to_vec()));
+    }
+    close(open, &mut trailers);
+    trailers
+}
+
+/// Each line break with the white space behind it becomes one space; the ends are trimmed before and after.
+fn unfold(value: &[u8]) -> BString {
+    let mut flat: Vec<u8> = Vec::with_capacity(value.len());
+    for (index, part) in trim(value).split(|byte| *byte == b'\n').enumerate() {
+        if index == 0 {
+            flat.extend_from_slice(part);
+            continue;
+        }
+        let start = part.iter().position(|byte| !is_space(*byte));
+        // A part of nothing but white space is swallowed by the break before it.
+        let Some(start) = start else { continue };
+        flat.push(b' ');
+        flat.extend_from_slice(&part[start..]);
+    }
+    BString::from(trim(&flat))
+}
+
+#[cfg(test)]
+pub(in crate::contract) mod tests;
