@@ -1,0 +1,113 @@
+//! The one reader of time.
+//!
+//! Two clocks, never mixed: the wall clock dates commits and is compared with other hosts' (runner-spec §9, "reported
+//! with both clocks"), so it may jump; the monotonic clock measures waits and cannot. Everything that decides (is a
+//! lease over? is the grace used up?) takes a number read here and stays a pure function of it; how much skew between
+//! hosts is tolerable is decided by whoever compares.
+//!
+//! Invariant: no other file calls `SystemTime::now` or `Instant::now` (clippy's `disallowed-methods`).
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Whole seconds since 1970-01-01T00:00:00Z by the wall clock, negative before it; the resolution of a commit's date.
+#[must_use]
+pub fn wall_seconds() -> i64 {
+    wall_millis().div_euclid(1000)
+}
+
+/// Milliseconds since 1970-01-01T00:00:00Z by the wall clock, negative before it.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one reader of the wall clock")]
+pub fn wall_millis() -> i64 {
+    let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(after) => millis(after),
+        Err(before) => -millis(before.duration()),
+    }
+}
+
+/// A point on the monotonic clock, for deadlines within this process only.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one reader of the monotonic clock")]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+/// Measures how long something took, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    started: Instant,
+}
+
+impl Stopwatch {
+    /// Starts measuring now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { started: monotonic() }
+    }
+
+    /// Time since the start; never negative.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        monotonic().saturating_duration_since(self.started)
+    }
+}
+
+/// A moment as a commit header spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// Seconds since the epoch.
+    pub seconds: i64,
+    /// East of UTC, seconds.
+    pub offset_seconds: i32,
+}
+
+impl LocalTime {
+    /// The offset as git writes it: `+0200`.
+    #[must_use]
+    pub fn offset_text(&self) -> String {
+        let minutes = self.offset_seconds.unsigned_abs() / 60;
+        let sign = if self.offset_seconds < 0 { '-' } else { '+' };
+        format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+/// Now, by the wall clock, in the zone of this host.
+#[must_use]
+pub fn local_time() -> LocalTime {
+    let seconds = wall_seconds();
+    let offset = chrono::DateTime::from_timestamp(seconds, 0)
+        .map_or(0, |utc| utc.with_timezone(&chrono::Local).offset().local_minus_utc());
+    LocalTime { seconds, offset_seconds: offset }
+}
+
+/// Seconds since the epoch as `2026-01-31T12:00:00Z`.
+#[must_use]
+pub fn format_utc(seconds: i64) -> String {
+    chrono::DateTime::from_timestamp(seconds, 0)
+        .map_or_else(|| format!("@{seconds}"), |utc| utc.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
+}
+
+/// Lets some time pass before something is tried again.
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_millis_tell_the_same_time() {
+        let (before, seconds, after) = (wall_millis(), wall_seconds(), wall_millis());
+        assert!(before.div_euclid(1000) <= seconds && seconds <= after.div_euclid(1000));
+        assert!(seconds > 1_600_000_000, "the clock of this machine is set");
+    }
+
+    #[test]
+    fn a_stopwatch_never_runs_backwards() {
+        let watch = Stopwatch::start();
+        let first = watch.elapsed();
+        assert!(watch.elapsed() >= first);
+    }
+}

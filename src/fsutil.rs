@@ -1,0 +1,274 @@
+//! The few things done to files that must be done right in one place: replace, private directories, tails, locks.
+//!
+//! Invariants: no reader ever sees half a file written by [`replace`] ("write, then make visible"); a lock taken here
+//! ends with its value or with the process, whichever is first, because its descriptor is close-on-exec and no
+//! command inherits it.
+//!
+//! Not here: what is in the files, and when which lock is needed. `replace` is atomic for readers; it does not
+//! promise to survive a power failure, which nothing of ours needs, since git is the one store and these files are
+//! caches and logs.
+
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+/// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
+///
+/// Written beside the target and renamed over it, so the directory must exist and be writable. An existing regular
+/// file's permission bits are kept; a new file gets what the umask leaves of 0666. A symbolic link at `path` is
+/// itself replaced.
+///
+/// # Errors
+/// Whatever the temporary file or the rename failed with; the target is then untouched and the temporary file removed.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    };
+    let mut draft = tempfile::Builder::new()
+        .prefix(".aynig-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    draft.write_all(bytes)?;
+    if let Ok(old) = fs::symlink_metadata(path)
+        && old.is_file()
+    {
+        draft.as_file().set_permissions(old.permissions())?;
+    }
+    draft.persist(path).map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+/// Creates `path` and its missing parents, each new one readable by its owner only (0700). An existing directory is
+/// left as it is.
+///
+/// # Errors
+/// Whatever creating failed with, also when something that is not a directory is in the way.
+pub fn create_private_dir_all(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The last `max_bytes` bytes of a file, or all of it if it is shorter, without reading what comes before.
+///
+/// The cut may fall inside a line or a character. Bytes appended while reading are not included beyond the bound.
+///
+/// # Errors
+/// Whatever opening, seeking or reading failed with; a missing file is [`ErrorKind::NotFound`].
+pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// An exclusive advisory lock on a file or directory that exists; released on drop.
+///
+/// Holds against other processes and against other threads of this one, as each acquisition opens its own description.
+#[derive(Debug)]
+#[must_use = "the lock ends when this is dropped"]
+pub struct DirLock {
+    file: File,
+}
+
+impl DirLock {
+    /// Waits until the lock on `path` is ours. The path must exist; nothing is created and nothing in it is changed.
+    ///
+    /// # Errors
+    /// Whatever opening or locking failed with, for instance a file system without locks.
+    pub fn acquire(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        loop {
+            match file.lock() {
+                Ok(()) => return Ok(Self { file }),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        unlock(&self.file);
+    }
+}
+
+/// An exclusive advisory lock on a lock file, taken without waiting; released on drop. The file itself stays.
+#[derive(Debug)]
+#[must_use = "the lock ends when this is dropped"]
+pub struct FileLock {
+    file: File,
+}
+
+impl FileLock {
+    /// Waits until the lock on `path` is ours. The file must exist.
+    ///
+    /// # Errors
+    /// Whatever opening or locking failed with.
+    pub fn acquire(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        file.lock().map(|()| Self { file })
+    }
+
+    /// Takes the lock on `path` if nobody holds it; `None` if somebody does. The file must exist.
+    ///
+    /// # Errors
+    /// Whatever opening or locking failed with; "held by another" is not an error.
+    pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(path)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self { file })),
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        unlock(&self.file);
+    }
+}
+
+// Closing alone would not do: a child of another thread between fork and exec still shares the description for a
+// moment, and the next one to try the lock would find it held by nobody.
+fn unlock(file: &File) {
+    if let Err(error) = file.unlock() {
+        tracing::debug!(%error, "could not release a lock; it ends with its descriptor");
+    }
+}
+
+const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a commit.\n*\n";
+
+/// Makes `directory` invisible to the repository it lies in, by a `.gitignore` of its own, unless it has one.
+///
+/// # Errors
+/// Whatever writing failed with.
+pub fn hide_from_git(directory: &Path) -> io::Result<()> {
+    let file = directory.join(".gitignore");
+    if file.exists() {
+        return Ok(());
+    }
+    replace(&file, HIDING.as_bytes())
+}
+
+/// Whether `directory` was hidden by [`hide_from_git`].
+#[must_use]
+pub fn hidden_by_us(directory: &Path) -> bool {
+    std::fs::read(directory.join(".gitignore")).is_ok_and(|text| text == HIDING.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn replace_keeps_the_mode_and_leaves_no_draft() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("state");
+        replace(&path, b"one").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        replace(&path, b"two, longer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two, longer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn replace_into_nowhere_fails_and_leaves_nothing() {
+        let room = tempfile::tempdir().unwrap();
+        let error = replace(&room.path().join("missing/state"), b"x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn readers_see_whole_files_only() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("state");
+        replace(&path, &[b'0'; 4096]).unwrap();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for digit in b'1'..=b'9' {
+                    replace(&path, &[digit; 4096]).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let seen = fs::read(&path).unwrap();
+                assert_eq!(seen.len(), 4096);
+                assert!(seen.iter().all(|byte| *byte == seen[0]));
+            }
+        });
+        assert_eq!(fs::read(&path).unwrap()[0], b'9');
+    }
+
+    #[test]
+    fn private_directories_are_private() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a/b");
+        create_private_dir_all(&path).unwrap();
+        create_private_dir_all(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn tails() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        replace(&path, b"0123456789").unwrap();
+        for (max, expected) in [(0, ""), (3, "789"), (10, "0123456789"), (999, "0123456789")] {
+            assert_eq!(tail(&path, max).unwrap(), expected.as_bytes(), "{max}");
+        }
+        assert_eq!(tail(&room.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_lock_has_one_holder_and_comes_back() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("lock");
+        std::fs::File::create(&path).unwrap();
+        let held = FileLock::try_acquire(&path).unwrap().expect("free");
+        assert!(FileLock::try_acquire(&path).unwrap().is_none());
+        drop(held);
+        assert!(FileLock::try_acquire(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_directory_lock_makes_the_second_wait() {
+        let room = tempfile::tempdir().unwrap();
+        let held = DirLock::acquire(room.path()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _second = DirLock::acquire(room.path()).unwrap();
+                sender.send(()).unwrap();
+            });
+            assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err(), "still held");
+            drop(held);
+            receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        });
+    }
+
+    #[test]
+    fn no_command_inherits_a_lock() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("lock");
+        std::fs::File::create(&path).unwrap();
+        let held = FileLock::try_acquire(&path).unwrap().expect("free");
+        let child = duct::cmd!("sleep", "60").unchecked().start().unwrap();
+        drop(held);
+        let again = FileLock::try_acquire(&path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(again.is_some());
+    }
+}

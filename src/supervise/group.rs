@@ -1,0 +1,114 @@
+//! Process groups: who is in one, and signals to all of it.
+//!
+//! Invariant: only a real group is ever signalled; 0 ("my own group") and 1 ("everybody", once negated) cannot be
+//! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
+//! would otherwise be waited for without end. When to signal is `machine`'s to decide (runner-spec §8).
+
+use std::fs;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// The living, non-zombie processes of the group, ascending.
+///
+/// One system call when the group is gone. Otherwise `/proc` is read on Linux; elsewhere, or where `/proc` cannot be
+/// read, the answer for a group that exists is its own number, alive or not.
+#[must_use]
+pub fn members(pgid: i32) -> Vec<i32> {
+    if !exists(pgid) {
+        return Vec::new();
+    }
+    match processes() {
+        Some(all) => all.into_iter().filter(|pid| lives_in(*pid, pgid)).collect(),
+        None => vec![pgid],
+    }
+}
+
+/// Sends `signal` to every process of the group; a group that is gone is fine.
+pub fn signal(pgid: i32, signal: Signal) {
+    if pgid <= 1 {
+        return;
+    }
+    match killpg(Pid::from_raw(pgid), signal) {
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => tracing::warn!(pid = pgid, %signal, %error, "could not signal a process group"),
+    }
+}
+
+/// SIGTERM, then SIGCONT so that a stopped process wakes up to act on it.
+pub(super) fn terminate(pgid: i32) {
+    signal(pgid, Signal::SIGTERM);
+    signal(pgid, Signal::SIGCONT);
+}
+
+/// Every process id of this machine (of this namespace); `None` where `/proc` does not tell.
+pub(super) fn processes() -> Option<Vec<i32>> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let mut all: Vec<i32> = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    all.sort_unstable();
+    if all.is_empty() { None } else { Some(all) }
+}
+
+fn exists(pgid: i32) -> bool {
+    // "Not permitted" is an answer from a process that is there.
+    pgid > 1 && killpg(Pid::from_raw(pgid), None) != Err(Errno::ESRCH)
+}
+
+fn lives_in(pid: i32, pgid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| state_and_group(&stat))
+        .is_some_and(|(state, group)| group == pgid && !matches!(state, b'Z' | b'X' | b'x'))
+}
+
+// The second field is the program's name in parentheses and may itself hold spaces, parentheses and bytes that are no
+// text.
+fn state_and_group(stat: &[u8]) -> Option<(u8, i32)> {
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    Some((state, group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_lines() {
+        let cases: [(&[u8], _); 5] = [
+            (b"12 (sh) S 1 77 77 0 -1", Some((b'S', 77))),
+            (b"12 (a) Z 9) R 1 42 7", Some((b'R', 42))),
+            (b"12 (\xff\xfe) Z 1 5 5", Some((b'Z', 5))),
+            (b"12 (sh) S 1", None),
+            (b"", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(state_and_group(line), expected, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_group_have_no_members() {
+        for pgid in [-5, -1, 0, 1] {
+            assert!(members(pgid).is_empty(), "{pgid}");
+            signal(pgid, Signal::SIGKILL);
+        }
+    }
+
+    #[test]
+    fn we_are_members_of_our_own_group() {
+        let own = nix::unistd::getpgrp().as_raw();
+        if own > 1 {
+            assert!(members(own).contains(&nix::unistd::getpid().as_raw()));
+        }
+    }
+}

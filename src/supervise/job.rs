@@ -1,0 +1,283 @@
+//! One command from start to end: owns its processes, threads and clock, and carries out what `machine` decides.
+//!
+//! Three threads, so that every wait also listens. The caller's own thread starts the command (the parent-death
+//! signal is tied to it) and then calls `attend`, which may block, on a push for instance. The *keeper* waits on one
+//! channel for whatever comes first: the command's end, a signal to the runner, the caller's wish, a deadline. The
+//! *waiter* does nothing but block until the command exits.
+//!
+//! Invariants (runner-spec §8): the step ends when the command exits, not at the end of its streams; a stop reaches
+//! the whole group and is checked afterwards; a group is signalled only while its number cannot belong to anybody
+//! else (see [`await_exit`]). What the end means is the caller's to say.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::finished::{Finished, How, NotStarted, StopCause};
+use super::group;
+use super::machine::{Event, Machine, Order};
+use super::shutdown::Shutdown;
+use super::spec::Spec;
+use super::start::start;
+use super::watchdog::{Guard, Watchdog};
+use crate::clock::Stopwatch;
+
+// Nothing tells us that a process which is not our child has gone, so the rest of a group is looked for: soon, then
+// less often.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LATER_LOOKS: Duration = Duration::from_millis(100);
+
+/// When `attend` is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The command has just been started.
+    Started {
+        /// Its process id, which is also its group's.
+        pid: u32,
+    },
+    /// The time asked for has come and the command still lives (it may already be on its way out, in its grace).
+    Woken,
+}
+
+/// What `attend` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Attend<R> {
+    /// Go on, and call again after this time; `Duration::MAX` for never.
+    Continue {
+        /// From now until the next call.
+        wake_in: Duration,
+    },
+    /// Stop the command for this reason; `attend` is not called again.
+    Stop(R),
+}
+
+struct Running {
+    handle: Arc<duct::Handle>,
+    pgid: i32,
+    watch: Stopwatch,
+    guard: Option<Guard>,
+}
+
+struct Kept<R> {
+    cause: Option<StopCause<R>>,
+    status: Option<io::Result<ExitStatus>>,
+    elapsed: Duration,
+    survivors: Vec<i32>,
+}
+
+/// Runs the command to its end and says how it ended; blocks until then.
+///
+/// `attend` is called on this thread right after the start and whenever the time it asked for has come. While it runs
+/// the command is still watched and stopped by others; only the return of this function waits for it. A command that
+/// exits 0 by itself leaves its background processes alone and listed in [`Finished::survivors`]; after any other end
+/// its whole group is ended too. If a stop has been requested before the start, nothing is started.
+///
+/// If `attend` panics the group is killed before the panic goes on.
+pub fn run<R: Send + 'static>(
+    spec: Spec,
+    shutdown: &Shutdown,
+    attend: &mut dyn FnMut(Moment) -> Attend<R>,
+) -> Finished<R> {
+    if let Some(signal) = shutdown.requested() {
+        return Finished::unstarted(How::Stopped(StopCause::Signal(signal)));
+    }
+    let (events, inbox) = mpsc::channel();
+    let heard = events.clone();
+    let subscription = shutdown.subscribe(move |notice| {
+        post(&heard, Event::Shutdown { signal: notice.signal, count: notice.count });
+    });
+    let finished = thread::scope(|scope| {
+        // The threads come before the command: if there are none to be had, nothing needs to be undone.
+        let (to_keeper, for_keeper) = mpsc::channel();
+        let (to_waiter, for_waiter) = mpsc::channel::<(Arc<duct::Handle>, i32)>();
+        let (over, ended) = mpsc::channel();
+        let machine = Machine::new(spec.grace, spec.timeout);
+        let program = spec.program.clone();
+        let keeper = thread::Builder::new().name("keeper".to_owned()).spawn_scoped(scope, move || {
+            let running = for_keeper.recv().ok()?;
+            let kept = keep(running, machine, &inbox);
+            drop(over);
+            Some(kept)
+        });
+        // Not scoped: it would hang on a command that even SIGKILL does not end.
+        let exits = events.clone();
+        let waiter = thread::Builder::new().name("waiter".to_owned()).spawn(move || {
+            if let Ok((handle, pid)) = for_waiter.recv() {
+                let clean = await_exit(&handle, pid);
+                post(&exits, Event::Exited { clean });
+            }
+        });
+        let keeper = match (keeper, waiter) {
+            (Ok(keeper), Ok(_)) => keeper,
+            (Err(source), _) | (_, Err(source)) => {
+                let why = format!("no thread to watch it with ({source})");
+                return Finished::unstarted(How::NotStarted(NotStarted { program, why, source }));
+            }
+        };
+
+        let guard = spec.watchdog.as_ref().map(Watchdog::guard);
+        let announcement = guard.as_ref().and_then(Guard::announcement);
+        let watch = Stopwatch::start();
+        let handle = match start(spec, announcement) {
+            Ok(handle) => Arc::new(handle),
+            Err(failure) => return Finished::unstarted(How::NotStarted(failure)),
+        };
+        let pid = *handle.pids().first().expect("one command, one process");
+        let pgid = i32::try_from(pid).expect("process ids are positive numbers of type pid_t");
+        if let Some(guard) = &guard {
+            guard.cover(pgid);
+        }
+        tracing::debug!(pid, "command started");
+        post(&to_waiter, (Arc::clone(&handle), pgid));
+        post(&to_keeper, Running { handle, pgid, watch, guard });
+
+        let alarm = Alarm { events: &events };
+        tend(pid, attend, &events, &ended);
+        drop(alarm);
+        let kept =
+            keeper.join().ok().flatten().expect("the keeper keeps what it was given and does not panic");
+        tracing::debug!(pid, elapsed_ms = kept.elapsed.as_millis(), "command ended");
+        conclude(pid, kept)
+    });
+    drop(subscription);
+    finished
+}
+
+fn tend<R>(
+    pid: u32,
+    attend: &mut dyn FnMut(Moment) -> Attend<R>,
+    events: &Sender<Event<R>>,
+    ended: &Receiver<()>,
+) {
+    let mut moment = Moment::Started { pid };
+    loop {
+        let patience = match attend(moment) {
+            Attend::Continue { wake_in } => wake_in,
+            Attend::Stop(reason) => {
+                post(events, Event::Stop(reason));
+                Duration::MAX
+            }
+        };
+        match ended.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => moment = Moment::Woken,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+// Without it, leaving by a panic would wait for the command's own end, however long that takes.
+struct Alarm<'a, R> {
+    events: &'a Sender<Event<R>>,
+}
+
+impl<R> Drop for Alarm<'_, R> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            post(self.events, Event::Abandoned);
+        }
+    }
+}
+
+fn keep<R>(running: Running, mut machine: Machine<R>, inbox: &Receiver<Event<R>>) -> Kept<R> {
+    let Running { handle, pgid, watch, mut guard } = running;
+    let mut exit = None;
+    let mut pause = Duration::ZERO;
+    loop {
+        let now = watch.elapsed();
+        let mut patience = machine.next_deadline().map_or(Duration::MAX, |at| at.saturating_sub(now));
+        if machine.awaits_group() {
+            patience = patience.min(pause);
+            pause = (pause * 2).clamp(FIRST_LOOK, LATER_LOOKS);
+        }
+        let (order, exited) = match inbox.recv_timeout(patience) {
+            Ok(event) => {
+                let exited = matches!(event, Event::Exited { .. });
+                (machine.on(event, watch.elapsed()), exited)
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let order = match machine.tick(watch.elapsed()) {
+                    Order::Nothing if machine.awaits_group() && group::members(pgid).is_empty() => {
+                        machine.emptied()
+                    }
+                    order => order,
+                };
+                (order, false)
+            }
+            // The caller holds a sender as long as we run, so this is a caller that is no more.
+            Err(RecvTimeoutError::Disconnected) => (machine.on(Event::Abandoned, watch.elapsed()), false),
+        };
+        match order {
+            Order::Nothing => {}
+            Order::Terminate => group::terminate(pgid),
+            Order::Kill => group::signal(pgid, Signal::SIGKILL),
+            Order::Finish => drop(guard.take()),
+        }
+        // Last: reaping gives the number back to the system, so what had to be signalled or unlisted was.
+        if exited {
+            let elapsed = watch.elapsed();
+            exit = Some((handle.wait().map(|output| output.status), elapsed));
+        }
+        if order == Order::Finish {
+            break;
+        }
+    }
+    let (status, elapsed) = match exit {
+        Some((status, elapsed)) => (Some(status), elapsed),
+        None => (None, watch.elapsed()),
+    };
+    Kept { cause: machine.into_cause(), status, elapsed, survivors: group::members(pgid) }
+}
+
+fn conclude<R>(pid: u32, kept: Kept<R>) -> Finished<R> {
+    let Kept { cause, status, elapsed, survivors } = kept;
+    let how = match (cause, status) {
+        (Some(cause), _) => How::Stopped(cause),
+        (None, Some(Ok(status))) => match (status.code(), status.signal()) {
+            (Some(code), _) => How::Exited(code),
+            (None, Some(signal)) => How::Signalled(signal),
+            (None, None) => How::Lost(format!("unreadable wait status {}", status.into_raw())),
+        },
+        (None, Some(Err(error))) => How::Lost(format!("could not learn how it ended: {error}")),
+        (None, None) => How::Lost("it does not end".to_owned()),
+    };
+    Finished { how, pid: Some(pid), elapsed, survivors }
+}
+
+/// Blocks until the command has exited; says whether with code 0.
+///
+/// On Linux it is left as a zombie: as long as nobody reaps it, its number, and so its group's, belongs to nobody
+/// else, and the group can be signalled and taken off the watchdog's list safely. Once reaped, the number stays taken
+/// only while the group has members, which is looked at right before every later signal.
+#[cfg(target_os = "linux")]
+fn await_exit(_: &duct::Handle, pid: i32) -> bool {
+    use nix::errno::Errno;
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    use nix::unistd::Pid;
+
+    loop {
+        match waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+            Err(Errno::EINTR) => {}
+            outcome => return matches!(outcome, Ok(WaitStatus::Exited(_, 0))),
+        }
+    }
+}
+
+/// Blocks until the command has exited; says whether with code 0.
+#[cfg(not(target_os = "linux"))]
+fn await_exit(handle: &duct::Handle, _: i32) -> bool {
+    handle.wait().is_ok_and(|output| output.status.success())
+}
+
+// The other side of each of these channels leaves only when it has all it needs.
+fn post<T>(to: &Sender<T>, what: T) {
+    if to.send(what).is_err() {
+        tracing::trace!("nobody listens any more");
+    }
+}

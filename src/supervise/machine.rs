@@ -1,0 +1,256 @@
+//! The life of one supervised command as a pure state machine: events and elapsed time in, orders out.
+//!
+//! Invariants (runner-spec §8): SIGKILL follows SIGTERM after the grace and never without one, unless a second signal
+//! asks for it; the first cause of a stop is the one reported; after exit 0 of an undisturbed command nothing is ever
+//! signalled; from the first SIGKILL on, the end comes within [`KILL_PATIENCE`], whatever the processes do. All times
+//! are time since the command's start.
+//!
+//! `job` owns the processes, the clock and the threads and carries the orders out.
+
+use std::time::Duration;
+
+use super::finished::StopCause;
+
+/// How long after SIGKILL a group may still show living processes (one in uninterruptible sleep, say) before we go on
+/// without it.
+pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something that happened.
+#[derive(Debug)]
+pub(super) enum Event<R> {
+    /// The command is gone; `clean` means exit code 0.
+    Exited { clean: bool },
+    /// The runner has been told to stop: the first signal, and how many there have been.
+    Shutdown { signal: i32, count: u32 },
+    /// The caller wants it stopped.
+    Stop(R),
+    /// The caller is unwinding from a panic: nobody will take the result.
+    Abandoned,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Order {
+    /// Go on listening.
+    Nothing,
+    /// SIGTERM to the group.
+    Terminate,
+    /// SIGKILL to the group.
+    Kill,
+    /// Supervision is over.
+    Finish,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Ending { kill_at: Duration },
+    Killing { give_up_at: Duration },
+    Over,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine<R> {
+    grace: Duration,
+    timeout: Option<Duration>,
+    phase: Phase,
+    cause: Option<StopCause<R>>,
+    exited: bool,
+}
+
+impl<R> Machine<R> {
+    pub(super) fn new(grace: Duration, timeout: Option<Duration>) -> Self {
+        Self { grace, timeout, phase: Phase::Running, cause: None, exited: false }
+    }
+
+    /// Takes in what happened at `at`.
+    pub(super) fn on(&mut self, event: Event<R>, at: Duration) -> Order {
+        match event {
+            Event::Exited { clean } => {
+                self.exited = true;
+                match self.phase {
+                    Phase::Running if clean => self.finish(),
+                    Phase::Running => self.terminate(None, at),
+                    Phase::Ending { .. } | Phase::Killing { .. } | Phase::Over => Order::Nothing,
+                }
+            }
+            Event::Shutdown { signal, count } => {
+                let order = self.terminate(Some(StopCause::Signal(signal)), at);
+                if count >= 2 { self.kill(at) } else { order }
+            }
+            Event::Stop(reason) => self.terminate(Some(StopCause::Caller(reason)), at),
+            Event::Abandoned => self.kill(at),
+        }
+    }
+
+    /// Takes in that it is `at` now and nothing else happened.
+    pub(super) fn tick(&mut self, at: Duration) -> Order {
+        match self.phase {
+            Phase::Running => match self.timeout {
+                Some(bound) if at >= bound => self.terminate(Some(StopCause::TimedOut(bound)), at),
+                Some(_) | None => Order::Nothing,
+            },
+            Phase::Ending { kill_at } if at >= kill_at => self.kill(at),
+            Phase::Killing { give_up_at } if at >= give_up_at => self.finish(),
+            Phase::Ending { .. } | Phase::Killing { .. } | Phase::Over => Order::Nothing,
+        }
+    }
+
+    /// Takes in that the group has no living process any more; asked for only while [`Self::awaits_group`].
+    pub(super) fn emptied(&mut self) -> Order {
+        if self.awaits_group() { self.finish() } else { Order::Nothing }
+    }
+
+    /// Whether the command itself is gone and only the rest of its group is being waited for.
+    pub(super) fn awaits_group(&self) -> bool {
+        self.exited && matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. })
+    }
+
+    /// When [`Self::tick`] next has something to say; `None` if only events matter.
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Running => self.timeout,
+            Phase::Ending { kill_at } => Some(kill_at),
+            Phase::Killing { give_up_at } => Some(give_up_at),
+            Phase::Over => None,
+        }
+    }
+
+    /// Why it was stopped; `None` if it ended by itself.
+    pub(super) fn into_cause(self) -> Option<StopCause<R>> {
+        self.cause
+    }
+
+    fn terminate(&mut self, cause: Option<StopCause<R>>, at: Duration) -> Order {
+        if self.phase != Phase::Running {
+            return Order::Nothing;
+        }
+        self.cause = cause;
+        self.phase = Phase::Ending { kill_at: at.saturating_add(self.grace) };
+        Order::Terminate
+    }
+
+    fn kill(&mut self, at: Duration) -> Order {
+        match self.phase {
+            Phase::Running | Phase::Ending { .. } => {
+                self.phase = Phase::Killing { give_up_at: at.saturating_add(KILL_PATIENCE) };
+                Order::Kill
+            }
+            Phase::Killing { .. } | Phase::Over => Order::Nothing,
+        }
+    }
+
+    fn finish(&mut self) -> Order {
+        self.phase = Phase::Over;
+        Order::Finish
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(10);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn machine() -> Machine<&'static str> {
+        Machine::new(GRACE, None)
+    }
+
+    #[test]
+    fn a_clean_exit_ends_it_at_once() {
+        let mut life = machine();
+        assert_eq!(life.next_deadline(), None);
+        assert_eq!(life.on(Event::Exited { clean: true }, at(1)), Order::Finish);
+        assert!(!life.awaits_group());
+        assert_eq!(life.into_cause(), None);
+    }
+
+    #[test]
+    fn a_failed_exit_ends_the_rest_of_the_group() {
+        let mut life = machine();
+        assert_eq!(life.on(Event::Exited { clean: false }, at(1)), Order::Terminate);
+        assert!(life.awaits_group());
+        assert_eq!(life.tick(at(10)), Order::Nothing);
+        assert_eq!(life.tick(at(11)), Order::Kill);
+        assert_eq!(life.next_deadline(), Some(at(11) + KILL_PATIENCE));
+        assert_eq!(life.emptied(), Order::Finish);
+        assert_eq!(life.into_cause(), None);
+    }
+
+    #[test]
+    fn every_stop_is_term_grace_kill_patience() {
+        let causes: [(Event<&str>, StopCause<&str>); 2] = [
+            (Event::Shutdown { signal: 15, count: 1 }, StopCause::Signal(15)),
+            (Event::Stop("lease lost"), StopCause::Caller("lease lost")),
+        ];
+        for (event, cause) in causes {
+            let mut life = machine();
+            assert_eq!(life.on(event, at(3)), Order::Terminate);
+            assert!(!life.awaits_group(), "the command itself is not gone yet");
+            assert_eq!(life.emptied(), Order::Nothing);
+            assert_eq!(life.next_deadline(), Some(at(13)));
+            assert_eq!(life.tick(at(13)), Order::Kill);
+            assert_eq!(life.on(Event::Exited { clean: false }, at(14)), Order::Nothing);
+            assert!(life.awaits_group());
+            assert_eq!(life.tick(at(13) + KILL_PATIENCE), Order::Finish);
+            assert_eq!(life.into_cause(), Some(cause));
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_a_stop() {
+        let mut life: Machine<()> = Machine::new(GRACE, Some(at(60)));
+        assert_eq!(life.next_deadline(), Some(at(60)));
+        assert_eq!(life.tick(at(59)), Order::Nothing);
+        assert_eq!(life.tick(at(60)), Order::Terminate);
+        assert_eq!(life.into_cause(), Some(StopCause::TimedOut(at(60))));
+    }
+
+    #[test]
+    fn a_second_signal_kills_in_every_phase_and_only_once() {
+        let mut life = machine();
+        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 1 }, at(1)), Order::Terminate);
+        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 2 }, at(2)), Order::Kill);
+        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 3 }, at(3)), Order::Nothing);
+        assert_eq!(life.into_cause(), Some(StopCause::Signal(2)));
+
+        let mut late = machine();
+        assert_eq!(late.on(Event::Shutdown { signal: 2, count: 2 }, at(1)), Order::Kill);
+        assert_eq!(late.into_cause(), Some(StopCause::Signal(2)));
+
+        let mut failing = machine();
+        assert_eq!(failing.on(Event::Exited { clean: false }, at(1)), Order::Terminate);
+        assert_eq!(failing.on(Event::Shutdown { signal: 2, count: 1 }, at(1)), Order::Nothing);
+        assert_eq!(failing.on(Event::Shutdown { signal: 2, count: 2 }, at(1)), Order::Kill);
+        assert_eq!(failing.into_cause(), None, "it had failed by itself");
+    }
+
+    #[test]
+    fn the_first_cause_counts_even_if_it_then_exits_cleanly() {
+        let mut life = machine();
+        assert_eq!(life.on(Event::Stop("first"), at(1)), Order::Terminate);
+        assert_eq!(life.on(Event::Stop("second"), at(2)), Order::Nothing);
+        assert_eq!(life.on(Event::Exited { clean: true }, at(2)), Order::Nothing);
+        assert_eq!(life.emptied(), Order::Finish);
+        assert_eq!(life.into_cause(), Some(StopCause::Caller("first")));
+    }
+
+    #[test]
+    fn without_grace_the_kill_is_due_at_once() {
+        let mut life: Machine<()> = Machine::new(Duration::ZERO, None);
+        assert_eq!(life.on(Event::Stop(()), at(1)), Order::Terminate);
+        assert_eq!(life.tick(at(1)), Order::Kill);
+    }
+
+    #[test]
+    fn an_abandoned_command_is_killed() {
+        let mut life = machine();
+        assert_eq!(life.on(Event::Abandoned, at(1)), Order::Kill);
+        assert_eq!(life.into_cause(), None);
+    }
+}

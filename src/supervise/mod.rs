@@ -1,0 +1,50 @@
+//! One child process under supervision. Knows nothing of git, branches or leases.
+//!
+//! # Theory of operation
+//!
+//! The caller fills a [`Spec`] and calls [`run`] on a thread of its own; it gets back a [`Finished`]. Nothing in
+//! between is an error: not starting, failing, being killed or being stopped are values of [`How`].
+//!
+//! *Start.* The command becomes the leader of a new process group, with the environment, directory and files of its
+//! `Spec`, an empty stdin, an empty signal mask. On Linux it gets SIGKILL if the thread that started it ends.
+//! (`start`)
+//!
+//! *Watch.* Three things run side by side: a waiter blocks on the command's exit; a keeper takes in whatever comes
+//! first (exit, a signal to the runner, the caller's stop, a deadline) and acts; the caller's own thread calls
+//! `attend` when it asked to be woken. So no wait of ours is deaf, and a slow heartbeat delays no ^C. What follows
+//! from what is a pure machine of events and elapsed time. (`job`, `machine`)
+//!
+//! *End.* A step is over when its command exits. Exit 0 leaves the rest of the group alone: a process left behind on
+//! purpose may advance the branch later. Every other end (failure, signal, time limit, the caller's stop) takes the
+//! group with it: SIGTERM, a grace, SIGKILL, and then a look whether it is gone. (`group`)
+//!
+//! *When we are killed.* The parent-death signal takes the command; the [`Watchdog`], a helper process that notices
+//! the end of a pipe, takes the rest of its group. (`watchdog`)
+//!
+//! [`Shutdown`] is the one switch all waits of the runner listen to, here and elsewhere. [`occupants`] answers who
+//! still stands in a directory, for those about to remove it.
+//!
+//! # What it leaves to others
+//!
+//! What runs with which variables and logs, what an exit means, leases and heartbeats (`attend`): the runner's.
+//! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: runner-spec §7 and §8.
+
+mod finished;
+mod group;
+mod job;
+mod machine;
+mod orphans;
+mod shutdown;
+mod spec;
+mod start;
+#[cfg(test)]
+mod tests;
+pub mod watchdog;
+
+pub use finished::{Finished, How, NotStarted, StopCause};
+pub use group::{members, signal};
+pub use job::{Attend, Moment, run};
+pub use orphans::occupants;
+pub use shutdown::{Notice, Shutdown, Subscription};
+pub use spec::Spec;
+pub use watchdog::{Guard, Watchdog};

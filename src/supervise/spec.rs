@@ -1,0 +1,37 @@
+//! What is to be run: everything about one command, decided by the caller, and nothing about why.
+//!
+//! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, limits and session: the
+//! environment is exactly the one given, stdin is always empty (agent programs wait on an open one), the streams are
+//! files the caller opened (runner-spec §7, §8). Which variables, which log files and how long a grace are the
+//! caller's to say.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::watchdog::Watchdog;
+
+/// One command to run.
+#[derive(Debug)]
+pub struct Spec {
+    /// The executable, as an absolute path; it is not looked up in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments, without the program's own name.
+    pub args: Vec<OsString>,
+    /// The working directory; must exist.
+    pub directory: PathBuf,
+    /// The complete environment. When a name appears twice the last one counts.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where its stdout goes. Open it for appending if others write to it too.
+    pub stdout: File,
+    /// Where its stderr goes.
+    pub stderr: File,
+    /// How long the group may take after SIGTERM before SIGKILL; zero kills at once (`--grace-seconds`).
+    pub grace: Duration,
+    /// How long the command may take, if there is a bound (`--command-timeout`).
+    pub timeout: Option<Duration>,
+    /// Who ends the command's whole group if this process is killed; without one only the command itself dies, and
+    /// only on Linux.
+    pub watchdog: Option<Watchdog>,
+}

@@ -1,0 +1,594 @@
+//! Supervision against real processes (runner-spec §8). Pure parts are tested in their own files.
+//!
+//! Nothing here sleeps to order events: [`until`] waits for a file or a process state, with a deadline. Helper
+//! processes are this test binary itself, started again at one of the ignored `body_*` tests.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Write, pipe};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::shutdown::{contains, mask};
+use super::*;
+use crate::clock::Stopwatch;
+
+const LONG: Duration = Duration::from_secs(3600);
+const DEADLINE: Duration = Duration::from_secs(60);
+const NEVER: Attend<&'static str> = Attend::Continue { wake_in: Duration::MAX };
+const BODY: &str = "AYNIG_TEST_BODY";
+
+struct Room {
+    home: PathBuf,
+    _owned: Option<TempDir>,
+}
+
+impl Room {
+    fn new() -> Self {
+        let owned = tempfile::tempdir().unwrap();
+        Self { home: owned.path().to_owned(), _owned: Some(owned) }
+    }
+
+    /// The room of the test that started this helper process.
+    fn of_body() -> Option<Self> {
+        Some(Self { home: PathBuf::from(std::env::var_os(BODY)?), _owned: None })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn pid(&self, name: &str) -> i32 {
+        let complete = || fs::read_to_string(self.path(name)).is_ok_and(|text| text.ends_with('\n'));
+        until(name, complete);
+        self.read(name).trim().parse().unwrap()
+    }
+
+    fn spec(&self, program: &str, args: &[&str]) -> Spec {
+        Spec {
+            program: PathBuf::from(program),
+            args: args.iter().map(OsString::from).collect(),
+            directory: self.home.clone(),
+            environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+            stdout: File::create(self.path("stdout")).unwrap(),
+            stderr: File::create(self.path("stderr")).unwrap(),
+            grace: LONG,
+            timeout: None,
+            watchdog: None,
+        }
+    }
+
+    fn script(&self, script: &str) -> Spec {
+        self.spec("/bin/sh", &["-c", script])
+    }
+
+    fn program(&self, text: &str, mode: u32) -> Spec {
+        let path = self.path("program");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+        self.spec(path.to_str().unwrap(), &[])
+    }
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let watch = Stopwatch::start();
+    while !condition() {
+        assert!(watch.elapsed() < DEADLINE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn gone(pid: i32) -> bool {
+    matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+fn run_alone(spec: Spec) -> Finished<&'static str> {
+    run(spec, &Shutdown::manual(), &mut |_| NEVER)
+}
+
+/// Runs the command on a thread of its own and hands over to `then` once it has written its process id to `ready`.
+fn run_until_ready(room: &Room, spec: Spec, then: impl FnOnce(&Shutdown, i32)) -> Finished<&'static str> {
+    let shutdown = Shutdown::manual();
+    thread::scope(|scope| {
+        let job = scope.spawn(|| run(spec, &shutdown, &mut |_| NEVER));
+        then(&shutdown, room.pid("ready"));
+        job.join().unwrap()
+    })
+}
+
+fn why<R>(finished: Finished<R>) -> String {
+    assert_eq!((finished.pid, finished.elapsed), (None, Duration::ZERO));
+    match finished.how {
+        How::NotStarted(failure) => failure.to_string(),
+        How::Exited(_) | How::Signalled(_) | How::Stopped(_) | How::Lost(_) => panic!("it started"),
+    }
+}
+
+#[test]
+fn exit_codes() {
+    let room = Room::new();
+    for code in [0, 1, 7, 255] {
+        let finished = run_alone(room.script(&format!("exit {code}")));
+        assert!(matches!(finished.how, How::Exited(seen) if seen == code), "{finished:?}");
+        assert_eq!(finished.how.is_success(), code == 0);
+        assert!(finished.pid.is_some() && finished.survivors.is_empty());
+    }
+}
+
+#[test]
+fn death_by_signal() {
+    let room = Room::new();
+    for signal in [9, 15, 34] {
+        let finished = run_alone(room.script(&format!("kill -{signal} $$; sleep 600")));
+        assert!(matches!(finished.how, How::Signalled(seen) if seen == signal), "{finished:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let room = Room::new();
+    assert!(why(run_alone(room.spec("/nonexistent/x", &[]))).ends_with("x: there is no such file"));
+    assert!(why(run_alone(room.program("#!/bin/sh\n", 0o644))).contains("chmod +x"));
+    let text = why(run_alone(room.program("#!/nonexistent/sh -e\n", 0o755)));
+    assert!(text.ends_with("its interpreter /nonexistent/sh does not exist"), "{text}");
+    assert!(why(run_alone(room.program("#!/bin/sh\r\n", 0o755))).contains("carriage return"));
+    assert!(why(run_alone(room.spec("/", &[]))).contains("directory"));
+    let nowhere = Spec { directory: room.path("none"), ..room.script("exit 0") };
+    assert!(why(run_alone(nowhere)).contains("working directory"));
+    let huge = Spec { args: vec!["x".repeat(4 << 20).into()], ..room.script("exit 0") };
+    assert!(why(run_alone(huge)).contains("larger than the system allows"));
+    let nul = Spec { environment: vec![("A".into(), "a\0b".into())], ..room.script("exit 0") };
+    assert!(why(run_alone(nul)).contains("nul byte"));
+}
+
+#[test]
+fn streams_directory_and_empty_stdin() {
+    let room = Room::new();
+    let finished = run_alone(room.script("pwd -P; cat; echo done; echo oops >&2"));
+    assert!(finished.how.is_success());
+    let here = fs::canonicalize(&room.home).unwrap();
+    assert_eq!(room.read("stdout"), format!("{}\ndone\n", here.display()));
+    assert_eq!(room.read("stderr"), "oops\n");
+}
+
+#[test]
+fn the_environment_is_exactly_the_given_one() {
+    let room = Room::new();
+    let environment = [("A", "1"), ("B", "two words"), ("A", "last")];
+    let spec = Spec {
+        environment: environment.map(|(name, value)| (name.into(), value.into())).to_vec(),
+        ..room.spec("/usr/bin/env", &[])
+    };
+    assert!(run_alone(spec).how.is_success());
+    let seen = room.read("stdout");
+    assert_eq!(seen.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["A=last", "B=two words"]));
+}
+
+#[test]
+fn signals_are_as_a_program_expects_them() {
+    let room = Room::new();
+    let spec = room.spec("/bin/cat", &["/proc/self/status"]);
+    let finished = thread::scope(|scope| {
+        let deaf = scope.spawn(|| {
+            SigSet::all().thread_block().unwrap();
+            run_alone(spec)
+        });
+        deaf.join().unwrap()
+    });
+    assert!(finished.how.is_success());
+    let (child, own) = (room.read("stdout"), fs::read_to_string("/proc/self/status").unwrap());
+    assert_eq!(mask(&child, "SigBlk:"), Some(0));
+    let (ignored, inherited) = (mask(&child, "SigIgn:").unwrap(), mask(&own, "SigIgn:").unwrap());
+    assert!(!contains(ignored, 13), "SIGPIPE, which Rust ignores for itself");
+    for signal in [1, 2, 15] {
+        assert_eq!(contains(ignored, signal), contains(inherited, signal), "{signal}");
+    }
+}
+
+#[test]
+fn it_leads_its_own_group() {
+    let room = Room::new();
+    let finished = run_alone(room.spec("/bin/sh", &["-c", "cut -d' ' -f5 /proc/$$/stat"]));
+    assert_eq!(room.read("stdout").trim(), finished.pid.unwrap().to_string());
+}
+
+#[test]
+fn what_it_leaves_behind_lives_on_after_exit_0() {
+    let room = Room::new();
+    let finished = run_alone(room.script("sleep 600 & echo $! > left; exit 0"));
+    let left = room.pid("left");
+    let alive = !gone(left);
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+    assert!(finished.how.is_success());
+    assert!(finished.elapsed < DEADLINE, "the open stream did not delay it");
+    assert_eq!(finished.survivors, [left]);
+    assert!(alive);
+}
+
+#[test]
+fn what_it_leaves_behind_ends_after_a_failure() {
+    let room = Room::new();
+    let finished = run_alone(room.script("sleep 600 & echo $! > left; exit 1"));
+    assert!(matches!(finished.how, How::Exited(1)), "{finished:?}");
+    assert!(finished.survivors.is_empty());
+    assert!(gone(room.pid("left")));
+
+    let script = "(trap '' TERM; echo x > deaf; sleep 600) & echo $! > left
+        until test -s deaf; do :; done; kill -9 $$";
+    let spec = Spec { grace: Duration::from_millis(50), ..room.script(script) };
+    fs::remove_file(room.path("left")).unwrap();
+    let finished = run_alone(spec);
+    assert!(matches!(finished.how, How::Signalled(9)), "{finished:?}");
+    assert!(finished.survivors.is_empty());
+    assert!(gone(room.pid("left")), "SIGKILL after the grace");
+}
+
+#[test]
+fn a_stop_reaches_grandchildren() {
+    let room = Room::new();
+    let script = "sh -c 'sleep 600 & echo $! > deep; wait' & wait_for() { until test -s deep; do :; done; }
+        wait_for; echo $$ > ready; wait";
+    let finished = run_until_ready(&room, room.script(script), |shutdown, _| shutdown.request(15));
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+    assert!(finished.survivors.is_empty());
+    assert!(gone(room.pid("deep")));
+}
+
+#[test]
+fn deaf_to_term_means_killed_after_the_grace() {
+    let room = Room::new();
+    let grace = Duration::from_millis(100);
+    let script = "trap '' TERM; echo $$ > ready; while :; do sleep 600; done";
+    let spec = Spec { grace, ..room.script(script) };
+    let finished = run_until_ready(&room, spec, |shutdown, _| shutdown.request(2));
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(2))), "{finished:?}");
+    assert!(finished.elapsed >= grace && finished.survivors.is_empty());
+}
+
+#[test]
+fn a_second_signal_kills_at_once() {
+    let room = Room::new();
+    let script = "trap 'echo x > termed' TERM; echo $$ > ready; while :; do sleep 0.01; done";
+    let finished = run_until_ready(&room, room.script(script), |shutdown, _| {
+        shutdown.request(2);
+        until("the first signal", || room.path("termed").exists());
+        shutdown.request(15);
+    });
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(2))), "{finished:?}");
+    assert!(finished.survivors.is_empty());
+}
+
+#[test]
+fn exiting_0_when_told_to_stop_is_still_stopped() {
+    let room = Room::new();
+    let script = "trap 'exit 0' TERM; echo $$ > ready; while :; do sleep 0.01; done";
+    let finished = run_until_ready(&room, room.script(script), |shutdown, _| shutdown.request(15));
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+}
+
+#[test]
+fn a_stopped_process_hears_the_term_too() {
+    let room = Room::new();
+    let finished =
+        run_until_ready(&room, room.script("echo $$ > ready; kill -STOP $$; sleep 600"), |shutdown, pid| {
+            until("a stopped process", || state(pid) == Some('T'));
+            shutdown.request(15);
+        });
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+}
+
+#[test]
+fn too_long_is_stopped() {
+    let room = Room::new();
+    let bound = Duration::from_millis(50);
+    let finished = run_alone(Spec { timeout: Some(bound), ..room.script("sleep 600") });
+    assert!(matches!(finished.how, How::Stopped(StopCause::TimedOut(seen)) if seen == bound), "{finished:?}");
+    assert!(finished.elapsed >= bound);
+}
+
+#[test]
+fn nothing_is_started_once_a_stop_is_requested() {
+    let room = Room::new();
+    let shutdown = Shutdown::manual();
+    shutdown.request(1);
+    let finished = run(room.script("echo x > ran"), &shutdown, &mut |_| NEVER);
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(1))), "{finished:?}");
+    assert!(finished.pid.is_none() && !room.path("ran").exists());
+}
+
+#[test]
+fn attend_is_called_when_it_asked_to_be_and_may_stop_the_command() {
+    let room = Room::new();
+    let mut moments = Vec::new();
+    let pause = Duration::from_millis(10);
+    let watch = Stopwatch::start();
+    let finished = run(room.script("sleep 600"), &Shutdown::manual(), &mut |moment| {
+        moments.push(moment);
+        if moments.len() < 5 { Attend::Continue { wake_in: pause } } else { Attend::Stop("enough") }
+    });
+    assert!(matches!(finished.how, How::Stopped(StopCause::Caller("enough"))), "{finished:?}");
+    assert!(watch.elapsed() >= pause * 4);
+    assert_eq!(moments[0], Moment::Started { pid: finished.pid.unwrap() });
+    assert_eq!(moments[1..], [Moment::Woken; 4]);
+}
+
+#[test]
+fn a_blocked_attend_makes_nothing_deaf() {
+    let room = Room::new();
+    let shutdown = Shutdown::manual();
+    let release = Shutdown::manual();
+    let finished = thread::scope(|scope| {
+        let job = scope.spawn(|| {
+            run(room.script("echo $$ > ready; sleep 600"), &shutdown, &mut |_| {
+                assert!(release.wait(DEADLINE));
+                NEVER
+            })
+        });
+        let pid = room.pid("ready");
+        shutdown.request(15);
+        until("the command's end", || gone(pid));
+        assert!(!job.is_finished());
+        release.request(0);
+        job.join().unwrap()
+    });
+    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+}
+
+#[test]
+fn a_panic_in_attend_leaves_no_command() {
+    let room = Room::new();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        run(room.script("echo $$ > ready; sleep 600"), &Shutdown::manual(), &mut |_| -> Attend<()> {
+            room.pid("ready");
+            panic!("as the test wants it")
+        })
+    }));
+    assert!(outcome.is_err());
+    assert!(gone(room.pid("ready")));
+}
+
+#[test]
+fn fifty_at_once() {
+    let rooms: Vec<Room> = (0..50).map(|_| Room::new()).collect();
+    thread::scope(|scope| {
+        let jobs: Vec<_> = (0..)
+            .zip(&rooms)
+            .map(|(code, room)| {
+                (code, scope.spawn(move || run_alone(room.script(&format!("echo {code}; exit {code}")))))
+            })
+            .collect();
+        for (code, job) in jobs {
+            let finished = job.join().unwrap();
+            assert!(matches!(finished.how, How::Exited(seen) if seen == code), "{finished:?}");
+        }
+    });
+    for (code, room) in rooms.iter().enumerate() {
+        assert_eq!(room.read("stdout"), format!("{code}\n"));
+    }
+}
+
+#[test]
+fn fifty_stopped_at_once() {
+    let rooms: Vec<Room> = (0..50).map(|_| Room::new()).collect();
+    let shutdown = Shutdown::manual();
+    thread::scope(|scope| {
+        let jobs: Vec<_> = rooms
+            .iter()
+            .map(|room| {
+                let spec = room.script("sleep 600 & echo $$ > ready; wait");
+                let shutdown = &shutdown;
+                scope.spawn(move || run(spec, shutdown, &mut |_| NEVER))
+            })
+            .collect();
+        for room in &rooms {
+            room.pid("ready");
+        }
+        shutdown.request(15);
+        for job in jobs {
+            let finished = job.join().unwrap();
+            assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+            assert!(finished.survivors.is_empty());
+        }
+    });
+}
+
+// ---- helper processes: this binary again ----
+
+fn body(name: &str, room: &Path, more: &[&str]) -> (PathBuf, Vec<OsString>) {
+    let module = module_path!().split_once("::").expect("a module of a crate").1;
+    let mut args: Vec<OsString> = more.iter().map(OsString::from).collect();
+    args.push(format!("{BODY}={}", room.display()).into());
+    args.push(std::env::current_exe().unwrap().into());
+    args.push(format!("{module}::{name}").into());
+    args.extend(["--exact", "--ignored", "--nocapture", "--test-threads=1"].map(OsString::from));
+    (PathBuf::from("/usr/bin/env"), args)
+}
+
+fn helper(name: &str, room: &Path, more: &[&str]) -> duct::Handle {
+    let (program, args) = body(name, room, more);
+    let quiet = duct::cmd(program, args).stdin_null().stdout_null().stderr_null().unchecked();
+    quiet.start().unwrap()
+}
+
+fn pid_of(handle: &duct::Handle) -> i32 {
+    i32::try_from(handle.pids()[0]).unwrap()
+}
+
+fn group_of_its_own(script: &str) -> duct::Handle {
+    let leader = duct::cmd!("/bin/sh", "-c", script).stdin_null().stdout_null().unchecked();
+    let leader = leader.before_spawn(|command| {
+        command.process_group(0);
+        Ok(())
+    });
+    leader.start().unwrap()
+}
+
+fn catches(pid: i32, signal: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .ok()
+        .and_then(|status| mask(&status, "SigCgt:"))
+        .is_some_and(|caught| contains(caught, signal))
+}
+
+#[test]
+#[ignore = "body of a helper process"]
+fn body_watchdog() {
+    if std::env::var_os(BODY).is_some() {
+        watchdog::serve(std::io::stdin().lock()).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "body of a helper process"]
+fn body_runner() {
+    let Some(room) = Room::of_body() else { return };
+    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let watchdog = std::env::var_os("AYNIG_TEST_WATCHDOG").map(|_| Watchdog::lazy(program, args));
+    let spec = Spec { watchdog, ..room.script("sleep 600 & echo $! > left; echo $$ > ready; wait") };
+    let finished = run_alone(spec);
+    panic!("nobody killed us: {finished:?}");
+}
+
+#[test]
+#[ignore = "body of a helper process"]
+fn body_shutdown() {
+    let Some(room) = Room::of_body() else { return };
+    let shutdown = Shutdown::install().unwrap();
+    crate::fsutil::replace(&room.path("ready"), b"0\n").unwrap();
+    assert!(shutdown.wait(DEADLINE));
+    let told = format!("{:?} {}", shutdown.requested(), shutdown.count());
+    crate::fsutil::replace(&room.path("told"), told.as_bytes()).unwrap();
+}
+
+#[test]
+fn signals_trip_the_switch() {
+    for (number, signal) in [(1, Signal::SIGHUP), (2, Signal::SIGINT), (15, Signal::SIGTERM)] {
+        let room = Room::new();
+        // GNU env undoes whatever this test itself was started with, such as nohup's ignored SIGHUP.
+        let child = helper("body_shutdown", &room.home, &["--default-signal=HUP,INT,TERM"]);
+        room.pid("ready");
+        kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
+        assert!(child.wait().unwrap().status.success());
+        assert_eq!(room.read("told"), format!("Some({number}) 1"));
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let room = Room::new();
+    let options = ["--default-signal=TERM", "--ignore-signal=HUP,INT"];
+    let child = helper("body_shutdown", &room.home, &options);
+    room.pid("ready");
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
+    }
+    assert!(child.wait().unwrap().status.success());
+    assert_eq!(room.read("told"), "Some(15) 1");
+}
+
+#[test]
+fn the_watchdog_kills_what_is_listed_when_the_pipe_ends() {
+    let room = Room::new();
+    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let (reader, mut writer) = pipe().unwrap();
+    let quiet = duct::cmd(program, args).stdin_file(reader).stdout_null().stderr_null().unchecked();
+    let dog = quiet.start().unwrap();
+    drop(quiet);
+    let (listed, unlisted) = (group_of_its_own("sleep 600 & wait"), group_of_its_own("sleep 600 & wait"));
+    let (first, second) = (pid_of(&listed), pid_of(&unlisted));
+    write!(writer, "+1 {first}\n+2 {second}\n-2\n").unwrap();
+    until("deafness", || [1, 2, 3, 15].into_iter().all(|signal| catches(pid_of(&dog), signal)));
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        kill(Pid::from_raw(pid_of(&dog)), signal).unwrap();
+    }
+    drop(writer);
+    assert!(dog.wait().unwrap().status.success());
+    listed.wait().unwrap();
+    until("the listed group's end", || members(first).is_empty());
+    let alive = !members(second).is_empty();
+    signal(second, Signal::SIGKILL);
+    unlisted.wait().unwrap();
+    assert!(alive);
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_running() {
+    let room = Room::new();
+    let runner = helper("body_runner", &room.home, &["AYNIG_TEST_WATCHDOG=1"]);
+    let (command, left) = (room.pid("ready"), room.pid("left"));
+    kill(Pid::from_raw(pid_of(&runner)), Signal::SIGKILL).unwrap();
+    until("the command's end", || gone(command));
+    until("the end of what it started", || gone(left));
+    runner.wait().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_dies_with_its_runner_even_without_a_watchdog() {
+    let room = Room::new();
+    let runner = helper("body_runner", &room.home, &[]);
+    let (command, left) = (room.pid("ready"), room.pid("left"));
+    kill(Pid::from_raw(pid_of(&runner)), Signal::SIGKILL).unwrap();
+    until("the command's end", || gone(command));
+    runner.wait().unwrap();
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_watchdog_comes_with_the_first_group_and_goes_with_the_last_handle() {
+    let room = Room::new();
+    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let watchdog = Watchdog::lazy(program, args);
+    assert_eq!(watchdog.pid(), None);
+    let spec = Spec { watchdog: Some(watchdog.clone()), ..room.script("sleep 600 & echo $! > left") };
+    let finished = run_alone(spec);
+    let (dog, left) = (watchdog.pid().expect("started"), room.pid("left"));
+    assert!(finished.how.is_success());
+    drop(watchdog);
+    let alive = !gone(left);
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+    assert!(alive, "what is left after exit 0 is not the watchdog's");
+    assert!(gone(i32::try_from(dog).unwrap()));
+}
+
+#[test]
+fn a_watchdog_that_died_is_replaced_and_told_everything() {
+    let room = Room::new();
+    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let watchdog = Watchdog::lazy(program, args);
+    let early = group_of_its_own("sleep 600 & wait");
+    let guard = watchdog.guard();
+    guard.cover(pid_of(&early));
+    let first = i32::try_from(watchdog.pid().unwrap()).unwrap();
+    kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
+    until("its end", || gone(first));
+    let late = group_of_its_own("sleep 600 & wait");
+    let second_guard = watchdog.guard();
+    second_guard.cover(pid_of(&late));
+    assert_ne!(watchdog.pid().map(i32::try_from), Some(Ok(first)));
+    // A pipe that ends with both still listed, as if we had been killed.
+    std::mem::forget((guard, second_guard));
+    watchdog.close_as_if_killed();
+    until("both groups' end", || members(pid_of(&early)).is_empty() && members(pid_of(&late)).is_empty());
+    early.wait().unwrap();
+    late.wait().unwrap();
+}
