@@ -1,0 +1,230 @@
+//! Reading commits, and writing them from objects.
+//!
+//! Invariant: a state commit is written from a tree, parents and a message that were chosen explicitly; no hook
+//! runs, no clean-up of the message happens, and where signing is asked for an unsigned commit is never written
+//! (spec §3). Which ref will point at it is [`super::swap`]'s business: an object nobody points at harms nobody.
+
+use bstr::{BString, ByteSlice};
+
+use super::process::{Git, ProcessError};
+use super::repo::{Repo, error_chain, gits, ours};
+use crate::clock;
+use crate::contract::head::CommitFacts;
+use crate::contract::ids::CommitId;
+
+/// Why a commit could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The object is missing, damaged, or not a commit.
+    #[error("could not read commit {id}: {why}")]
+    Unreadable {
+        /// Which.
+        id: CommitId,
+        /// What was found.
+        why: String,
+    },
+    /// The object could not be stored.
+    #[error("could not write a commit into {objects}: {why}")]
+    Unwritable {
+        /// The object directory.
+        objects: String,
+        /// What stood in the way.
+        why: String,
+    },
+    /// `commit.gpgSign` is set and the signature could not be made.
+    #[error("could not sign the commit (commit.gpgSign is set)")]
+    Unsigned(#[source] ProcessError),
+}
+
+/// Who our commits are by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    author: (BString, BString),
+    committer: (BString, BString),
+}
+
+impl Identity {
+    /// Git's configured identity; where git has none, `aynig <aynig@RUNNER_ID>` (spec §3).
+    pub(super) fn configured(gix: &gix::Repository, runner_id: &str) -> Self {
+        let host: String = runner_id
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+            .collect();
+        let fallback = (BString::from("aynig"), BString::from(format!("aynig@{host}")));
+        let person = |found: Option<gix::Result<gix::actor::SignatureRef<'_>>>| match found {
+            Some(Ok(who)) if !who.name.trim().is_empty() || !who.email.trim().is_empty() => {
+                (plain(who.name), plain(who.email))
+            }
+            Some(_) | None => fallback.clone(),
+        };
+        Self { author: person(gix.author()), committer: person(gix.committer()) }
+    }
+
+    /// Who a reflog line is by.
+    pub(super) fn reflog_signature(&self, time: gix::date::Time) -> gix::actor::Signature {
+        gix::actor::Signature { name: self.committer.0.clone(), email: self.committer.1.clone(), time }
+    }
+}
+
+/// A name or address with the bytes removed that would break the header line of a commit.
+fn plain(text: &[u8]) -> BString {
+    text.iter().copied().filter(|byte| !b"<>\n\r\0".contains(byte)).collect::<Vec<u8>>().trim().into()
+}
+
+/// A commit as read: what a decision needs, owned.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Its id.
+    pub id: CommitId,
+    /// Its tree.
+    pub tree: CommitId,
+    /// Its parents in order.
+    pub parents: Vec<CommitId>,
+    /// Committer date, seconds since the epoch.
+    pub committed_at: i64,
+    /// The message, raw bytes.
+    pub message: BString,
+}
+
+impl Stored {
+    /// What [`crate::contract::head::Head::read`] wants to know.
+    pub fn facts(&self) -> CommitFacts<'_> {
+        CommitFacts { id: self.id, committed_at: self.committed_at, message: &self.message }
+    }
+}
+
+/// A commit to be written.
+#[derive(Debug, Clone)]
+pub struct NewCommit<'a> {
+    /// The tree, chosen by the caller.
+    pub tree: CommitId,
+    /// Parents in order; empty for the first commit of an unborn branch.
+    pub parents: &'a [CommitId],
+    /// The whole message, already encoded and checked.
+    pub message: &'a [u8],
+}
+
+impl Repo {
+    /// Reads one commit.
+    pub fn commit(&self, id: CommitId) -> Result<Stored, CommitError> {
+        let unreadable = |why: String| CommitError::Unreadable { id, why };
+        let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(error_chain(&error)))?;
+        let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
+        let committed_at = decoded
+            .committer()
+            .map_err(|error| unreadable(error.to_string()))?
+            .time()
+            .map_or(0, |t| t.seconds);
+        Ok(Stored {
+            id,
+            tree: ours(&decoded.tree()),
+            parents: decoded.parents().map(|parent| ours(&parent)).collect(),
+            committed_at,
+            message: decoded.message.into(),
+        })
+    }
+
+    /// Writes one commit, dated now; nothing points at it yet.
+    pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
+        if self.config_flag("commit.gpgSign") {
+            return self.write_signed(new);
+        }
+        let time = clock::local_time();
+        let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
+            name: name.clone(),
+            email: email.clone(),
+            time: gix::date::Time { seconds: time.seconds, offset: time.offset_seconds },
+        };
+        let identity = self.identity();
+        let commit = gix::objs::Commit {
+            tree: gits(new.tree),
+            parents: new.parents.iter().map(|parent| gits(*parent)).collect(),
+            author: signature(&identity.author),
+            committer: signature(&identity.committer),
+            encoding: None,
+            message: new.message.into(),
+            extra_headers: Vec::new(),
+        };
+        let id = self.gix.write_object(&commit).map_err(|error| CommitError::Unwritable {
+            objects: self.common_dir().join("objects").display().to_string(),
+            why: error_chain(&error),
+        })?;
+        Ok(ours(&id))
+    }
+
+    /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them.
+    fn write_signed(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
+        let time = clock::local_time();
+        let date = format!("{} {}", time.seconds, time.offset_text());
+        let identity = self.identity();
+        let text = |bytes: &BString| bytes.to_os_str_lossy().into_owned();
+        let mut git = Git::new(self.common_dir()).args(["commit-tree", "-S"]);
+        for parent in new.parents {
+            git = git.args(["-p", &parent.to_string()]);
+        }
+        let output = git
+            .args(["-F", "-", &new.tree.to_string()])
+            .env("GIT_AUTHOR_NAME", text(&identity.author.0))
+            .env("GIT_AUTHOR_EMAIL", text(&identity.author.1))
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_NAME", text(&identity.committer.0))
+            .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
+            .env("GIT_COMMITTER_DATE", &date)
+            .stdin(new.message)
+            .run()
+            .map_err(CommitError::Unsigned)?;
+        CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {
+            objects: self.common_dir().display().to_string(),
+            why: format!("git commit-tree answered {:?}", output.text()),
+        })
+    }
+
+    /// Whether `ancestor` is reachable from `commit` (a commit reaches itself).
+    ///
+    /// Judged by the graph, not by dates: a command may date its commits as it likes.
+    pub fn descends(&self, commit: CommitId, ancestor: CommitId) -> bool {
+        if commit == ancestor {
+            return true;
+        }
+        match self.gix.merge_base(gits(commit), gits(ancestor)) {
+            Ok(base) => base.is_some_and(|base| ours(&base) == ancestor),
+            Err(_) => false,
+        }
+    }
+
+    /// The empty tree, written if the repository does not have it yet.
+    pub fn empty_tree(&self) -> Result<CommitId, CommitError> {
+        self.gix.write_object(gix::objs::Tree::empty()).map(|id| ours(&id)).map_err(|error| {
+            CommitError::Unwritable {
+                objects: self.common_dir().join("objects").display().to_string(),
+                why: error_chain(&error),
+            }
+        })
+    }
+
+    /// What the user may type for a commit (a hash, a prefix, a ref), resolved.
+    pub fn parse_commit(&self, text: &str) -> Option<CommitId> {
+        let id = self.gix.rev_parse_single(text.as_bytes().as_bstr()).ok()?;
+        let commit = id.object().ok()?.peel_to_kind(gix::object::Kind::Commit).ok()?;
+        Some(ours(&commit.id))
+    }
+
+    /// First-parent history from `tip`, newest first; ends silently at the edge of a shallow clone.
+    pub fn history(&self, tip: CommitId) -> impl Iterator<Item = Result<Stored, CommitError>> + '_ {
+        let mut next = Some(tip);
+        let mut first = true;
+        std::iter::from_fn(move || {
+            let id = next.take()?;
+            match self.commit(id) {
+                Ok(stored) => {
+                    first = false;
+                    next = stored.parents.first().copied();
+                    Some(Ok(stored))
+                }
+                Err(error) if first => Some(Err(error)),
+                // The parent of a shallow boundary is named but not there: the story ends here.
+                Err(_) => None,
+            }
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! Git: the only importer of `gix` and the only spawner of the `git` program.
+//!
+//! Reading objects and refs and writing commits happens in this process through `gix`; whatever touches a working
+//! tree or an index goes through the `git` program, whose rules for filters, attributes, sparse checkouts and
+//! line ends are not ours to rewrite. Everything that leaves this room is in the words of [`crate::contract`]
+//! (`CommitId`, `BranchName`, …): no `gix` type crosses the door.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `repo` | finding and opening the repository, its directories, one handle a thread |
+//! | `commit` | reading commits, writing commits, identity, signatures, ancestry |
+//! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
+//! | `tree` | what a path in a commit's tree is, and where its links lead |
+//! | `index` | the tree an index stands for, and whether it differs from HEAD |
+//! | `worktree` | making, finding, proving ours, and removing worktrees |
+//! | `rescue` | saving what a worktree holds before it goes |
+//! | `process` | one call of the `git` program |
+
+pub mod commit;
+pub mod index;
+pub mod process;
+pub mod repo;
+pub mod rescue;
+pub mod swap;
+pub mod tree;
+pub mod worktree;
+
+pub use commit::{CommitError, Identity};
+pub use process::{Git, ProcessError};
+pub use repo::{Checkout, OpenError, Repo, Store};
+pub use swap::{RefError, Swap};

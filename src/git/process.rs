@@ -1,0 +1,233 @@
+//! The only spawner of the `git` program.
+//!
+//! Invariant: whatever environment we were started in (a hook, an alias, cron), a `git` started here acts on the
+//! directory it is given and on nothing else, speaks English, reads an empty stdin unless given bytes, runs no
+//! hook of the repository, and does not die of a Ctrl-C meant for us. What the calls mean is left to the modules
+//! beside this one.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use bstr::ByteSlice;
+
+/// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
+/// sets some of them, and they beat `git -C`.
+pub const LOCAL_VARIABLES: [&str; 15] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// Why a `git` call did not give what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The program could not be started at all.
+    #[error("could not start `git {what}` in {}", directory.display())]
+    NotStarted {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it was to run.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program ran and said no.
+    #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
+    Failed {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it said on stderr, one line.
+        said: String,
+    },
+}
+
+/// A finished call.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All of its stdout.
+    pub stdout: Vec<u8>,
+    /// All of its stderr.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// stdout as text without the end of its last line.
+    pub fn text(&self) -> String {
+        self.stdout.to_str_lossy().trim_end().to_owned()
+    }
+}
+
+/// One call of `git`, being put together.
+#[derive(Debug)]
+pub struct Git {
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    stdin: Option<Vec<u8>>,
+}
+
+impl Git {
+    /// A call that acts on the repository found in `directory`.
+    pub fn new(directory: &Path) -> Self {
+        // Configuration is passed by `-c`, never written: any `git config` write takes a lock that
+        // parallel runners would fight over.
+        let fixed =
+            ["core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"];
+        let arguments = fixed.iter().flat_map(|pair| ["-c".into(), OsString::from(pair)]).collect();
+        Self { directory: directory.to_owned(), arguments, environment: Vec::new(), stdin: None }
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets one variable for the call.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Gives the call something to read.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// Runs the call; an exit other than 0 is an error with git's own words.
+    pub fn run(self) -> Result<Output, ProcessError> {
+        let (what, directory) = (self.described(), self.directory.clone());
+        let output = self.run_unchecked()?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(ProcessError::Failed { what, directory, status: output.status, said: last_words(&output.stderr) })
+    }
+
+    /// Runs the call; any exit is an answer.
+    pub fn run_unchecked(self) -> Result<Output, ProcessError> {
+        let what = self.described();
+        let mut expression = duct::cmd("git", &self.arguments)
+            .dir(&self.directory)
+            .stdout_capture()
+            .stderr_capture()
+            .unchecked()
+            .env("LC_ALL", "C.UTF-8")
+            .env("LANGUAGE", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .before_spawn(|command| {
+                // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not
+                // cut a checkout or a rescue in half.
+                command.process_group(0);
+                Ok(())
+            });
+        for name in LOCAL_VARIABLES {
+            expression = expression.env_remove(name);
+        }
+        for (name, value) in &self.environment {
+            expression = expression.env(name, value);
+        }
+        expression = match self.stdin {
+            Some(bytes) => expression.stdin_bytes(bytes),
+            None => expression.stdin_null(),
+        };
+        tracing::trace!(git = %what, directory = %self.directory.display(), "spawn");
+        let output = expression.run().map_err(|source| ProcessError::NotStarted {
+            what,
+            directory: self.directory,
+            source,
+        })?;
+        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+    }
+
+    /// The arguments as a person would type them, without our fixed configuration.
+    fn described(&self) -> String {
+        let mut words = self.arguments.iter();
+        let mut shown: Vec<String> = Vec::new();
+        while let Some(word) = words.next() {
+            if word == "-c" {
+                words.next();
+                continue;
+            }
+            shown.push(word.to_string_lossy().into_owned());
+        }
+        shown.join(" ")
+    }
+}
+
+/// What of git's stderr is worth repeating: its `fatal:`/`error:` lines, else its last line; bounded, on one line.
+fn last_words(stderr: &[u8]) -> String {
+    let text = stderr.to_str_lossy();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut said: Vec<&str> = lines
+        .iter()
+        .copied()
+        .filter(|line| line.starts_with("fatal:") || line.starts_with("error:") || line.contains("not found"))
+        .collect();
+    if said.is_empty() {
+        said.extend(lines.last());
+    }
+    let mut words = said.join("; ");
+    if words.is_empty() {
+        words.push_str("it gave no reason");
+    }
+    words.chars().filter(|c| !c.is_control()).take(600).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_says_why_it_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Git::new(directory.path())
+            .env("GIT_CEILING_DIRECTORIES", directory.path().parent().unwrap())
+            .args(["rev-parse", "--git-dir"])
+            .run()
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("`git rev-parse --git-dir`"), "{text}");
+        assert!(text.contains("not a git repository"), "{text}");
+    }
+
+    #[test]
+    fn our_list_of_local_variables_is_gits() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Git::new(directory.path()).args(["rev-parse", "--local-env-vars"]).run().unwrap();
+        let mut gits: Vec<String> = output.text().lines().map(str::to_owned).collect();
+        gits.sort();
+        // A newer git may know more than we do; none that it knows may be missing here.
+        for name in &gits {
+            assert!(LOCAL_VARIABLES.contains(&name.as_str()), "{name} is missing");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Finding and opening the repository, and knowing its directories.
+//!
+//! Invariant: the repository is chosen once, at the start, from `-C`, `GIT_DIR` or the working directory, and all
+//! paths are absolute from then on; nothing later depends on the environment or on the current directory.
+//! Formats that cannot be read are named before anything is touched (spec §10).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bstr::ByteSlice;
+
+use super::commit::Identity;
+use crate::contract::ids::{BranchName, CommitId};
+
+/// Why no repository could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing there.
+    #[error("no git repository at or above {}", start.display())]
+    NotFound {
+        /// Where the search began.
+        start: PathBuf,
+    },
+    /// There is one, in a format this build cannot read.
+    #[error("the repository {} uses {format}, which aynig cannot read yet", path.display())]
+    Unsupported {
+        /// The git directory.
+        path: PathBuf,
+        /// The extension and its value, as git spells them.
+        format: String,
+    },
+    /// It belongs to somebody else, and git would refuse it as well.
+    #[error("the repository {} belongs to another user, and commands from it would run as you", path.display())]
+    Untrusted {
+        /// The git directory.
+        path: PathBuf,
+    },
+    /// Anything else that kept it from being opened.
+    #[error("could not open the repository {}: {why}", path.display())]
+    Broken {
+        /// The git directory, or where it was looked for.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+}
+
+/// One working tree and what it has checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its top directory, absolute.
+    pub path: PathBuf,
+    /// Its own git directory (`.git`, or `.git/worktrees/<id>`).
+    pub git_dir: PathBuf,
+    /// The branch it is on; none when HEAD is detached.
+    pub branch: Option<BranchName>,
+}
+
+#[derive(Debug)]
+struct Place {
+    common_dir: PathBuf,
+    git_dir: PathBuf,
+    top: PathBuf,
+    checkout: Option<PathBuf>,
+    identity: Identity,
+}
+
+/// The opened repository; shared between threads, each of which takes its own [`Repo`].
+#[derive(Debug, Clone)]
+pub struct Store {
+    shared: gix::ThreadSafeRepository,
+    place: Arc<Place>,
+}
+
+/// One thread's handle on the repository.
+#[derive(Debug)]
+pub struct Repo {
+    pub(super) gix: gix::Repository,
+    place: Arc<Place>,
+}
+
+/// Where git was told to look, captured before the variables were taken out of the environment.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// `GIT_DIR`.
+    pub git_dir: Option<PathBuf>,
+    /// `GIT_WORK_TREE`.
+    pub work_tree: Option<PathBuf>,
+}
+
+impl Store {
+    /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the nearest above.
+    /// `runner_id` is for the identity used when git has none configured.
+    pub fn open(start: &Path, told: &Told, runner_id: &str) -> Result<Self, OpenError> {
+        let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
+        let git_dir = match &told.git_dir {
+            Some(git_dir) => start.join(git_dir),
+            None => discover(&start)?,
+        };
+        let git_dir = git_dir.canonicalize().map_err(|_| OpenError::NotFound { start: start.clone() })?;
+        let broken = |why: String| OpenError::Broken { path: git_dir.clone(), why };
+
+        // The format is read before gix sees it, so that the message names it and nothing is touched.
+        refuse_unreadable_format(&git_dir)?;
+
+        let options =
+            gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
+        let shared = gix::ThreadSafeRepository::open_opts(&git_dir, options).map_err(|error| {
+            let words = error_chain(&error);
+            if words.contains("safe.directory") || words.to_lowercase().contains("ownership") {
+                OpenError::Untrusted { path: git_dir.clone() }
+            } else {
+                broken(words)
+            }
+        })?;
+        let mut gix = shared.to_thread_local();
+        if let Some(work_tree) = &told.work_tree {
+            gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;
+        }
+        let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let common_dir = absolute(gix.common_dir());
+        let own_git_dir = absolute(gix.git_dir());
+        let checkout = gix.workdir().map(absolute);
+        let main = gix.main_repo().map_err(|error| broken(error_chain(&error)))?;
+        let top = if own_git_dir == common_dir { checkout.clone() } else { main.workdir().map(absolute) }
+            .unwrap_or_else(|| common_dir.clone());
+        let identity = Identity::configured(&gix, runner_id);
+        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity };
+        Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
+    }
+
+    /// A handle for this thread.
+    pub fn handle(&self) -> Repo {
+        let mut gix = self.shared.to_thread_local();
+        gix.object_cache_size_if_unset(1024 * 1024);
+        Repo { gix, place: Arc::clone(&self.place) }
+    }
+}
+
+impl Repo {
+    /// The directory all worktrees share (`.git` of the main worktree, or the bare repository).
+    pub fn common_dir(&self) -> &Path {
+        &self.place.common_dir
+    }
+
+    /// The main worktree's top directory, or the bare repository: where logs and worktrees live by default.
+    pub fn top(&self) -> &Path {
+        &self.place.top
+    }
+
+    /// Whether the repository has no main worktree.
+    pub fn is_bare(&self) -> bool {
+        self.place.top == self.place.common_dir
+    }
+
+    /// Who writes our commits.
+    pub fn identity(&self) -> &Identity {
+        &self.place.identity
+    }
+
+    /// The checkout we were started in, with the branch it is on now; none in a bare repository.
+    pub fn checkout(&self) -> Option<Checkout> {
+        let path = self.place.checkout.clone()?;
+        let branch = head_branch(&self.place.git_dir);
+        Some(Checkout { path, git_dir: self.place.git_dir.clone(), branch })
+    }
+
+    /// Our own directory below the common one (attempt records, the registry lock); made when missing.
+    pub fn state_dir(&self) -> std::io::Result<PathBuf> {
+        let path = self.place.common_dir.join("aynig");
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+
+    /// A string from git's configuration, the last value winning; `None` when unset.
+    pub fn config(&self, key: &str) -> Option<String> {
+        self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())
+    }
+
+    /// A boolean from git's configuration.
+    pub fn config_flag(&self, key: &str) -> bool {
+        self.gix.config_snapshot().boolean(key).unwrap_or(false)
+    }
+}
+
+/// The branch that the `HEAD` file in `git_dir` names; none when detached or unreadable.
+pub(super) fn head_branch(git_dir: &Path) -> Option<BranchName> {
+    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
+    let target = head.strip_prefix(b"ref:")?.trim();
+    BranchName::from_full_ref(target.as_bstr())
+}
+
+/// The branch that a rebase or bisect under way in `git_dir` will come back to: git treats it as checked out.
+pub(super) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
+    for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
+        if let Ok(text) = std::fs::read(git_dir.join(name))
+            && let Some(branch) = BranchName::from_full_ref(text.trim().as_bstr())
+        {
+            return Some(branch);
+        }
+    }
+    let start = std::fs::read(git_dir.join("BISECT_START")).ok()?;
+    BranchName::new(start.trim()).ok()
+}
+
+/// Git's object id as ours.
+pub(super) fn ours(id: &gix::oid) -> CommitId {
+    CommitId::from_bytes(id.as_bytes()).expect("an object id has 20 or 32 bytes")
+}
+
+/// Our commit id as git's.
+pub(super) fn gits(id: CommitId) -> gix::ObjectId {
+    gix::ObjectId::try_from(id.as_bytes()).expect("a commit id has 20 or 32 bytes")
+}
+
+/// An error and all its causes, on one line.
+pub(super) fn error_chain(error: &gix::Error) -> String {
+    let mut words = Vec::new();
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if words.last() != Some(&text) {
+            words.push(text);
+        }
+        next = error.source();
+    }
+    words.join(": ")
+}
+
+fn discover(start: &Path) -> Result<PathBuf, OpenError> {
+    let options = gix::discover::upwards::Options { match_ceiling_dir_or_error: false, ..Default::default() };
+    let (path, _trust) = gix::discover::upwards_opts(start, options.apply_environment())
+        .map_err(|_| OpenError::NotFound { start: start.to_owned() })?;
+    let (git_dir, _work_tree) = path.into_repository_and_work_tree_directories();
+    Ok(start.join(git_dir))
+}
+
+/// Refuses the formats gix cannot read, from the repository's own configuration file alone.
+fn refuse_unreadable_format(git_dir: &Path) -> Result<(), OpenError> {
+    let common = match std::fs::read_to_string(git_dir.join("commondir")) {
+        Ok(relative) => git_dir.join(relative.trim_end()),
+        Err(_) => git_dir.to_owned(),
+    };
+    let Ok(config) =
+        gix::config::File::from_path_no_includes(common.join("config"), gix::config::Source::Local)
+    else {
+        return Ok(());
+    };
+    let value = |key: &str| config.string(key).map(|value| value.to_str_lossy().to_lowercase());
+    let unsupported = |format: String| {
+        Err(OpenError::Unsupported { path: common.canonicalize().unwrap_or(common.clone()), format })
+    };
+    if let Some(storage) = value("extensions.refStorage")
+        && storage != "files"
+    {
+        return unsupported(format!("the ref storage \"{storage}\" (extensions.refStorage)"));
+    }
+    if let Some(hash) = value("extensions.objectFormat")
+        && hash != "sha1"
+        && hash != "sha256"
+    {
+        return unsupported(format!("the object format \"{hash}\" (extensions.objectFormat)"));
+    }
+    Ok(())
+}

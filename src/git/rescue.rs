@@ -1,0 +1,171 @@
+//! Saving what a worktree holds before it goes.
+//!
+//! Invariant: after [`Repo::rescue`] returns `Ok`, everything in the worktree that git would not ignore, everything
+//! staged, and every commit made there is reachable from the branch or from a ref below `refs/aynig/rescue/`. What
+//! cannot be put into our objects (another repository inside the worktree) is an error, and the caller keeps the
+//! directory (spec §6: nothing is ever lost). The worktree's own index is not touched.
+
+use std::path::PathBuf;
+
+use bstr::{BString, ByteSlice};
+
+use super::commit::{CommitError, NewCommit};
+use super::process::ProcessError;
+use super::repo::Repo;
+use super::swap::{RefError, Swap};
+use super::worktree::Worktree;
+use crate::contract::ids::{BranchName, CommitId};
+
+/// What a rescue did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rescue {
+    /// There was nothing that the branch does not have.
+    Nothing,
+    /// It is safe under this ref.
+    Saved(Saved),
+}
+
+/// Where rescued work is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The full ref name.
+    pub reference: BString,
+    /// What it points at.
+    pub commit: CommitId,
+}
+
+/// Why the work could not be saved; the worktree must stay.
+#[derive(Debug, thiserror::Error)]
+pub enum RescueError {
+    /// Git could not take the snapshot.
+    #[error("could not take a snapshot of {}", path.display())]
+    Snapshot {
+        /// The worktree.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: ProcessError,
+    },
+    /// There are repositories inside the worktree, whose contents a commit of ours would not hold.
+    #[error("{} holds other repositories ({what}), which a commit cannot save", path.display())]
+    OtherRepositories {
+        /// The worktree.
+        path: PathBuf,
+        /// Where they are.
+        what: String,
+    },
+    /// The commit could not be written or read.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The ref could not be written.
+    #[error(transparent)]
+    Ref(#[from] RefError),
+}
+
+/// What a rescue needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The branch the work was for.
+    pub branch: &'a BranchName,
+    /// The last path segment of the ref: the attempt, or the lease commit where it has no usable id.
+    pub label: &'a str,
+    /// The commit the worktree's files and index are based on.
+    pub base: CommitId,
+    /// What the branch points at, if it exists: what is reachable from it is safe already.
+    pub kept: Option<CommitId>,
+}
+
+impl Repo {
+    /// Saves everything in `worktree` that `situation.kept` does not have.
+    pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+        let path = &worktree.path;
+        let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
+        if !path.exists() {
+            // Removed by hand, files and all. Commits made there are still objects: keep those.
+            return self.keep_commits(situation);
+        }
+        let base = self.commit(situation.base)?;
+        let snapshot = self.snapshot_tree(path, &worktree.git_dir).map_err(snapshot_failed)?;
+        let foreign = self.foreign_repositories(path, base.tree, snapshot).map_err(snapshot_failed)?;
+        if !foreign.is_empty() {
+            return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
+        }
+        // An index with conflicts stands for no tree; the files it is about are in the snapshot.
+        let staged = self.index_tree(path).unwrap_or(snapshot);
+        let kept_tree = match situation.kept {
+            Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
+            Some(_) | None => base.tree,
+        };
+        let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
+        if same(snapshot) && same(staged) {
+            return self.keep_commits(situation);
+        }
+        let mut parents = vec![situation.base];
+        if staged != snapshot && !same(staged) {
+            let message = format!("rescue: what was staged on {}\n", situation.branch);
+            let new = NewCommit { tree: staged, parents: &[situation.base], message: message.as_bytes() };
+            parents.push(self.write_commit(&new)?);
+        }
+        let message = format!(
+            "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
+            situation.branch, situation.label
+        );
+        let commit =
+            self.write_commit(&NewCommit { tree: snapshot, parents: &parents, message: message.as_bytes() })?;
+        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+    }
+
+    /// Saves the tree of a person's index, in a checkout that stays where it is.
+    pub fn rescue_index(
+        &self,
+        path: &std::path::Path,
+        situation: Situation<'_>,
+    ) -> Result<Rescue, RescueError> {
+        let base = self.commit(situation.base)?;
+        let snapshot_failed = |source| RescueError::Snapshot { path: path.to_owned(), source };
+        let staged = self.index_tree(path).map_err(snapshot_failed)?;
+        if staged == base.tree {
+            return self.keep_commits(situation);
+        }
+        let message = format!("rescue: what attempt {} staged on {}\n", situation.label, situation.branch);
+        let new = NewCommit { tree: staged, parents: &[situation.base], message: message.as_bytes() };
+        let commit = self.write_commit(&new)?;
+        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+    }
+
+    /// Saves commits that the branch does not have, by a ref alone.
+    fn keep_commits(&self, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+        match situation.kept {
+            Some(kept) if self.descends(kept, situation.base) => Ok(Rescue::Nothing),
+            Some(_) | None => self.point_rescue_at(situation, situation.base).map(Rescue::Saved),
+        }
+    }
+
+    /// Makes the rescue ref; a name that is taken by other work gets a number.
+    fn point_rescue_at(&self, situation: Situation<'_>, commit: CommitId) -> Result<Saved, RescueError> {
+        let mut name = BString::from("refs/aynig/rescue/");
+        name.extend_from_slice(situation.branch.as_bstr());
+        name.push(b'/');
+        name.extend_from_slice(situation.label.as_bytes());
+        let mut number = 1;
+        loop {
+            let mut reference = name.clone();
+            if number > 1 {
+                reference.extend_from_slice(format!("-{number}").as_bytes());
+            }
+            match self.swap(reference.as_bstr(), None, commit, "aynig: rescue")? {
+                Swap::Won => return Ok(Saved { reference, commit }),
+                Swap::Lost { actual: Some(there) } if self.same_work(there, commit) => {
+                    return Ok(Saved { reference, commit: there });
+                }
+                Swap::Lost { .. } => number += 1,
+            }
+        }
+    }
+
+    fn same_work(&self, one: CommitId, other: CommitId) -> bool {
+        one == other
+            || matches!((self.commit(one), self.commit(other)),
+                (Ok(one), Ok(other)) if one.tree == other.tree && one.parents == other.parents)
+    }
+}

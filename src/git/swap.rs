@@ -1,0 +1,208 @@
+//! Refs: reading them, listing branches, and the compare-and-swap that makes one winner.
+//!
+//! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the expected one;
+//! so of any number of processes that expect the same value exactly one wins (spec §5, local arbiter). Losing is a
+//! value, not an error.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bstr::{BStr, BString, ByteSlice};
+use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+
+use super::repo::{Repo, error_chain, gits, ours};
+use crate::clock;
+use crate::contract::ids::{BranchName, CommitId};
+
+/// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a ref could not be read or moved.
+#[derive(Debug, thiserror::Error)]
+pub enum RefError {
+    /// The ref or the packed refs could not be read.
+    #[error("could not read {name}: {why}")]
+    Unreadable {
+        /// The full ref name, or what was being listed.
+        name: String,
+        /// What was found.
+        why: String,
+    },
+    /// The ref is locked, and stayed so.
+    #[error("could not lock {name}: {} exists and did not go away; if no git process is running here, remove it", lock.display())]
+    Locked {
+        /// The full ref name.
+        name: String,
+        /// The lock file that is in the way.
+        lock: PathBuf,
+    },
+    /// The new value could not be written.
+    #[error("could not move {name}: {why}")]
+    Unwritable {
+        /// The full ref name.
+        name: String,
+        /// What stood in the way.
+        why: String,
+    },
+}
+
+/// What became of a compare-and-swap.
+#[must_use = "a swap that was lost must not be treated as won"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swap {
+    /// The ref had the expected value and has the new one now.
+    Won,
+    /// The ref has another value (or is gone); nothing was changed.
+    Lost {
+        /// What it points at.
+        actual: Option<CommitId>,
+    },
+}
+
+/// A branch as listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tip {
+    /// Its name.
+    pub branch: BranchName,
+    /// What it points at; the name of another ref where it is a symbolic one.
+    pub target: Result<CommitId, BString>,
+}
+
+impl Repo {
+    /// All local branches, in the order of their names.
+    pub fn branches(&self) -> Result<Vec<Tip>, RefError> {
+        self.tips("refs/heads/")
+    }
+
+    fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
+        let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
+        let platform = self.gix.references().map_err(|error| unreadable(error_chain(&error)))?;
+        let iter = platform.prefixed(prefix).map_err(|error| unreadable(error_chain(&error)))?;
+        let mut tips = Vec::new();
+        for reference in iter {
+            let Ok(reference) = reference else {
+                // A broken ref file (or one that vanished while we looked) hides itself, not its neighbours.
+                tracing::warn!(prefix, "a ref could not be read; passed over");
+                continue;
+            };
+            let Some(short) = reference.name().as_bstr().strip_prefix(prefix.as_bytes()) else { continue };
+            let Ok(branch) = BranchName::new(short) else { continue };
+            let target = match reference.target() {
+                gix::refs::TargetRef::Object(id) => Ok(ours(id)),
+                gix::refs::TargetRef::Symbolic(name) => Err(name.as_bstr().to_owned()),
+            };
+            tips.push(Tip { branch, target });
+        }
+        Ok(tips)
+    }
+
+    /// What `name` (a full ref name) points at now; `None` if it does not exist. Never from a cache.
+    pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
+        let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
+        let full = gix::refs::FullName::try_from(name).map_err(|error| unreadable(error.to_string()))?;
+        self.read_now(&full).map_err(|error| unreadable(error_chain(&error)))
+    }
+
+    /// A branch's HEAD now.
+    pub fn branch_head(&self, branch: &BranchName) -> Result<Option<CommitId>, RefError> {
+        self.read_ref(branch.full_ref().as_bstr())
+    }
+
+    fn read_now(&self, name: &gix::refs::FullName) -> gix::Result<Option<CommitId>> {
+        // Loose first: a ref is packed by writing the pack, then removing the loose file. The packed file is
+        // opened afresh, since a snapshot judged by time stamps can be a moment old.
+        if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())? {
+            return Ok(loose.target.try_id().map(ours));
+        }
+        let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
+        Ok(packed.try_find(name.as_ref())?.map(|found| ours(&found.target())))
+    }
+
+    /// Moves `name` from `expected` (`None`: it must not exist) to `new`; `log` is its reflog line.
+    pub fn swap(
+        &self,
+        name: &BStr,
+        expected: Option<CommitId>,
+        new: CommitId,
+        log: &str,
+    ) -> Result<Swap, RefError> {
+        let shown = || name.to_string();
+        let full = gix::refs::FullName::try_from(name)
+            .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
+        let edit = RefEdit {
+            change: Change::Update {
+                log: LogChange {
+                    mode: RefLog::AndReference,
+                    force_create_reflog: false,
+                    message: log.into(),
+                },
+                expected: match expected {
+                    Some(id) => PreviousValue::MustExistAndMatch(gix::refs::Target::Object(gits(id))),
+                    None => PreviousValue::MustNotExist,
+                },
+                new: gix::refs::Target::Object(gits(new)),
+            },
+            name: full.clone(),
+            deref: false,
+        };
+        let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
+        let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
+            Ok(prepared) => prepared,
+            Err(error) => return self.judge_refusal(&full, expected, &error),
+        };
+        // The transaction compared with a snapshot of the packed refs that may have been read before the lock was
+        // taken. With the lock held nobody can move the ref any more: compare once more with what is on disk.
+        let actual = self
+            .read_now(&full)
+            .map_err(|error| RefError::Unreadable { name: shown(), why: error_chain(&error) })?;
+        if actual != expected {
+            drop(prepared);
+            return Ok(Swap::Lost { actual });
+        }
+        let time = clock::local_time();
+        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
+        let (who, mut buffer) =
+            (self.identity().reflog_signature(time), gix::date::parse::TimeBuf::default());
+        prepared
+            .commit(who.to_ref(&mut buffer))
+            .map_err(|error| RefError::Unwritable { name: shown(), why: error_chain(&error) })?;
+        Ok(Swap::Won)
+    }
+
+    /// Why the transaction could not even be prepared: the value differs (lost), or a lock stands in the way.
+    fn judge_refusal(
+        &self,
+        name: &gix::refs::FullName,
+        expected: Option<CommitId>,
+        error: &gix::Error,
+    ) -> Result<Swap, RefError> {
+        let shown = name.as_bstr().to_string();
+        let actual = self
+            .read_now(name)
+            .map_err(|error| RefError::Unreadable { name: shown.clone(), why: error_chain(&error) })?;
+        if actual != expected {
+            return Ok(Swap::Lost { actual });
+        }
+        let loose_lock = self.common_dir().join(format!("{shown}.lock"));
+        let packed_lock = self.common_dir().join("packed-refs.lock");
+        for lock in [loose_lock, packed_lock] {
+            if lock.exists() {
+                return Err(RefError::Locked { name: shown, lock });
+            }
+        }
+        Err(RefError::Unwritable { name: shown, why: error_chain(error) })
+    }
+
+    /// Points a linked worktree's HEAD, in `git_dir`, at a branch; its index and files are not touched.
+    pub fn attach_head(git_dir: &std::path::Path, branch: &BranchName) -> std::io::Result<()> {
+        let mut text = b"ref: ".to_vec();
+        text.extend_from_slice(&branch.full_ref());
+        text.push(b'\n');
+        crate::fsutil::replace(&git_dir.join("HEAD"), &text)
+    }
+
+    /// Points a linked worktree's HEAD, in `git_dir`, at a commit, leaving its branch free for others.
+    pub fn detach_head(git_dir: &std::path::Path, commit: CommitId) -> std::io::Result<()> {
+        crate::fsutil::replace(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
+    }
+}

@@ -1,0 +1,333 @@
+//! Making, finding, proving ours, and removing worktrees.
+//!
+//! Invariant: a worktree is ours only if git's own registration says so: it is registered with
+//! `git worktree add --lock --reason "aynig attempt …"`, so that the mark exists from its first moment, `git
+//! worktree list` shows it, and no `prune` takes it away. The runner that uses it holds an advisory lock on that very
+//! file; when the lock is free, that runner is gone. Nothing unmarked is ever touched (spec §6).
+//!
+//! Changes to the registry are serialised on a host by a lock on our own directory below the common one. What is
+//! inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use super::process::{Git, ProcessError};
+use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::fsutil::{DirLock, FileLock};
+
+const MARK: &[u8] = b"aynig attempt ";
+const KEPT: &[u8] = b"aynig kept ";
+
+/// Why a worktree could not be made, read or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorktreeError {
+    /// Git refused.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
+    /// The file system refused.
+    #[error("could not {what} {}", path.display())]
+    Files {
+        /// The verb.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The place for worktrees is not one we may use.
+    #[error("{} is {what}; choose another place with --worktree", path.display())]
+    Unsuitable {
+        /// The place.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorktreeError {
+    let path = path.to_owned();
+    move |source| WorktreeError::Files { what, path, source }
+}
+
+/// The mark in a worktree's registration: which attempt made it, for which branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its branch.
+    pub branch: BranchName,
+}
+
+impl Mark {
+    fn text(&self) -> BString {
+        let mut text = BString::from(MARK);
+        text.extend_from_slice(self.attempt.to_string().as_bytes());
+        text.extend_from_slice(b" branch ");
+        text.extend_from_slice(self.branch.as_bstr());
+        text
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let rest = text.trim().strip_prefix(MARK)?;
+        let (attempt, branch) = rest.split_once_str(" branch ")?;
+        Some(Self { attempt: AttemptId::parse(attempt)?, branch: BranchName::new(branch).ok()? })
+    }
+}
+
+/// A linked worktree as git has it registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Where it is, and what it has checked out (a rebase under way counts as having its branch).
+    pub checkout: Checkout,
+    /// Our mark; none means it is somebody else's.
+    pub mark: Option<Mark>,
+}
+
+/// A worktree of ours that this process holds.
+#[derive(Debug)]
+pub struct Worktree {
+    /// Its top directory.
+    pub path: PathBuf,
+    /// Its registration below `worktrees/`.
+    pub git_dir: PathBuf,
+    /// Whose it is.
+    pub mark: Mark,
+    /// Whether its HEAD is the branch (local mode) or a commit.
+    pub attached: bool,
+    /// Dropped last: while it is held nobody else sweeps this worktree away.
+    _held: FileLock,
+}
+
+impl Repo {
+    /// Serialises changes of the worktree registry on this host, until dropped.
+    pub fn registry_lock(&self) -> Result<DirLock, WorktreeError> {
+        let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
+        DirLock::acquire(&directory).map_err(files("lock", &directory))
+    }
+
+    /// All linked worktrees, ours and others'.
+    pub fn linked_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
+        let registry = self.common_dir().join("worktrees");
+        let entries = match std::fs::read_dir(&registry) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(files("list", &registry)(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let git_dir = entry.map_err(files("list", &registry))?.path();
+            // Another runner may be removing it this moment: what cannot be read is not there.
+            let Ok(link) = std::fs::read(git_dir.join("gitdir")) else { continue };
+            let dot_git = git_dir.join(OsStr::from_bytes(link.trim()));
+            let path = dot_git.parent().map_or_else(|| dot_git.clone(), Path::to_owned);
+            let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
+            let mark = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Mark::parse(&text));
+            found.push(Registered { checkout: Checkout { path, git_dir, branch }, mark });
+        }
+        found.sort_by(|a, b| a.checkout.path.cmp(&b.checkout.path));
+        Ok(found)
+    }
+
+    /// The main worktree, if the repository has one.
+    pub fn main_checkout(&self) -> Option<Checkout> {
+        if self.is_bare() {
+            return None;
+        }
+        let git_dir = self.common_dir().to_owned();
+        let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
+        Some(Checkout { path: self.top().to_owned(), git_dir, branch })
+    }
+
+    /// Whether the runner that uses the worktree registered in `git_dir` is alive.
+    pub fn is_held(&self, git_dir: &Path) -> bool {
+        matches!(FileLock::try_acquire(&git_dir.join("locked")), Ok(None))
+    }
+
+    /// Takes hold of all worktrees of ours whose runner is gone.
+    pub fn abandoned_worktrees(&self) -> Result<Vec<Worktree>, WorktreeError> {
+        // The usual answer costs no lock.
+        if self.linked_worktrees()?.iter().all(|registered| registered.mark.is_none()) {
+            return Ok(Vec::new());
+        }
+        // A worktree is marked and held in one breath under this lock: what is marked and free now was left.
+        let _registry = self.registry_lock()?;
+        let mut held = Vec::new();
+        for registered in self.linked_worktrees()? {
+            held.extend(self.take_hold(&registered)?);
+        }
+        Ok(held)
+    }
+
+    /// The branch a worktree's HEAD is on.
+    pub fn attached_branch(git_dir: &Path) -> Option<BranchName> {
+        head_branch(git_dir)
+    }
+
+    /// The commit a worktree's HEAD is at, if it is on no branch.
+    pub fn detached_head(git_dir: &Path) -> Option<CommitId> {
+        CommitId::parse_hex(std::fs::read(git_dir.join("HEAD")).ok()?.trim())
+    }
+
+    /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.
+    fn take_hold(&self, registered: &Registered) -> Result<Option<Worktree>, WorktreeError> {
+        let Some(mark) = registered.mark.clone() else { return Ok(None) };
+        let git_dir = registered.checkout.git_dir.clone();
+        let file = git_dir.join("locked");
+        let held = match FileLock::try_acquire(&file) {
+            Ok(held) => held,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(files("lock", &file)(error)),
+        };
+        Ok(held.map(|held| Worktree {
+            path: registered.checkout.path.clone(),
+            attached: head_branch(&git_dir).is_some(),
+            git_dir,
+            mark,
+            _held: held,
+        }))
+    }
+
+    /// Makes the worktree for an attempt in `directory`, with the files of `commit`; its HEAD is the branch when
+    /// `attached`, else the commit. Upstream configuration is not written, hooks do not run.
+    pub fn create_worktree(
+        &self,
+        directory: &Path,
+        mark: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Result<Worktree, WorktreeError> {
+        let worktree = {
+            let _registry = self.registry_lock()?;
+            self.prepare_directory(directory)?;
+            let name = mark.branch.directory_name();
+            let mut path = directory.join(&name);
+            if occupied(&path) || self.linked_worktrees()?.iter().any(|other| other.checkout.path == path) {
+                // Somebody's directory, or a worktree of ours that is still in use: never taken over.
+                path = directory.join(format!("{name}~{}", mark.attempt.short()));
+            }
+            Git::new(self.common_dir())
+                .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
+                .arg(OsStr::from_bytes(&mark.text()))
+                .arg("--")
+                .arg(&path)
+                .arg(commit.to_string())
+                .run()?;
+            let git_dir = self.git_dir_of(&path)?;
+            let file = git_dir.join("locked");
+            // Waiting, since a scan may be trying this very lock to see whether we live.
+            let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
+            if attached {
+                Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
+            }
+            Worktree { path, git_dir, mark: mark.clone(), attached, _held: held }
+        };
+        // The long part, outside of the lock: files are written from the commit, no ref is touched.
+        let checkout = Git::new(&worktree.path)
+            .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &commit.to_string()])
+            .run();
+        if let Err(error) = checkout {
+            if let Err(left) = self.remove_worktree(worktree) {
+                tracing::warn!(%left, "a worktree that could not be filled was left behind");
+            }
+            return Err(error.into());
+        }
+        Ok(worktree)
+    }
+
+    /// Initialises submodules, if the worktree has any; what went wrong comes back as a warning.
+    pub fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
+        if !worktree.path.join(".gitmodules").exists() {
+            return None;
+        }
+        let done =
+            Git::new(&worktree.path).args(["submodule", "--quiet", "update", "--init", "--recursive"]).run();
+        done.err().map(|error| format!("submodules were not initialised: {error}"))
+    }
+
+    /// Removes a worktree and its registration. What was worth saving has been saved.
+    pub fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
+        let _registry = self.registry_lock()?;
+        if worktree.git_dir.exists() {
+            Git::new(self.common_dir())
+                .args(["worktree", "remove", "--force", "--force", "--"])
+                .arg(&worktree.path)
+                .run()?;
+        }
+        if let Some(directory) = worktree.path.parent() {
+            tidy(directory);
+        }
+        Ok(())
+    }
+
+    /// Leaves a worktree in place for a person: its branch is set free, and it is no longer ours to remove.
+    pub fn keep_worktree(&self, worktree: Worktree, head: CommitId, why: &str) -> Result<(), WorktreeError> {
+        let mut text = BString::from(KEPT);
+        text.extend_from_slice(format!("from attempt {}: {why}\n", worktree.mark.attempt).as_bytes());
+        let file = worktree.git_dir.join("locked");
+        crate::fsutil::replace(&file, &text).map_err(files("write", &file))?;
+        Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))
+    }
+
+    /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
+    fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
+        // A link here could have come with somebody's commit; worktrees would land wherever it points.
+        let link = std::fs::symlink_metadata(directory).is_ok_and(|found| found.file_type().is_symlink());
+        if link && directory.starts_with(self.top()) {
+            return Err(WorktreeError::Unsuitable { path: directory.to_owned(), what: "a symbolic link" });
+        }
+        std::fs::create_dir_all(directory).map_err(files("make", directory))?;
+        if directory.starts_with(self.top()) && !self.is_bare() {
+            crate::fsutil::hide_from_git(directory).map_err(files("write .gitignore in", directory))?;
+        }
+        Ok(())
+    }
+
+    fn git_dir_of(&self, path: &Path) -> Result<PathBuf, WorktreeError> {
+        let dot_git = path.join(".git");
+        let text = std::fs::read(&dot_git).map_err(files("read", &dot_git))?;
+        let target = text.trim().strip_prefix(b"gitdir: ").unwrap_or_default();
+        path.join(OsStr::from_bytes(target)).canonicalize().map_err(files("find", &dot_git))
+    }
+}
+
+/// Whether something is at `path` that git would not make a worktree over.
+fn occupied(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Removes the directory for worktrees once the last is gone, with the file that hid it.
+fn tidy(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    if names.iter().all(|name| name == ".gitignore") && crate::fsutil::hidden_by_us(directory) {
+        let removed =
+            std::fs::remove_file(directory.join(".gitignore")).and_then(|()| std::fs::remove_dir(directory));
+        if let Err(error) = removed {
+            tracing::debug!(directory = %directory.display(), %error, "left in place");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_reads_back() {
+        let mark = Mark {
+            attempt: AttemptId::random(),
+            branch: BranchName::new("feat/a branch b".replace(' ', "-")).unwrap(),
+        };
+        assert_eq!(Mark::parse(&mark.text()), Some(mark));
+        assert_eq!(Mark::parse(b"on a removable disk"), None);
+        assert_eq!(Mark::parse(b"aynig kept from attempt x: y"), None);
+    }
+}
