@@ -1,0 +1,131 @@
+//! From the process's start to a subcommand, and from its result to an exit code.
+//!
+//! Invariant: git's own variables (a hook sets them) are read once, here, and taken out of the environment before
+//! anything else happens; everything we start later acts on the repository chosen here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::git::Store;
+use crate::git::process::LOCAL_VARIABLES;
+use crate::git::repo::Told;
+use crate::supervise::watchdog;
+
+use super::args::{Arguments, Verb};
+use super::error::{CommandError, Exit, render};
+use super::logging::{self, Level};
+use super::{run, ui};
+
+/// What every subcommand may want to know of the process.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Where the user is (`-C`, else the working directory).
+    pub start: PathBuf,
+    /// What git was told by its environment.
+    pub told: Told,
+    /// Who we are in leases.
+    pub runner_id: String,
+    /// The level of diagnosis, which commands inherit.
+    pub log_level: Level,
+    /// Whether it was given on the command line.
+    pub log_level_fixed: bool,
+    /// This executable.
+    pub program: PathBuf,
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let told = take_git_variables();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    if matches!(arguments.verb, Verb::Watchdog) {
+        let served = watchdog::serve(std::io::stdin().lock());
+        return if served.is_ok() { Exit::Done } else { Exit::Bug }.into();
+    }
+    match perform(told, arguments) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            ui::narrate(&render(&error));
+            error.exit.into()
+        }
+    }
+}
+
+fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
+    let variable = std::env::var("LOG_LEVEL").ok();
+    let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
+    logging::start(log_level);
+    if let Some(odd) = odd {
+        ui::narrate(&format!(
+            "warning: LOG_LEVEL={} is no level (off error warn info debug trace); using error",
+            ui::harmless(&odd)
+        ));
+    }
+    let surroundings = Surroundings {
+        start: start(arguments.directory)?,
+        told,
+        runner_id: runner_id(),
+        log_level,
+        log_level_fixed: arguments.log_level.is_some(),
+        program: std::env::current_exe()
+            .map_err(|error| CommandError::because("find this executable", &error))?,
+    };
+    match &arguments.verb {
+        Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Watchdog => Ok(Exit::Done),
+    }
+}
+
+/// Opens the repository the user means.
+pub fn open(surroundings: &Surroundings) -> Result<Store, CommandError> {
+    Ok(Store::open(&surroundings.start, &surroundings.told, &surroundings.runner_id)?)
+}
+
+fn start(directory: Option<PathBuf>) -> Result<PathBuf, CommandError> {
+    let here = std::env::current_dir()
+        .map_err(|error| CommandError::because("find the working directory", &error))?;
+    let Some(directory) = directory else { return Ok(here) };
+    let there = here.join(directory);
+    if there.is_dir() {
+        return Ok(there);
+    }
+    Err(CommandError::usage(format!("-C {}: there is no such directory", there.display())))
+}
+
+/// `AYNIG_RUNNER_ID`, else the host's name.
+fn runner_id() -> String {
+    std::env::var("AYNIG_RUNNER_ID")
+        .ok()
+        .filter(|id| !id.trim().is_empty())
+        .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "unknown-host".to_owned())
+}
+
+/// Reads where git was told to look and removes all of git's own variables from this process.
+fn take_git_variables() -> Told {
+    let path =
+        |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
+    let told = Told { git_dir: path("GIT_DIR"), work_tree: path("GIT_WORK_TREE") };
+    forget_variables(&LOCAL_VARIABLES);
+    told
+}
+
+#[expect(unsafe_code, reason = "called once, as the first thing in main, before any thread exists")]
+fn forget_variables(names: &[&str]) {
+    for name in names {
+        // SAFETY: no other thread exists yet that could read the environment at the same time.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
+/// Clap's own exits: help and version are answers, everything else is wrong usage.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody left to tell if this fails.
+    drop(error.print());
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }.into()
+}

@@ -1,0 +1,128 @@
+//! Errors as people see them: what was tried on what, why it failed, what to do next; and the exit codes.
+
+use std::process::ExitCode;
+
+use crate::git::OpenError;
+use crate::runner::error_words;
+use crate::runner::scan::ScanError;
+
+/// The exit codes, all of them. The README holds the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; also: nothing to do, or another runner was faster.
+    Done,
+    /// A command of this pass did not end well, or a state could not be set because the branch moved.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// The surroundings are wrong: no repository, a format we cannot read, a broken configuration, no space.
+    Setup,
+    /// The remote cannot be reached or refuses.
+    Remote,
+    /// A bug in aynig.
+    Bug,
+    /// Stopped by a signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Setup => 3,
+            Self::Remote => 4,
+            Self::Bug => 70,
+            Self::Signal(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a subcommand failed.
+#[derive(Debug)]
+pub struct CommandError {
+    /// Which exit code.
+    pub exit: Exit,
+    /// What was tried on what, and why it failed.
+    pub message: String,
+    /// What to do next, one sentence each.
+    pub hints: Vec<String>,
+}
+
+impl CommandError {
+    /// The command line cannot be meant.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into(), hints: Vec::new() }
+    }
+
+    /// The surroundings do not allow it.
+    pub fn setup(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Setup, message: message.into(), hints: Vec::new() }
+    }
+
+    /// It was understood and possible, and did not come about.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into(), hints: Vec::new() }
+    }
+
+    /// A set-up error out of a lower one; `trying` says what we were about to do.
+    pub fn because(trying: &str, error: &dyn std::error::Error) -> Self {
+        Self::setup(format!("could not {trying}: {}", error_words(error)))
+    }
+
+    /// Adds the next thing to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl From<OpenError> for CommandError {
+    fn from(error: OpenError) -> Self {
+        let message = error.to_string();
+        match error {
+            OpenError::NotFound { .. } => Self::setup(message)
+                .hint("go to a repository, name one with `aynig -C DIR …`, or make one: `git init`")
+                .hint("to see aynig at work in a repository of its own: `aynig demo`"),
+            OpenError::Unsupported { .. } => Self::setup(message)
+                .hint("nothing was changed; `git refs migrate --ref-format=files` or a fresh clone in the files format makes it readable"),
+            OpenError::Untrusted { path } => Self::setup(message).hint(format!(
+                "if you trust it: git config --global --add safe.directory {}",
+                path.parent().unwrap_or(&path).display()
+            )),
+            OpenError::Broken { .. } => Self::setup(message).hint("`git fsck` and `git config --list` in it may tell more"),
+        }
+    }
+}
+
+impl From<ScanError> for CommandError {
+    fn from(error: ScanError) -> Self {
+        let message = format!("could not look at the branches: {}", error_words(&error));
+        match error {
+            ScanError::NoCurrentBranch { .. } => Self::setup(message).hint(
+                "check out a branch first, or leave --current-branch only away to run the other branches",
+            ),
+            ScanError::Refs(_) | ScanError::Worktrees(_) | ScanError::Checkout(_) => {
+                Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
+            }
+        }
+    }
+}
+
+/// The text of an error, as it is printed.
+pub fn render(error: &CommandError) -> String {
+    let mut text = format!("error: {}", error.message);
+    for hint in &error.hints {
+        text.push_str("\n  hint: ");
+        text.push_str(hint);
+    }
+    text
+}

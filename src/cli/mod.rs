@@ -1,0 +1,14 @@
+//! The edge: the only clap, the only terminal, the only exit codes.
+//!
+//! `entry` finds out what is asked, opens the repository and calls one file per subcommand. Each returns an exit
+//! code or a [`error::CommandError`], whose kind has one code and one heading. stdout is the answer, stderr is
+//! narration; both are written in `ui` and nowhere else.
+
+pub mod args;
+pub mod entry;
+pub mod error;
+pub mod live;
+pub mod logging;
+pub mod narrator;
+pub mod run;
+pub mod ui;

@@ -1,0 +1,139 @@
+//! Notices put into words.
+//!
+//! Without `--json` the transitions of a pass are its answer and go to stdout; with it they are narration. Warnings
+//! are narration always, and each is said once a process, so that `--watch` does not repeat itself.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use crate::clock;
+use crate::runner::notice::{Holder, Notice, Outcome, StepReport};
+
+use super::live::Live;
+use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
+
+/// Says what the runner has to say.
+#[derive(Debug)]
+pub struct Narrator {
+    json: bool,
+    live: Option<Live>,
+    said: Mutex<HashSet<String>>,
+}
+
+impl Narrator {
+    /// A narrator for a run; `live` is the display for terminals.
+    pub fn new(json: bool, live: Option<Live>) -> Self {
+        Self { json, live, said: Mutex::default() }
+    }
+
+    /// Says one thing.
+    pub fn tell(&self, notice: Notice) {
+        match notice {
+            Notice::PassedOver { branch, reason } => tracing::debug!(%branch, %reason, "passed over"),
+            Notice::Warning { branch, text } => {
+                let about = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
+                self.once(format!(
+                    "{} {}",
+                    styled(CARE, "warning:"),
+                    ui::harmless(&format!("{about}{text}"))
+                ));
+            }
+            Notice::Beaten { branch, holder } => {
+                let who = match holder {
+                    Some(Holder { runner, until }) => {
+                        format!("{runner} holds it until {}", clock::format_utc(until))
+                    }
+                    None => "another runner has moved it on already".to_owned(),
+                };
+                self.note(&styled(FAINT, ui::harmless(&format!("{branch}: {who}"))));
+            }
+            Notice::Started(started) => {
+                tracing::info!(branch = %started.branch, state = %started.state, attempt = %started.attempt, "started");
+                if let Some(live) = &self.live {
+                    live.begin(&started);
+                }
+            }
+            Notice::Ended(report) => {
+                if let Some(live) = &self.live {
+                    live.end(report.attempt);
+                }
+                self.transition(&transition(&report));
+            }
+            Notice::Recovered { branch, run_id, origin, rescued } => {
+                let origin = origin.map_or_else(|| "?".to_owned(), |state| state.to_string());
+                let mut line = format!(
+                    "{}  {origin} → {}  {}",
+                    styled(STRONG, ui::harmless(&branch.to_string())),
+                    styled(BAD, "stalled"),
+                    styled(FAINT, ui::harmless(&format!("(the lease of attempt {run_id} had run out)"))),
+                );
+                if let Some(saved) = rescued {
+                    line.push_str(&format!("\n  work saved: {}", saved.reference));
+                }
+                self.transition(&line);
+            }
+            Notice::Rescued { branch, saved } => {
+                self.note(&format!(
+                    "{}: work of an earlier attempt saved: {}",
+                    ui::harmless(&branch.to_string()),
+                    saved.reference
+                ));
+            }
+        }
+    }
+
+    fn transition(&self, line: &str) {
+        self.above_live(|| if self.json { ui::narrate(line) } else { ui::answer(line) });
+    }
+
+    fn note(&self, line: &str) {
+        self.above_live(|| ui::narrate(line));
+    }
+
+    fn once(&self, line: String) {
+        let fresh = self.said.lock().is_ok_and(|mut said| said.insert(line.clone()));
+        if fresh {
+            self.note(&line);
+        }
+    }
+
+    fn above_live(&self, print: impl FnOnce()) {
+        match &self.live {
+            Some(live) => live.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+/// One line for one transition.
+fn transition(report: &StepReport) -> String {
+    let (word, style, why) = match &report.outcome {
+        Outcome::Advanced { state } => (state.to_string(), GOOD, None),
+        Outcome::AdvancedByCommand { state } => {
+            (state.to_string(), GOOD, Some("set by the command itself".to_owned()))
+        }
+        Outcome::KeptWorking => ("working".to_owned(), CARE, Some("exit 0 without SET_STATE".to_owned())),
+        Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),
+        Outcome::LeaseLost { how } => {
+            ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))
+        }
+        Outcome::Unwritten { why } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
+    };
+    let mut details = vec![ui::duration(report.elapsed)];
+    details.extend(report.commit.map(|commit| commit.short()));
+    details.extend(why);
+    let mut line = format!(
+        "{}  {} → {}  {}",
+        styled(STRONG, ui::harmless(&report.branch.to_string())),
+        report.state,
+        styled(style, word),
+        styled(FAINT, ui::harmless(&format!("({})", details.join(", "))))
+    );
+    if let Some(saved) = &report.rescued {
+        line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
+    }
+    if let Some(left) = &report.left {
+        line.push_str(&format!("\n  left in place: {} ({})", left.path.display(), ui::harmless(&left.why)));
+    }
+    line
+}

@@ -1,0 +1,187 @@
+//! `aynig run`: options out of arguments, passes, the summary.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::message::Message;
+use crate::git::{Repo, Store};
+use crate::runner::arbiter::Arbiter;
+use crate::runner::notice::StepReport;
+use crate::runner::options::{CurrentBranch, Options, Selection};
+use crate::runner::pass::{Summary, drain, pass};
+use crate::runner::watch::watch;
+use crate::runner::{Context, notice::Notice};
+use crate::supervise::{Shutdown, Watchdog};
+
+use super::args::{Current, Run};
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::live::Live;
+use super::narrator::Narrator;
+use super::ui;
+
+/// Runs the subcommand.
+pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
+    let repo = store.handle();
+    let options = options(&repo, surroundings, arguments)?;
+    refuse_remote_mode(&repo)?;
+    let shutdown =
+        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
+    let narrator = Narrator::new(arguments.json, Live::on_terminal());
+    let tell = |notice: Notice| narrator.tell(notice);
+    let context = Context {
+        store,
+        arbiter: &Arbiter::local(),
+        options: &options,
+        shutdown: &shutdown,
+        watchdog: &watchdog,
+        tell: &tell,
+    };
+    let mut exit = Exit::Done;
+    let mut report = |summary: Summary| {
+        if summary.any_failure() {
+            exit = Exit::Failed;
+        } else if !summary.failed.is_empty() && exit == Exit::Done {
+            exit = Exit::Setup;
+        }
+        if arguments.json {
+            ui::answer(&summary_json(&summary).to_string());
+        }
+    };
+    match arguments.watch {
+        Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report)?,
+        None if arguments.drain => report(drain(&context, &repo)?),
+        None => report(pass(&context, &repo)?),
+    }
+    Ok(shutdown.requested().map_or(exit, Exit::Signal))
+}
+
+/// What `status` and the like scan with: every branch, defaults otherwise.
+pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
+    Options {
+        role: None,
+        selection: Selection::everything(),
+        worktrees: repo.top().join(".worktrees"),
+        jobs: NonZeroUsize::MIN,
+        lease_seconds: crate::contract::lease::DEFAULT_LEASE_SECONDS,
+        heartbeat: true,
+        grace: Duration::from_secs(10),
+        command_timeout: None,
+        runner_id: surroundings.runner_id.clone(),
+        log_level: surroundings.log_level.as_str().to_owned(),
+        log_level_fixed: surroundings.log_level_fixed,
+        program: surroundings.program.clone(),
+    }
+}
+
+fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<Options, CommandError> {
+    let mut globs = globset::GlobSetBuilder::new();
+    for text in &arguments.branch {
+        let glob = globset::Glob::new(text)
+            .map_err(|error| CommandError::usage(format!("--branch {text} is not a glob: {error}")))?;
+        globs.add(glob);
+    }
+    let globs = globs.build().map_err(|error| CommandError::usage(format!("--branch: {error}")))?;
+    let current = match arguments.current_branch {
+        Current::Skip => CurrentBranch::Skip,
+        Current::Include => CurrentBranch::Include,
+        Current::Only => CurrentBranch::Only,
+    };
+    Ok(Options {
+        role: role(arguments.role.clone())?,
+        selection: Selection { current, globs },
+        worktrees: absolute_below(repo.top(), &arguments.worktree),
+        jobs: arguments.jobs,
+        lease_seconds: arguments.lease_seconds,
+        heartbeat: !arguments.no_heartbeat,
+        grace: Duration::from_secs(arguments.grace_seconds),
+        command_timeout: arguments.command_timeout.map(Duration::from_secs),
+        ..plain_options(repo, surroundings)
+    })
+}
+
+/// The role: the flag, else `ROLE` unless it is empty.
+pub fn role(flag: Option<RoleName>) -> Result<Option<RoleName>, CommandError> {
+    if flag.is_some() {
+        return Ok(flag);
+    }
+    match std::env::var("ROLE") {
+        Ok(text) if !text.is_empty() => RoleName::parse(&text)
+            .map(Some)
+            .map_err(|error| CommandError::usage(format!("the variable ROLE is no role name: {error}"))),
+        _ => Ok(None),
+    }
+}
+
+/// `path` below `top`, without `.` and `..` in it.
+fn absolute_below(top: &std::path::Path, path: &std::path::Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in top.join(path).components() {
+        match part {
+            std::path::Component::ParentDir => {
+                clean.pop();
+            }
+            std::path::Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+/// A checkout whose HEAD says `dwp-source` asks for a remote to decide, which this version cannot do; deciding
+/// here instead could run a step a second time.
+fn refuse_remote_mode(repo: &Repo) -> Result<(), CommandError> {
+    let Some(branch) = repo.checkout().and_then(|checkout| checkout.branch) else { return Ok(()) };
+    let Ok(Some(head)) = repo.branch_head(&branch) else { return Ok(()) };
+    let Ok(stored) = repo.commit(head) else { return Ok(()) };
+    let message = Message::parse(&stored.message);
+    match message.trailers.last("dwp-source").and_then(RemoteName::from_source) {
+        None => Ok(()),
+        Some(remote) => Err(CommandError::usage(format!(
+            "HEAD of {branch} says `dwp-source: git:{remote}`: its workflow is decided on that remote, and this version runs local branches only"
+        ))
+        .hint("run from a checkout of another branch, or from a bare clone, to work on local branches")),
+    }
+}
+
+fn summary_json(summary: &Summary) -> Value {
+    json!({
+        "passes": summary.passes,
+        "branches": summary.branches,
+        "steps": summary.steps.iter().map(step_json).collect::<Vec<_>>(),
+        "recovered": summary.recovered,
+        "lostRaces": summary.beaten,
+        "errors": summary.failed,
+    })
+}
+
+fn step_json(step: &StepReport) -> Value {
+    use crate::runner::notice::Outcome;
+    let (state, reason) = match &step.outcome {
+        Outcome::Advanced { state } | Outcome::AdvancedByCommand { state } => (Some(state.to_string()), None),
+        Outcome::KeptWorking => (Some("working".to_owned()), None),
+        Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
+        Outcome::LeaseLost { how } => (None, Some(how.clone())),
+        Outcome::Unwritten { why } => (None, Some(why.clone())),
+    };
+    json!({
+        "branch": step.branch.to_string(),
+        "trigger": step.trigger.to_string(),
+        "originState": step.state.to_string(),
+        "runId": step.attempt.to_string(),
+        "outcome": step.outcome.word(),
+        "state": state,
+        "commit": step.commit.map(|commit| commit.to_string()),
+        "exitCode": step.exit,
+        "ending": step.ending,
+        "reason": reason,
+        "elapsedMs": u64::try_from(step.elapsed.as_millis()).unwrap_or(u64::MAX),
+        "rescueRef": step.rescue_ref(),
+        "leftInPlace": step.left.as_ref().map(|left| left.path.display().to_string()),
+    })
+}

@@ -1,0 +1,84 @@
+//! The only printer. stdout is the answer, stderr is narration; colours only where a terminal shows them, and
+//! nothing that came from a commit or a command reaches a terminal as a control sequence.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+
+/// Bold.
+pub const STRONG: Style = Style::new().bold();
+/// For what went well.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// For what went wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// For what wants a look.
+pub const CARE: Style = AnsiColor::Yellow.on_default();
+/// For what is beside the point.
+pub const FAINT: Style = Style::new().dimmed();
+
+/// `text` in `style`.
+pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Prints one line of the answer.
+pub fn answer(line: &str) {
+    emit(&mut anstream::stdout().lock(), line);
+}
+
+/// Prints bytes of the answer as they are.
+pub fn answer_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // A reader that went away has seen enough.
+    drop(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Prints one line of narration.
+pub fn narrate(line: &str) {
+    emit(&mut anstream::stderr().lock(), line);
+}
+
+fn emit(out: &mut impl Write, line: &str) {
+    // A reader that went away (`| head`) has seen enough; there is nobody left to tell.
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// Text from a commit or a command, made harmless for a terminal: no control characters.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A duration as people say it.
+pub fn duration(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=9 => format!("{:.1} s", time.as_secs_f64()),
+        10..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_read_well() {
+        for (millis, text) in [
+            (40, "0.0 s"),
+            (3_240, "3.2 s"),
+            (61_000, "61 s"),
+            (125_000, "2 min 5 s"),
+            (7_260_000, "2 h 1 min"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn no_escape_sequence_gets_through() {
+        assert_eq!(harmless("a\u{1b}[31mb\nc"), "a\u{fffd}[31mb\u{fffd}c");
+    }
+}

@@ -1,0 +1,170 @@
+//! What one attempt leaves on this host: its two logs, the file with its body, and a small record of it.
+//!
+//! Invariant: every path here is fixed before the command starts, a log file is created fresh and never shared
+//! by two attempts, and nothing here decides anything: the branch's history does. Records let `aynig logs` find
+//! the output of an attempt.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil;
+use crate::git::Repo;
+
+use super::claim::Claim;
+
+/// Why the files could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AttemptError {
+    /// The file system refused.
+    #[error("could not {what} {}", path.display())]
+    Files {
+        /// The verb.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The log directory is not a plain directory.
+    #[error("{} is a symbolic link; logs are not written through links, so remove it", path.display())]
+    Link {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// The record of an attempt, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The attempt's id.
+    pub attempt: String,
+    /// Its branch.
+    pub branch: String,
+    /// The state its command was for.
+    pub state: String,
+    /// The commit that caused it.
+    pub trigger: String,
+    /// The lease commit.
+    pub lease: String,
+    /// When it began, seconds since the epoch.
+    pub started: i64,
+    /// Where its stdout is.
+    pub stdout: PathBuf,
+    /// Where its stderr is.
+    pub stderr: PathBuf,
+}
+
+/// An attempt's files, open for the command.
+#[derive(Debug)]
+pub struct Files {
+    /// The stdout log.
+    pub stdout: PathBuf,
+    /// The stderr log.
+    pub stderr: PathBuf,
+    /// The file with the whole body.
+    pub body: PathBuf,
+    /// The open ends the command writes to.
+    pub streams: (File, File),
+}
+
+/// Where logs are: `.aynig/logs` in the main worktree, or in the bare repository.
+pub fn log_directory(repo: &Repo) -> PathBuf {
+    repo.top().join(".aynig").join("logs")
+}
+
+/// Makes the files of `claim`'s attempt.
+pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+    let directory = log_directory(repo);
+    for path in [repo.top().join(".aynig"), directory.clone()] {
+        // A link here could have come with a commit that is checked out in the main worktree.
+        if path.is_symlink() {
+            return Err(AttemptError::Link { path });
+        }
+    }
+    std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
+    if !repo.is_bare() {
+        fsutil::hide_from_git(&directory).map_err(failed("write .gitignore in", &directory))?;
+    }
+    let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
+    let records = record_directory(repo)?;
+    let body = records.join(format!("{}.body", claim.attempt));
+    fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
+    let record = Record {
+        attempt: claim.attempt.to_string(),
+        branch: claim.branch.to_string(),
+        state: claim.trigger.state.to_string(),
+        trigger: claim.trigger.commit.to_string(),
+        lease: claim.lease.to_string(),
+        started: claim.leased_at,
+        stdout: stdout.clone(),
+        stderr: stderr.clone(),
+    };
+    let path = record_path(&records, &claim.attempt.to_string());
+    let mut text = serde_json::to_vec(&record).expect("a record is plain strings");
+    text.push(b'\n');
+    fsutil::replace(&path, &text).map_err(failed("write", &path))?;
+    Ok(Files { stdout, stderr, body, streams })
+}
+
+/// The record of an attempt made on this host, if there is one.
+pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
+    let path = record_path(&record_directory(repo).ok()?, &attempt.to_string());
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// The contract's names, `<trigger>.stdout.log` and `.stderr.log`. A second attempt at the same commit (another branch at
+/// it, a branch set back to it) gets names of its own: two attempts in one file would read each other's declarations.
+fn create_logs(
+    directory: &Path,
+    trigger: CommitId,
+    attempt: AttemptId,
+) -> Result<(PathBuf, PathBuf, (File, File)), AttemptError> {
+    let plain = trigger.to_string();
+    let own = format!("{trigger}.{attempt}");
+    for stem in [&plain, &own] {
+        let stdout = directory.join(format!("{stem}.stdout.log"));
+        let stderr = directory.join(format!("{stem}.stderr.log"));
+        let out = match create_new(&stdout) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && stem == &plain => continue,
+            Err(error) => return Err(failed("create", &stdout)(error)),
+        };
+        // Whoever creates the first owns the pair; a stderr log without one is a leftover.
+        let err = create_new(&stderr)
+            .or_else(|_| OpenOptions::new().append(true).open(&stderr))
+            .map_err(failed("create", &stderr))?;
+        return Ok((stdout, stderr, (out, err)));
+    }
+    unreachable!("the second name either works or returns its error")
+}
+
+fn create_new(path: &Path) -> std::io::Result<File> {
+    // Appending: a command may write to its own log by name as well, and neither writer overwrites the other.
+    OpenOptions::new().create_new(true).append(true).mode(0o644).open(path).and_then(|mut file| {
+        file.flush()?;
+        Ok(file)
+    })
+}
+
+fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
+    let state = repo.state_dir().map_err(failed("make", repo.common_dir()))?;
+    let directory = state.join("attempts");
+    std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
+    Ok(directory)
+}
+
+fn record_path(directory: &Path, attempt: &str) -> PathBuf {
+    directory.join(format!("{attempt}.json"))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> AttemptError {
+    let path = path.to_owned();
+    move |source| AttemptError::Files { what, path, source }
+}

@@ -1,0 +1,160 @@
+//! From a candidate to a claim: the lease commit and the compare-and-swap (spec §5).
+//!
+//! Invariant: only this file makes a [`Claim`], and only for a swap that was won; so holding one means holding the
+//! branch. A claim that is dropped without having been settled says so in the log: its branch stays `working` until
+//! the lease runs out.
+
+use crate::contract::commits::{LeaseTerms, lease_draft};
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::message::{Message, MessageError};
+use crate::git::commit::NewCommit;
+use crate::git::{CommitError, RefError, Repo, Swap};
+
+use super::arbiter::Arbiter;
+use super::notice::Holder;
+use super::options::Options;
+use super::resolve::Command;
+use super::scan::{Candidate, Venue};
+
+/// Why a claim could not even be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// The lease's message cannot be written faithfully.
+    #[error("the lease of {branch} cannot be written")]
+    Message {
+        /// On which branch.
+        branch: BranchName,
+        /// Which part, and why.
+        #[source]
+        source: MessageError,
+    },
+    /// The lease commit could not be written.
+    #[error("could not claim {branch}")]
+    Commit {
+        /// On which branch.
+        branch: BranchName,
+        /// Why.
+        #[source]
+        source: CommitError,
+    },
+    /// The branch could not be moved.
+    #[error("could not claim {branch}")]
+    Ref {
+        /// On which branch.
+        branch: BranchName,
+        /// Why.
+        #[source]
+        source: RefError,
+    },
+}
+
+/// A branch that is ours until the lease ends.
+#[derive(Debug)]
+#[must_use = "a claim must be settled"]
+pub struct Claim {
+    /// The branch.
+    pub branch: BranchName,
+    /// What its HEAD asked for.
+    pub trigger: Event,
+    /// The command.
+    pub command: Command,
+    /// Where it runs.
+    pub venue: Venue,
+    /// This attempt.
+    pub attempt: AttemptId,
+    /// The lease commit.
+    pub lease: CommitId,
+    /// Its tree, which is the trigger's.
+    pub tree: CommitId,
+    /// The lease's message, for renewals.
+    pub message: Message,
+    /// Its committer date.
+    pub leased_at: i64,
+    /// Its length.
+    pub seconds: u64,
+    settled: bool,
+}
+
+impl Claim {
+    /// The claim has had its end, whichever.
+    pub(super) fn close(&mut self) {
+        self.settled = true;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.settled {
+            tracing::error!(branch = %self.branch, attempt = %self.attempt,
+                "a claim was dropped before it was settled; the branch is free again when the lease ends");
+        }
+    }
+}
+
+/// What became of trying.
+#[must_use]
+#[derive(Debug)]
+pub enum Claimed {
+    /// It is ours.
+    Won(Box<Claim>),
+    /// Somebody else moved the branch first.
+    Lost {
+        /// Who holds it now, where HEAD tells.
+        holder: Option<Holder>,
+    },
+}
+
+/// Tries to claim `candidate`.
+pub fn claim(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    options: &Options,
+    candidate: Candidate,
+) -> Result<Claimed, ClaimError> {
+    let Candidate { branch, event: trigger, command, venue } = candidate;
+    let failed = |source| ClaimError::Commit { branch: branch.clone(), source };
+    let attempt = AttemptId::random();
+    let terms = LeaseTerms {
+        attempt,
+        runner: options.runner_id.clone(),
+        seconds: options.lease_seconds,
+        source: arbiter.source().cloned(),
+    };
+    let encoded = lease_draft(&trigger, &terms)
+        .encode()
+        .map_err(|source| ClaimError::Message { branch: branch.clone(), source })?;
+    let tree = repo.commit(trigger.commit).map_err(failed)?.tree;
+    let lease = repo
+        .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded })
+        .map_err(failed)?;
+    let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
+    let log = format!("aynig: claim {} by {}", trigger.state, options.runner_id);
+    let swap = arbiter
+        .swap(repo, &branch, trigger.commit, lease, &log)
+        .map_err(|source| ClaimError::Ref { branch: branch.clone(), source })?;
+    Ok(match swap {
+        Swap::Won => Claimed::Won(Box::new(Claim {
+            attempt,
+            lease,
+            tree,
+            message: Message::parse(&encoded),
+            leased_at,
+            seconds: options.lease_seconds,
+            branch,
+            trigger,
+            command,
+            venue,
+            settled: false,
+        })),
+        Swap::Lost { actual } => Claimed::Lost { holder: actual.and_then(|head| holder(repo, head)) },
+    })
+}
+
+/// Who holds a branch whose HEAD is `head`.
+pub fn holder(repo: &Repo, head: CommitId) -> Option<Holder> {
+    match Head::read(&repo.commit(head).ok()?.facts()) {
+        Head::Working(lease) => Some(Holder { until: lease.expires_at(), runner: lease.runner }),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Watching over a lease while its command runs (spec §8).
+//!
+//! Invariant: the command goes on only while the branch's HEAD is ours. HEAD is looked at about once a second; the
+//! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
+//! the command made itself counts.
+
+use std::time::Duration;
+
+use crate::clock;
+use crate::contract::commits::renewal_draft;
+use crate::contract::head::Head;
+use crate::contract::ids::CommitId;
+use crate::contract::settlement::StopReason;
+use crate::contract::standing::{Standing, standing};
+use crate::git::commit::NewCommit;
+use crate::git::{Repo, Swap};
+use crate::supervise::{Attend, Moment};
+
+use super::arbiter::Arbiter;
+use super::claim::Claim;
+
+/// How often HEAD is looked at, at most.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The lease as last seen.
+#[derive(Debug)]
+pub struct Heartbeat<'a> {
+    repo: &'a Repo,
+    arbiter: &'a Arbiter,
+    claim: &'a Claim,
+    renews: bool,
+    /// The registration of the attempt's worktree, to see whether git is at work in it.
+    git_dir: Option<std::path::PathBuf>,
+    /// The last HEAD that was ours.
+    held: CommitId,
+    leased_at: i64,
+    seconds: u64,
+    /// The command moved the branch on itself: there is nothing left to hold.
+    over: bool,
+}
+
+/// How the branch stands, and its HEAD.
+pub fn look(repo: &Repo, arbiter: &Arbiter, claim: &Claim) -> Result<(Standing, Option<CommitId>), String> {
+    let head = arbiter.head(repo, &claim.branch).map_err(|error| error.to_string())?;
+    let Some(id) = head else { return Ok((standing(claim.attempt, None), None)) };
+    if id == claim.lease {
+        return Ok((Standing::Ours, head));
+    }
+    let stored = repo.commit(id).map_err(|error| error.to_string())?;
+    let descends = repo.descends(id, claim.lease);
+    Ok((standing(claim.attempt, Some((&Head::read(&stored.facts()), descends))), head))
+}
+
+impl<'a> Heartbeat<'a> {
+    /// Begins with the lease as it was claimed.
+    pub fn new(
+        repo: &'a Repo,
+        arbiter: &'a Arbiter,
+        claim: &'a Claim,
+        renews: bool,
+        git_dir: Option<std::path::PathBuf>,
+    ) -> Self {
+        let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
+        Self { repo, arbiter, claim, renews, git_dir, held, leased_at, seconds, over: false }
+    }
+
+    /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
+    pub fn held(&self) -> CommitId {
+        self.held
+    }
+
+    /// What supervision asks from time to time.
+    pub fn attend(&mut self, _moment: Moment) -> Attend<StopReason> {
+        if self.over {
+            return Attend::Continue { wake_in: Duration::MAX };
+        }
+        match look(self.repo, self.arbiter, self.claim) {
+            Ok((Standing::Ours, Some(head))) => {
+                self.note(head);
+                self.renew_if_due(head)
+            }
+            Ok((Standing::AdvancedByCommand { .. }, _)) => {
+                self.over = true;
+                Attend::Continue { wake_in: Duration::MAX }
+            }
+            Ok(_) => Attend::Stop(StopReason::LeaseLost),
+            Err(why) => self.troubled(&why),
+        }
+    }
+
+    /// Takes over the dates of a lease that somebody else (the command itself) renewed.
+    fn note(&mut self, head: CommitId) {
+        if head == self.held {
+            return;
+        }
+        self.held = head;
+        let Ok(stored) = self.repo.commit(head) else { return };
+        if let Head::Working(lease) = Head::read(&stored.facts()) {
+            (self.leased_at, self.seconds) = (lease.committed_at, lease.seconds);
+        }
+    }
+
+    fn renew_if_due(&mut self, head: CommitId) -> Attend<StopReason> {
+        if !self.renews || self.left() > self.third() {
+            return self.go_on();
+        }
+        // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
+        if self.left() > self.third() / 2
+            && self.git_dir.as_ref().is_some_and(|dir| dir.join("index.lock").exists())
+        {
+            return self.go_on();
+        }
+        match self.renew(head) {
+            Ok(Some(renewal)) => {
+                self.note(renewal);
+                self.go_on()
+            }
+            // HEAD moved between the look and the swap: look again at once.
+            Ok(None) => Attend::Continue { wake_in: Duration::from_millis(1) },
+            Err(why) => self.troubled(&why),
+        }
+    }
+
+    fn renew(&self, head: CommitId) -> Result<Option<CommitId>, String> {
+        let message = renewal_draft(&self.claim.message).encode().map_err(|error| error.to_string())?;
+        let tree = self.repo.commit(head).map_err(|error| error.to_string())?.tree;
+        let renewal = self
+            .repo
+            .write_commit(&NewCommit { tree, parents: &[head], message: &message })
+            .map_err(|error| error.to_string())?;
+        let swap = self
+            .arbiter
+            .swap(self.repo, &self.claim.branch, head, renewal, "aynig: renew the lease")
+            .map_err(|error| error.to_string())?;
+        Ok((swap == Swap::Won).then_some(renewal))
+    }
+
+    /// We could not look or not renew: keep trying until the lease is over, never beyond.
+    fn troubled(&self, why: &str) -> Attend<StopReason> {
+        tracing::warn!(branch = %self.claim.branch, attempt = %self.claim.attempt, why, "could not look after the lease");
+        if self.renews && self.left().is_zero() {
+            return Attend::Stop(StopReason::LeaseUnrenewable);
+        }
+        self.go_on()
+    }
+
+    /// Looks again in a second, or sooner where the lease is short.
+    fn go_on(&self) -> Attend<StopReason> {
+        let often = Duration::from_millis(self.seconds.saturating_mul(1000) / 20)
+            .clamp(Duration::from_millis(50), LOOK);
+        let due = self.left().saturating_sub(self.third());
+        let wake_in = if self.renews && due < often { due.max(Duration::from_millis(20)) } else { often };
+        Attend::Continue { wake_in }
+    }
+
+    fn third(&self) -> Duration {
+        Duration::from_millis(self.seconds.saturating_mul(1000) / 3)
+    }
+
+    /// What is left of the lease.
+    fn left(&self) -> Duration {
+        let end = self
+            .leased_at
+            .saturating_mul(1000)
+            .saturating_add(i64::try_from(self.seconds.saturating_mul(1000)).unwrap_or(i64::MAX));
+        Duration::from_millis(u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0))
+    }
+}

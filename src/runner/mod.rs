@@ -1,0 +1,68 @@
+//! The runner: from a scan of HEADs to settled branches.
+//!
+//! ```text
+//! scan ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise + heartbeat) ─▶ settle
+//!   └────▶ recover (expired leases, worktrees whose runner is gone)
+//! ```
+//!
+//! Each stage consumes the value of the one before: only [`claim`] makes a [`claim::Claim`], only [`settle`] takes
+//! it, by value. All moves of a branch go through [`arbiter`]. What a HEAD, an exit or a line means is decided in
+//! [`crate::contract`]; what is worth telling leaves as [`notice::Notice`] and is put into words elsewhere. The
+//! runner knows states, leases and commands, and nothing of what a workflow means by them.
+
+pub mod arbiter;
+pub mod attempt;
+pub mod claim;
+pub mod dispatch;
+pub mod heartbeat;
+pub mod launch;
+pub mod notice;
+pub mod options;
+pub mod pass;
+pub mod recover;
+pub mod resolve;
+pub mod scan;
+pub mod settle;
+pub mod step;
+pub mod watch;
+
+use crate::git::Store;
+use crate::supervise::{Shutdown, Watchdog};
+
+/// What all stages of a run share.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The repository; each thread takes its own handle.
+    pub store: &'a Store,
+    /// Who decides races.
+    pub arbiter: &'a arbiter::Arbiter,
+    /// The settings.
+    pub options: &'a options::Options,
+    /// Whether we were asked to stop.
+    pub shutdown: &'a Shutdown,
+    /// Ends the commands if this process is killed.
+    pub watchdog: &'a Watchdog,
+    /// Where notices go.
+    pub tell: notice::Listener<'a>,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Context").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// An error and its causes on one line.
+pub fn error_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !words.ends_with(&text) {
+            words.push_str(": ");
+            words.push_str(&text);
+        }
+        next = error.source();
+    }
+    words
+}

@@ -1,0 +1,68 @@
+//! What a run is asked to do: parsed and resolved by the edge, read-only from then on.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::contract::ids::{BranchName, RoleName};
+
+/// What to do with the branch that is checked out where the runner was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CurrentBranch {
+    /// Leave it alone: somebody is working there.
+    Skip,
+    /// Treat it like the others, in place.
+    Include,
+    /// Look at nothing else.
+    Only,
+}
+
+/// Which branches a pass looks at.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// The current branch.
+    pub current: CurrentBranch,
+    /// Globs on the short branch name; empty means all.
+    pub globs: globset::GlobSet,
+}
+
+impl Selection {
+    /// All branches, the current one included: what `status --all` shows.
+    pub fn everything() -> Self {
+        Self { current: CurrentBranch::Include, globs: globset::GlobSet::empty() }
+    }
+
+    /// Whether the globs let `branch` through.
+    pub fn admits(&self, branch: &BranchName) -> bool {
+        self.globs.is_empty() || self.globs.is_match(branch.to_string())
+    }
+}
+
+/// All settings of a run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whose commands are looked for first.
+    pub role: Option<RoleName>,
+    /// Which branches.
+    pub selection: Selection,
+    /// Where worktrees are made, absolute.
+    pub worktrees: PathBuf,
+    /// How many commands at once.
+    pub jobs: NonZeroUsize,
+    /// Length of the leases we take, seconds.
+    pub lease_seconds: u64,
+    /// Whether leases are renewed while a command runs.
+    pub heartbeat: bool,
+    /// From TERM to KILL.
+    pub grace: Duration,
+    /// The longest a command may run.
+    pub command_timeout: Option<Duration>,
+    /// Who we are in a lease.
+    pub runner_id: String,
+    /// What `LOG_LEVEL` a command sees, unless its trigger says otherwise.
+    pub log_level: String,
+    /// Whether that level was given on the command line, which beats the trigger.
+    pub log_level_fixed: bool,
+    /// This binary, for commands and for the watchdog.
+    pub program: PathBuf,
+}

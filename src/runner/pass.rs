@@ -1,0 +1,117 @@
+//! One pass: at most one step per branch (spec §4), and the loop of passes that `--drain` asks for.
+
+use crate::clock;
+use crate::contract::lease::Lease;
+use crate::git::Repo;
+
+use super::Context;
+use super::dispatch::{Dispatched, dispatch};
+use super::notice::{Notice, StepReport};
+use super::recover::{recover, sweep};
+use super::scan::{ScanError, Scanned, Verdict, scan};
+
+/// A HEAD dated further ahead than this is worth a warning, seconds: clocks differ a little, always.
+const CLOCK_TOLERANCE: u64 = 10;
+
+/// What passes did, added up.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// How many passes.
+    pub passes: u64,
+    /// Branches looked at in the last pass.
+    pub branches: usize,
+    /// All steps, in the order they ended.
+    pub steps: Vec<StepReport>,
+    /// Expired leases closed.
+    pub recovered: usize,
+    /// Branches others took first.
+    pub beaten: usize,
+    /// Claims that could not be tried.
+    pub failed: Vec<String>,
+    /// When the next lease that is alive now ends, seconds since the epoch.
+    pub next_expiry: Option<i64>,
+}
+
+impl Summary {
+    fn add(&mut self, pass: Self) {
+        self.passes += pass.passes;
+        self.branches = pass.branches;
+        self.steps.extend(pass.steps);
+        self.recovered += pass.recovered;
+        self.beaten += pass.beaten;
+        self.failed.extend(pass.failed);
+        self.next_expiry = pass.next_expiry;
+    }
+
+    /// Whether this pass found something to do, so that another may find more.
+    pub fn did_something(&self) -> bool {
+        !self.steps.is_empty() || self.recovered > 0 || self.beaten > 0
+    }
+
+    /// Whether a command of these passes did not end well.
+    pub fn any_failure(&self) -> bool {
+        self.steps.iter().any(|step| step.outcome.is_failure())
+    }
+}
+
+/// One pass.
+pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
+    sweep(context, repo, None);
+    let now = clock::wall_seconds();
+    let mut summary = Summary { passes: 1, ..Summary::default() };
+    let mut candidates = Vec::new();
+    for Scanned { branch, verdict, .. } in scan(repo, context.options, now)? {
+        summary.branches += 1;
+        let passed_over =
+            |reason: String| (context.tell)(Notice::PassedOver { branch: branch.clone(), reason });
+        match verdict {
+            Verdict::Unmanaged => passed_over("HEAD declares no state".to_owned()),
+            Verdict::Excluded { reason } => passed_over(reason),
+            Verdict::Passed { reason, event } => passed_over(format!("{}: {reason}", event.state)),
+            Verdict::Invalid { why } => (context.tell)(Notice::Warning { branch: Some(branch), text: why }),
+            Verdict::Held(lease) => {
+                warn_if_ahead(context, &branch, &lease, now);
+                let until = lease.expires_at();
+                summary.next_expiry = Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
+                passed_over(format!("{} holds it for another {} s", lease.runner, until.saturating_sub(now)));
+            }
+            Verdict::Expired(lease) => {
+                if context.shutdown.requested().is_none() && recover(context, repo, &branch, &lease, now) {
+                    summary.recovered += 1;
+                }
+            }
+            Verdict::Ready(candidate) => candidates.push(candidate),
+        }
+    }
+    let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
+    summary.steps = steps;
+    summary.beaten = beaten;
+    summary.failed = failed;
+    Ok(summary)
+}
+
+/// Passes until one finds nothing to do.
+pub fn drain(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
+    let mut total = Summary::default();
+    loop {
+        let one = pass(context, repo)?;
+        let go_on = one.did_something() && context.shutdown.requested().is_none();
+        total.add(one);
+        if !go_on {
+            return Ok(total);
+        }
+    }
+}
+
+fn warn_if_ahead(context: &Context<'_>, branch: &crate::contract::ids::BranchName, lease: &Lease, now: i64) {
+    if let Some(ahead) = lease.dated_ahead(now, CLOCK_TOLERANCE) {
+        let text = format!(
+            "its lease is dated {ahead} s ahead of this host's clock (lease by {}: {}, here: {}); one of the two clocks is wrong, \
+             and leases end late or early until it is set",
+            lease.runner,
+            clock::format_utc(lease.committed_at),
+            clock::format_utc(now),
+        );
+        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    }
+}

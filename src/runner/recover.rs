@@ -1,0 +1,217 @@
+//! After others: expired leases are closed, worktrees whose runner is gone are saved and removed (spec §6, §9).
+//!
+//! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
+//! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
+
+use bstr::ByteSlice;
+
+use crate::contract::commits::stalled_draft;
+use crate::contract::head::Head;
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::report::{StalledReport, stalled_body};
+use crate::fsutil;
+use crate::git::commit::NewCommit;
+use crate::git::rescue::{Rescue, Saved, Situation};
+use crate::git::worktree::Worktree;
+use crate::git::{Repo, Swap};
+use crate::supervise::occupants;
+
+use super::notice::Notice;
+use super::settle::{keep, rescue_sentence};
+use super::{Context, attempt, error_words};
+
+/// How much of a log's end goes into a stalled body, bytes.
+const TAIL: u64 = 64 * 1024;
+
+/// Closes an expired lease; says whether this runner did it.
+pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &Lease, now: i64) -> bool {
+    let warn = |text: String| {
+        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+        false
+    };
+    let own = match lease.attempt().map(|attempt| held_by(repo, attempt)) {
+        Some(Ok(own)) => own,
+        Some(Err(error)) => return warn(format!("its expired lease was not closed: {error}")),
+        None => None,
+    };
+    // The work first: the closing commit says where it is.
+    let mut notes = Vec::new();
+    let mut saved = None;
+    let mut unsaved = None;
+    if let Some(worktree) = &own {
+        match save(repo, worktree, branch, lease.commit, Some(lease.commit)) {
+            Ok(Some(found)) => {
+                notes.push(rescue_sentence(&found));
+                saved = Some(found);
+            }
+            Ok(None) => {}
+            Err(why) => {
+                notes.push(format!("Left in place: {} ({why}).", worktree.path.display()));
+                unsaved = Some(why);
+            }
+        }
+    }
+    let over = match lease.liveness(now) {
+        Liveness::Expired { over } => over,
+        Liveness::Live { .. } => return false,
+    };
+    let runner = match lease.runner.to_str_lossy() {
+        name if name.is_empty() => "an unnamed runner".to_owned(),
+        name => name.into_owned(),
+    };
+    let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
+    let headline = format!(
+        "The lease of {runner} for `{state}` ended {over} s before it was found here; its runner did not renew it."
+    );
+    if let Some(origin) = &lease.origin {
+        notes.push(format!("To try again: aynig set-state --state {origin} --branch {branch}"));
+    }
+    let record = lease.attempt().and_then(|attempt| attempt::find(repo, attempt));
+    let tail = |path: Option<&std::path::PathBuf>| {
+        path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default()
+    };
+    let stdout = tail(record.as_ref().map(|record| &record.stdout));
+    let stderr = tail(record.as_ref().map(|record| &record.stderr));
+    let body =
+        stalled_body(&StalledReport { headline: vec![headline], notes, stdout: &stdout, stderr: &stderr });
+    let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
+    let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
+        let tree = repo.commit(lease.commit).map_err(|error| error_words(&error))?.tree;
+        repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message })
+            .map_err(|error| error_words(&error))
+    });
+    let new = match written {
+        Ok(new) => new,
+        Err(why) => return warn(format!("its expired lease was not closed: {why}")),
+    };
+    match context.arbiter.swap(repo, branch, lease.commit, new, "aynig: recover an expired lease") {
+        Ok(Swap::Won) => {}
+        Ok(Swap::Lost { .. }) => return false,
+        Err(error) => return warn(format!("its expired lease was not closed: {}", error_words(&error))),
+    }
+    (context.tell)(Notice::Recovered {
+        branch: branch.clone(),
+        run_id: lease.run_id.clone(),
+        origin: lease.origin.clone(),
+        rescued: saved,
+    });
+    if let Some(worktree) = own {
+        match unsaved {
+            Some(why) => keep(repo, worktree, new, &why),
+            None => remove(context, repo, branch, worktree, new),
+        }
+    }
+    true
+}
+
+/// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
+/// be used and must be free.
+pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
+    let abandoned = match repo.abandoned_worktrees() {
+        Ok(abandoned) => abandoned,
+        Err(error) => {
+            tracing::warn!(%error, "worktrees of earlier runners were not looked at");
+            return;
+        }
+    };
+    for worktree in abandoned {
+        let branch = worktree.mark.branch.clone();
+        if only.is_some_and(|only| *only != branch) {
+            continue;
+        }
+        let Ok(head) = context.arbiter.head(repo, &branch) else { continue };
+        if head.is_some_and(|head| still_leased(repo, head, worktree.mark.attempt)) {
+            continue;
+        }
+        // An attached HEAD follows the branch; the files are what the attempt's lease (or its own commits) left.
+        let lease =
+            attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+        let base = match (head, lease) {
+            (Some(head), Some(lease)) if repo.descends(head, lease) => Some(head),
+            (_, Some(lease)) if repo.commit(lease).is_ok() => Some(lease),
+            (head, _) => head,
+        };
+        let base = Repo::detached_head(&worktree.git_dir).or(base);
+        let Some(base) = base else { continue };
+        match save(repo, &worktree, &branch, base, head) {
+            Ok(saved) => {
+                if let Some(saved) = saved {
+                    (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
+                }
+                if occupants(&worktree.path).is_empty() {
+                    remove(context, repo, &branch, worktree, base);
+                } else if only.is_some() {
+                    free_branch(repo, &worktree, base);
+                }
+            }
+            Err(why) => {
+                let text = format!(
+                    "{} stays where it is, its contents could not be saved: {why}",
+                    worktree.path.display()
+                );
+                (context.tell)(Notice::Warning { branch: Some(branch), text });
+                keep(repo, worktree, base, &why);
+            }
+        }
+    }
+}
+
+/// Whether HEAD still is the lease of `attempt`, live or not: then its worktree is not over.
+fn still_leased(repo: &Repo, head: CommitId, attempt: AttemptId) -> bool {
+    let Ok(stored) = repo.commit(head) else { return false };
+    match Head::read(&stored.facts()) {
+        Head::Working(lease) => lease.attempt() == Some(attempt),
+        // The attempt's own commits may lie on top of its lease: the nearest state below them tells.
+        Head::Unmanaged => {
+            repo.history(head).flatten().map(|stored| Head::read(&stored.facts())).find_map(|head| match head
+            {
+                Head::Working(lease) => Some(lease.attempt() == Some(attempt)),
+                Head::Ready(_) | Head::Invalid(_) => Some(false),
+                Head::Unmanaged => None,
+            }) == Some(true)
+        }
+        Head::Ready(_) | Head::Invalid(_) => false,
+    }
+}
+
+fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
+    let abandoned = repo.abandoned_worktrees().map_err(|error| error_words(&error))?;
+    Ok(abandoned.into_iter().find(|worktree| worktree.mark.attempt == attempt))
+}
+
+fn save(
+    repo: &Repo,
+    worktree: &Worktree,
+    branch: &BranchName,
+    base: CommitId,
+    kept: Option<CommitId>,
+) -> Result<Option<Saved>, String> {
+    let label = worktree.mark.attempt.to_string();
+    match repo.rescue(worktree, Situation { branch, label: &label, base, kept }) {
+        Ok(Rescue::Nothing) => Ok(None),
+        Ok(Rescue::Saved(saved)) => Ok(Some(saved)),
+        Err(error) => Err(error_words(&error)),
+    }
+}
+
+fn remove(context: &Context<'_>, repo: &Repo, branch: &BranchName, worktree: Worktree, head: CommitId) {
+    if !occupants(&worktree.path).is_empty() {
+        free_branch(repo, &worktree, head);
+        return;
+    }
+    let path = worktree.path.clone();
+    if let Err(error) = repo.remove_worktree(worktree) {
+        let text = format!("{} could not be removed: {}", path.display(), error_words(&error));
+        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    }
+}
+
+/// Somebody is still in a worktree whose attempt is over: they keep it, the branch goes on without them.
+fn free_branch(repo: &Repo, worktree: &Worktree, head: CommitId) {
+    if worktree.attached
+        && let Err(error) = Repo::detach_head(&worktree.git_dir, head)
+    {
+        tracing::warn!(%error, repo = %repo.top().display(), "a worktree could not be detached from its branch");
+    }
+}

@@ -1,0 +1,237 @@
+//! One look at every selected branch's HEAD, and nothing but HEAD (spec §4.1 to §4.3).
+//!
+//! Invariant: a scan writes nothing, starts no process for a branch, and every branch it passes over has a reason.
+//! A pass and `aynig status` read the same scan, so they cannot disagree.
+
+use std::collections::HashMap;
+
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::git::worktree::{Registered, WorktreeError};
+use crate::git::{CommitError, ProcessError, RefError, Repo};
+
+use super::options::{CurrentBranch, Options};
+use super::resolve::{self, Command};
+
+/// Why a scan could not be made at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// Refs.
+    #[error(transparent)]
+    Refs(#[from] RefError),
+    /// Worktrees.
+    #[error(transparent)]
+    Worktrees(#[from] WorktreeError),
+    /// The state of the checkout.
+    #[error(transparent)]
+    Checkout(#[from] ProcessError),
+    /// `--current-branch only` where there is none.
+    #[error("there is no current branch: {why}")]
+    NoCurrentBranch {
+        /// Bare, or detached.
+        why: &'static str,
+    },
+}
+
+/// Where a command is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Venue {
+    /// In a worktree of its own.
+    Worktree,
+    /// In the checkout the runner was started in.
+    InPlace,
+}
+
+/// A branch that can be claimed.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The branch.
+    pub branch: BranchName,
+    /// What its HEAD asks for.
+    pub event: Event,
+    /// The command that does it.
+    pub command: Command,
+    /// Where.
+    pub venue: Venue,
+}
+
+/// What one branch is.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// HEAD declares no state.
+    Unmanaged,
+    /// HEAD declares something that is no state, or cannot be read.
+    Invalid {
+        /// What is wrong.
+        why: String,
+    },
+    /// A live lease.
+    Held(Lease),
+    /// A lease that has run out.
+    Expired(Lease),
+    /// A state that is not run.
+    Passed {
+        /// What HEAD asks for.
+        event: Event,
+        /// Why not here and now.
+        reason: String,
+    },
+    /// Ready to be claimed.
+    Ready(Candidate),
+    /// Not selected, or not a branch to run; HEAD was not even read.
+    Excluded {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One branch as seen.
+#[derive(Debug, Clone)]
+pub struct Scanned {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its HEAD; none for a symbolic ref.
+    pub head: Option<CommitId>,
+    /// What it is.
+    pub verdict: Verdict,
+}
+
+/// Looks at all selected branches at `now` (seconds since the epoch).
+pub fn scan(repo: &Repo, options: &Options, now: i64) -> Result<Vec<Scanned>, ScanError> {
+    let view = View::new(repo, options)?;
+    let mut seen = Vec::new();
+    for tip in repo.branches()? {
+        let head = tip.target.as_ref().ok().copied();
+        let verdict = match tip.target {
+            Err(target) => Verdict::Excluded {
+                reason: format!("is a symbolic ref to {target}; that branch is looked at instead"),
+            },
+            Ok(head) => view.judge(repo, options, &tip.branch, head, now)?,
+        };
+        seen.push(Scanned { branch: tip.branch, head, verdict });
+    }
+    Ok(seen)
+}
+
+/// What is the same for all branches of a scan.
+struct View {
+    current: Option<BranchName>,
+    /// Branches that are checked out in a worktree that is not ours.
+    elsewhere: HashMap<BranchName, Elsewhere>,
+}
+
+struct Elsewhere {
+    words: String,
+}
+
+impl View {
+    fn new(repo: &Repo, options: &Options) -> Result<Self, ScanError> {
+        let here = repo.checkout();
+        let current = here.as_ref().and_then(|checkout| checkout.branch.clone());
+        if options.selection.current == CurrentBranch::Only && current.is_none() {
+            let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
+            return Err(ScanError::NoCurrentBranch { why });
+        }
+        let mut elsewhere = HashMap::new();
+        let mut note = |branch: Option<BranchName>, words: String| {
+            if let Some(branch) = branch {
+                elsewhere.entry(branch).or_insert(Elsewhere { words });
+            }
+        };
+        let own = here.map(|checkout| checkout.git_dir);
+        if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
+            note(main.branch, format!("is checked out in {}", main.path.display()));
+        }
+        for Registered { checkout, mark } in repo.linked_worktrees()? {
+            if Some(&checkout.git_dir) == own.as_ref() {
+                continue;
+            }
+            match mark {
+                None => note(checkout.branch, format!("is checked out in {}", checkout.path.display())),
+                // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.
+                Some(mark) if repo.is_held(&checkout.git_dir) => note(
+                    checkout.branch,
+                    format!("attempt {} is still in its worktree {}", mark.attempt, checkout.path.display()),
+                ),
+                Some(_) => {}
+            }
+        }
+        Ok(Self { current, elsewhere })
+    }
+
+    fn judge(
+        &self,
+        repo: &Repo,
+        options: &Options,
+        branch: &BranchName,
+        head: CommitId,
+        now: i64,
+    ) -> Result<Verdict, ScanError> {
+        let excluded = |reason: &str| Ok(Verdict::Excluded { reason: reason.to_owned() });
+        let is_current = self.current.as_ref() == Some(branch);
+        match options.selection.current {
+            CurrentBranch::Skip if is_current => {
+                return excluded(
+                    "is checked out here; use --current-branch include or only to run it in place",
+                );
+            }
+            CurrentBranch::Only if !is_current => {
+                return excluded("is not the current branch (--current-branch only)");
+            }
+            CurrentBranch::Skip | CurrentBranch::Include | CurrentBranch::Only => {}
+        }
+        if !options.selection.admits(branch) {
+            return excluded("does not match --branch");
+        }
+        let stored = match repo.commit(head) {
+            Ok(stored) => stored,
+            Err(error) => return Ok(Verdict::Invalid { why: error.to_string() }),
+        };
+        let event = match Head::read(&stored.facts()) {
+            Head::Unmanaged => return Ok(Verdict::Unmanaged),
+            Head::Invalid(invalid) => return Ok(Verdict::Invalid { why: invalid.reason }),
+            Head::Working(lease) => {
+                return Ok(match lease.liveness(now) {
+                    Liveness::Live { .. } => Verdict::Held(lease),
+                    Liveness::Expired { .. } => Verdict::Expired(lease),
+                });
+            }
+            Head::Ready(event) => event,
+        };
+        let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
+        let resolved = match venue {
+            Venue::InPlace => {
+                let top = repo.checkout().map(|here| here.path);
+                Ok(resolve::on_disk(
+                    top.as_deref().unwrap_or(repo.top()),
+                    &event.state,
+                    options.role.as_ref(),
+                ))
+            }
+            Venue::Worktree => resolve::in_tree(repo, head, &event.state, options.role.as_ref()),
+        };
+        let command = match resolved {
+            Ok(Ok(command)) => command,
+            Ok(Err(reason)) => return Ok(Verdict::Passed { event, reason }),
+            Err(
+                error @ (CommitError::Unreadable { .. }
+                | CommitError::Unwritable { .. }
+                | CommitError::Unsigned(_)),
+            ) => {
+                return Ok(Verdict::Passed { event, reason: error.to_string() });
+            }
+        };
+        if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
+            return Ok(Verdict::Passed { event, reason: words.clone() });
+        }
+        if venue == Venue::InPlace
+            && let Some(here) = repo.checkout()
+            && !repo.index_equals_head(&here.path)?
+        {
+            let reason = "has staged changes in this checkout; commit or unstage them first (`git restore --staged .`)";
+            return Ok(Verdict::Passed { event, reason: reason.to_owned() });
+        }
+        Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
+    }
+}

@@ -1,0 +1,460 @@
+//! From a command's end to the branch's next HEAD: the contract's three outcomes (spec §9).
+//!
+//! Invariant: a result lands only by the compare-and-swap that expects a HEAD which is still ours; what cannot
+//! land is saved and named. The order is always: save the work, write the commit, move the branch, then clean up;
+//! a crash between any two of these loses nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bstr::{BStr, ByteSlice};
+
+use crate::clock;
+use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
+use crate::contract::ids::CommitId;
+use crate::contract::message::Draft;
+use crate::contract::protocol::Declaration;
+use crate::contract::report::{StalledReport, stalled_body};
+use crate::contract::settlement::{Ending, Settlement, StopReason, settle as decide};
+use crate::contract::standing::Standing;
+use crate::fsutil;
+use crate::git::commit::NewCommit;
+use crate::git::rescue::{Rescue, Saved, Situation};
+use crate::git::worktree::Worktree;
+use crate::git::{Checkout, Repo, Swap};
+use crate::supervise::occupants;
+
+use super::attempt::Files;
+use super::claim::Claim;
+use super::heartbeat::look;
+use super::notice::{Left, Notice, Outcome, StepReport};
+use super::{Context, error_words};
+
+/// How much of a log's end is looked at for the stalled body, bytes.
+const TAIL: u64 = 64 * 1024;
+
+/// How often a landing is tried again when the branch moves under it (by the command's own survivors).
+const TRIES: u32 = 20;
+
+/// Between two tries after an error.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Where a command ran.
+#[derive(Debug)]
+pub enum Site {
+    /// In its own worktree.
+    Worktree(Worktree),
+    /// In a person's checkout.
+    InPlace(Checkout),
+    /// Nowhere: there was no place for it.
+    None,
+}
+
+impl Site {
+    /// The directory, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Worktree(worktree) => Some(&worktree.path),
+            Self::InPlace(checkout) => Some(&checkout.path),
+            Self::None => None,
+        }
+    }
+
+    fn git_dir(&self) -> Option<&Path> {
+        match self {
+            Self::Worktree(worktree) => Some(&worktree.git_dir),
+            Self::InPlace(checkout) => Some(&checkout.git_dir),
+            Self::None => None,
+        }
+    }
+}
+
+/// A step whose command is over.
+#[derive(Debug)]
+pub struct Finished {
+    /// The claim.
+    pub claim: Claim,
+    /// Where it ran.
+    pub site: Site,
+    /// How it ended.
+    pub ending: Ending,
+    /// The last valid declaration in its output.
+    pub declaration: Option<Declaration>,
+    /// Its logs, if it got that far.
+    pub files: Option<Files>,
+    /// The last HEAD that was seen to be ours.
+    pub held: CommitId,
+    /// How long it ran.
+    pub elapsed: Duration,
+}
+
+/// What was written, or that nothing was.
+struct Landed {
+    outcome: Outcome,
+    commit: Option<CommitId>,
+    rescued: Option<Saved>,
+}
+
+/// Writes the result of a finished step, or saves it where it cannot be written, and cleans up.
+pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
+    let mut left = None;
+    let landed = match &finished.ending {
+        Ending::Stopped { why: StopReason::LeaseLost | StopReason::LeaseUnrenewable } => {
+            not_landed(context, repo, &finished, &mut left)
+        }
+        Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { .. } => {
+            land(context, repo, &finished, &mut left)
+        }
+    };
+    finished.claim.close();
+    let site = std::mem::replace(&mut finished.site, Site::None);
+    let mut report = report(&finished, landed, left);
+    if let Site::Worktree(worktree) = site {
+        clean_up(context, repo, &finished, worktree, &mut report);
+    }
+    if let Some(files) = &finished.files
+        && report.outcome != Outcome::KeptWorking
+        && let Err(error) = std::fs::remove_file(&files.body)
+    {
+        tracing::debug!(%error, "the body file was left behind");
+    }
+    report
+}
+
+fn report(finished: &Finished, landed: Landed, left: Option<Left>) -> StepReport {
+    let claim = &finished.claim;
+    StepReport {
+        branch: claim.branch.clone(),
+        trigger: claim.trigger.commit,
+        state: claim.trigger.state.clone(),
+        attempt: claim.attempt,
+        outcome: landed.outcome,
+        commit: landed.commit,
+        ending: Some(finished.ending.describe()),
+        exit: match finished.ending {
+            Ending::Exited(code) => Some(code),
+            Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { .. } => None,
+        },
+        elapsed: finished.elapsed,
+        rescued: landed.rescued,
+        left,
+    }
+}
+
+/// Looks at the branch and writes what the outcome table says, again if the branch moved meanwhile but is still ours.
+fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Option<Left>) -> Landed {
+    let claim = &finished.claim;
+    let mut settlement = decide(&finished.ending, finished.declaration.clone());
+    let mut why = format!("`{}` {}", claim.trigger.state, finished.ending.describe());
+    let mut rescued: Option<Saved> = None;
+    let mut trouble = String::new();
+    for _ in 0..TRIES {
+        let head = match look(repo, &context.arbiter, claim) {
+            Ok((Standing::Ours, Some(head))) => head,
+            Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
+            Err(error) => {
+                trouble = error;
+                clock::pause(PAUSE);
+                continue;
+            }
+        };
+        let parent = match worktree_head(repo, finished, head) {
+            Some(parent) if repo.descends(parent, head) => parent,
+            Some(astray) => {
+                // The command left its worktree at a commit that is no continuation of the branch.
+                if settlement != Settlement::Stall {
+                    why = format!(
+                        "`{}` {}, but left its worktree at {}, which does not descend from its lease",
+                        claim.trigger.state,
+                        finished.ending.describe(),
+                        astray.short()
+                    );
+                    settlement = Settlement::Stall;
+                }
+                rescued = save(context, repo, finished, astray, Some(head), left).or(rescued);
+                head
+            }
+            None => head,
+        };
+        if settlement == Settlement::Stall && rescued.is_none() {
+            rescued = save(context, repo, finished, parent, Some(parent), left);
+        }
+        let written = match &settlement {
+            Settlement::Advance(declaration) => write_advance(context, repo, finished, declaration, parent),
+            Settlement::KeepWorking => tree_of(repo, parent)
+                .and_then(|tree| write(repo, &renewal_draft(&claim.message), tree, parent)),
+            Settlement::Stall => {
+                let body = stalled_text(finished, &why, rescued.as_ref(), left.as_ref());
+                let run = claim.attempt.to_string();
+                let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
+                tree_of(repo, parent).and_then(|tree| write(repo, &draft, tree, parent))
+            }
+        };
+        let new = match written {
+            Ok(new) => new,
+            Err(error) if settlement != Settlement::Stall => {
+                // What was declared cannot be written: that is the command's failure, told like one.
+                why = format!(
+                    "`{}` {}, but its result could not be written: {error}",
+                    claim.trigger.state,
+                    finished.ending.describe()
+                );
+                settlement = Settlement::Stall;
+                continue;
+            }
+            Err(error) => {
+                trouble = error;
+                clock::pause(PAUSE);
+                continue;
+            }
+        };
+        let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
+        match context.arbiter.swap(repo, &claim.branch, head, new, &log) {
+            Ok(Swap::Won) => {
+                let outcome = match settlement {
+                    Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
+                    Settlement::KeepWorking => Outcome::KeptWorking,
+                    Settlement::Stall => Outcome::Stalled { why },
+                };
+                return Landed { outcome, commit: Some(new), rescued };
+            }
+            Ok(Swap::Lost { .. }) => trouble = "the branch kept moving".to_owned(),
+            Err(error) => {
+                trouble = error_words(&error);
+                clock::pause(PAUSE);
+            }
+        }
+    }
+    *left = finished.site.path().map(|path| Left {
+        path: path.to_owned(),
+        why: "the result could not be written; when the lease ends, the next pass saves what is here"
+            .to_owned(),
+    });
+    Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued }
+}
+
+/// The branch is not ours to write any more.
+fn moved_on(
+    context: &Context<'_>,
+    repo: &Repo,
+    finished: &Finished,
+    standing: Standing,
+    head: Option<CommitId>,
+    left: &mut Option<Left>,
+) -> Landed {
+    let how = match standing {
+        Standing::AdvancedByCommand { state } => {
+            let base = head.unwrap_or(finished.held);
+            let rescued = save(context, repo, finished, base, head, left);
+            return Landed { outcome: Outcome::AdvancedByCommand { state }, commit: None, rescued };
+        }
+        Standing::Ours => "the branch could not be read".to_owned(),
+        Standing::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),
+        Standing::TakenOver { by } => format!("{by} holds it with another attempt"),
+        Standing::Recovered => "another runner found the lease expired and closed it".to_owned(),
+        Standing::Rewound => {
+            "the branch was moved to a commit that does not descend from the lease".to_owned()
+        }
+        Standing::Gone => "the branch was deleted".to_owned(),
+    };
+    let base = base_of(repo, finished);
+    let rescued = save(context, repo, finished, base, head, left);
+    Landed { outcome: Outcome::LeaseLost { how }, commit: None, rescued }
+}
+
+/// The command was stopped because of its lease: nothing is landed, everything is saved.
+fn not_landed(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Option<Left>) -> Landed {
+    match look(repo, &context.arbiter, &finished.claim) {
+        Ok((Standing::Ours, head)) => {
+            let rescued = save(context, repo, finished, base_of(repo, finished), head, left);
+            let how = "it could not be renewed before it ended".to_owned();
+            Landed { outcome: Outcome::LeaseLost { how }, commit: None, rescued }
+        }
+        Ok((standing, head)) => moved_on(context, repo, finished, standing, head, left),
+        Err(why) => {
+            let rescued = save(context, repo, finished, base_of(repo, finished), None, left);
+            Landed { outcome: Outcome::LeaseLost { how: why }, commit: None, rescued }
+        }
+    }
+}
+
+/// What the worktree's files are based on when the branch is not ours any more: a detached HEAD that continues the lease, else the
+/// last HEAD that was ours (an attached HEAD follows the branch wherever others take it).
+fn base_of(repo: &Repo, finished: &Finished) -> CommitId {
+    match finished.site.git_dir().and_then(Repo::detached_head) {
+        Some(head) if repo.commit(head).is_ok() => head,
+        Some(_) | None => finished.held,
+    }
+}
+
+/// The commit the worktree is at: the branch's own HEAD while attached to it.
+fn worktree_head(repo: &Repo, finished: &Finished, branch_head: CommitId) -> Option<CommitId> {
+    let git_dir = finished.site.git_dir()?;
+    match Repo::attached_branch(git_dir) {
+        Some(branch) if branch == finished.claim.branch => Some(branch_head),
+        Some(other) => repo.branch_head(&other).ok().flatten(),
+        None => Repo::detached_head(git_dir),
+    }
+}
+
+fn write_advance(
+    context: &Context<'_>,
+    repo: &Repo,
+    finished: &Finished,
+    declaration: &Declaration,
+    parent: CommitId,
+) -> Result<CommitId, String> {
+    let tree = match finished.site.path() {
+        Some(path) => repo.index_tree(path).map_err(|error| error_words(&error))?,
+        None => tree_of(repo, parent)?,
+    };
+    let draft = advance_draft(declaration, &finished.claim.message.trailers, context.arbiter.source());
+    write(repo, &draft, tree, parent)
+}
+
+fn tree_of(repo: &Repo, commit: CommitId) -> Result<CommitId, String> {
+    repo.commit(commit).map(|stored| stored.tree).map_err(|error| error_words(&error))
+}
+
+fn write(repo: &Repo, draft: &Draft, tree: CommitId, parent: CommitId) -> Result<CommitId, String> {
+    let message = draft.encode().map_err(|error| error_words(&error))?;
+    repo.write_commit(&NewCommit { tree, parents: &[parent], message: &message })
+        .map_err(|error| error_words(&error))
+}
+
+fn state_word(settlement: &Settlement) -> &str {
+    match settlement {
+        Settlement::Advance(declaration) => declaration.state.as_str(),
+        Settlement::KeepWorking => "working",
+        Settlement::Stall => "stalled",
+    }
+}
+
+fn stalled_text(finished: &Finished, why: &str, rescued: Option<&Saved>, left: Option<&Left>) -> String {
+    let tail = |path: Option<&Path>| path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default();
+    let stdout = tail(finished.files.as_ref().map(|files| files.stdout.as_path()));
+    let stderr = tail(finished.files.as_ref().map(|files| files.stderr.as_path()));
+    let mut notes = Vec::new();
+    if let Some(saved) = rescued {
+        notes.push(rescue_sentence(saved));
+    }
+    if let Some(left) = left {
+        notes.push(format!("Left in place: {} ({}).", left.path.display(), left.why));
+    }
+    notes.push(format!(
+        "To try again: aynig set-state --state {} --branch {}",
+        finished.claim.trigger.state, finished.claim.branch
+    ));
+    stalled_body(&StalledReport {
+        headline: vec![format!("{why}.")],
+        notes,
+        stdout: &stdout,
+        stderr: &stderr,
+    })
+}
+
+/// The way back to saved work, as a sentence with a command in it.
+pub fn rescue_sentence(saved: &Saved) -> String {
+    format!(
+        "Unfinished work was saved: git show {} (or git cherry-pick --no-commit {}).",
+        saved.reference, saved.reference
+    )
+}
+
+/// Saves what the site holds beyond `kept`; where that is impossible the site stays, and `left` says so.
+fn save(
+    context: &Context<'_>,
+    repo: &Repo,
+    finished: &Finished,
+    base: CommitId,
+    kept: Option<CommitId>,
+    left: &mut Option<Left>,
+) -> Option<Saved> {
+    let claim = &finished.claim;
+    let label = claim.attempt.to_string();
+    let situation = Situation { branch: &claim.branch, label: &label, base, kept };
+    let result = match &finished.site {
+        Site::Worktree(worktree) => repo.rescue(worktree, situation),
+        // A person's files stay where they are. Only a lost lease takes commits and the index out of the branch's reach.
+        Site::InPlace(checkout) if kept != Some(base) => repo.rescue_index(&checkout.path, situation),
+        Site::InPlace(_) | Site::None => return None,
+    };
+    match result {
+        Ok(Rescue::Nothing) => None,
+        Ok(Rescue::Saved(saved)) => Some(saved),
+        Err(error) => {
+            let why = error_words(&error);
+            (context.tell)(Notice::Warning {
+                branch: Some(claim.branch.clone()),
+                text: format!("work could not be saved, so its worktree stays: {why}"),
+            });
+            *left = finished.site.path().map(|path| Left { path: path.to_owned(), why });
+            None
+        }
+    }
+}
+
+/// Removes the worktree, unless something in it is not safe elsewhere or somebody is still using it.
+fn clean_up(
+    context: &Context<'_>,
+    repo: &Repo,
+    finished: &Finished,
+    worktree: Worktree,
+    report: &mut StepReport,
+) {
+    if report.outcome == Outcome::KeptWorking || matches!(report.outcome, Outcome::Unwritten { .. }) {
+        // Whatever the command left running works here until it declares a state or the lease ends.
+        return;
+    }
+    if let Some(left) = &report.left {
+        keep(repo, worktree, finished.held, &left.why);
+        return;
+    }
+    let inside = occupants(&worktree.path);
+    if !inside.is_empty() {
+        let pids: Vec<String> = inside.iter().map(ToString::to_string).collect();
+        let why = format!("process {} is still working there", pids.join(", "));
+        report.left = Some(Left { path: worktree.path.clone(), why });
+        return;
+    }
+    if let (Outcome::Advanced { .. }, Some(commit)) = (&report.outcome, report.commit)
+        && !repo.is_clean(&worktree.path).unwrap_or(false)
+    {
+        let label = finished.claim.attempt.to_string();
+        let situation =
+            Situation { branch: &finished.claim.branch, label: &label, base: commit, kept: Some(commit) };
+        match repo.rescue(&worktree, situation) {
+            Ok(Rescue::Nothing) => {}
+            Ok(Rescue::Saved(saved)) => report.rescued = Some(saved),
+            Err(error) => {
+                let why = error_words(&error);
+                report.left = Some(Left { path: worktree.path.clone(), why: why.clone() });
+                keep(repo, worktree, commit, &why);
+                return;
+            }
+        }
+    }
+    let path = worktree.path.clone();
+    if let Err(error) = repo.remove_worktree(worktree) {
+        let why = error_words(&error);
+        (context.tell)(Notice::Warning {
+            branch: Some(finished.claim.branch.clone()),
+            text: format!("its worktree {} could not be removed: {why}", path.display()),
+        });
+        report.left = Some(Left { path, why });
+    }
+}
+
+/// Hands a worktree over to a person.
+pub(super) fn keep(repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
+    if let Err(error) = repo.keep_worktree(worktree, head, why) {
+        tracing::warn!(%error, "a worktree that is to be kept could not be marked as such");
+    }
+}
+
+impl StepReport {
+    /// The saved work as text, for people.
+    pub fn rescue_ref(&self) -> Option<String> {
+        self.rescued.as_ref().map(|saved| saved.reference.to_str_lossy().into_owned())
+    }
+}

@@ -1,0 +1,176 @@
+//! One attempt from claim to settlement, on a thread of its own.
+//!
+//! Invariant: a claim that enters leaves settled, whatever fails in between; a place that could not be made is a
+//! stalled branch with the reason, never a run somewhere else (spec §6). The thread outlives the command: on Linux
+//! the command dies with the thread that started it.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::contract::protocol::{Observed, ProtocolReader};
+use crate::contract::settlement::{Ending, StopReason};
+use crate::git::Repo;
+use crate::git::worktree::Mark;
+use crate::supervise::{How, Spec, StopCause};
+
+use super::attempt::{self, Files};
+use super::claim::Claim;
+use super::heartbeat::Heartbeat;
+use super::launch;
+use super::notice::{Notice, Started, StepReport};
+use super::recover::sweep;
+use super::scan::Venue;
+use super::settle::{Finished, Site, settle};
+use super::{Context, error_words};
+
+/// Runs one claimed step to its settlement.
+pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
+    let repo = context.store.handle();
+    let finished = match place(context, &repo, &claim) {
+        Err(why) => unstarted(claim, Site::None, None, why),
+        Ok(site) => match attempt::prepare(&repo, &claim) {
+            Err(error) => unstarted(claim, site, None, error_words(&error)),
+            Ok(files) => supervise(context, &repo, claim, site, files),
+        },
+    };
+    settle(context, &repo, finished)
+}
+
+fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Finished {
+    let held = claim.lease;
+    let ending = Ending::NotStarted(why);
+    Finished { claim, site, ending, declaration: None, files, held, elapsed: Duration::ZERO }
+}
+
+/// Finds or makes the place where the command runs.
+fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, String> {
+    if claim.venue == Venue::InPlace {
+        let checkout = repo.checkout().ok_or("there is no checkout here any more")?;
+        if checkout.branch.as_ref() != Some(&claim.branch) {
+            return Err(format!(
+                "{} is not checked out in {} any more",
+                claim.branch,
+                checkout.path.display()
+            ));
+        }
+        return Ok(Site::InPlace(checkout));
+    }
+    // What an earlier attempt left on this branch must not be in the way, and must not be lost.
+    sweep(context, repo, Some(&claim.branch));
+    let mark = Mark { attempt: claim.attempt, branch: claim.branch.clone() };
+    let attached = context.arbiter.attaches();
+    let worktree = repo
+        .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
+        .map_err(|error| format!("its worktree could not be made: {}", error_words(&error)))?;
+    if let Some(text) = repo.init_submodules(&worktree) {
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    Ok(Site::Worktree(worktree))
+}
+
+fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files: Files) -> Finished {
+    let options = context.options;
+    let directory = site.path().unwrap_or(repo.top()).to_owned();
+    let environment = launch::environment(repo, context.arbiter, options, &claim, &files, &directory);
+    for text in environment.warnings {
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    let streams = files.streams.0.try_clone().and_then(|out| Ok((out, files.streams.1.try_clone()?)));
+    let (stdout, stderr) = match streams {
+        Ok(streams) => streams,
+        Err(error) => return unstarted(claim, site, Some(files), error.to_string()),
+    };
+    let spec = Spec {
+        program: directory.join(&claim.command.path),
+        args: Vec::new(),
+        directory: directory.clone(),
+        environment: environment.variables,
+        stdout,
+        stderr,
+        grace: options.grace,
+        timeout: options.command_timeout,
+        watchdog: Some(context.watchdog.clone()),
+    };
+    let git_dir = match &site {
+        Site::Worktree(worktree) => Some(worktree.git_dir.clone()),
+        Site::InPlace(checkout) => Some(checkout.git_dir.clone()),
+        Site::None => None,
+    };
+    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options.heartbeat, git_dir);
+    let mut announced = false;
+    let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
+        if !std::mem::replace(&mut announced, true) {
+            (context.tell)(Notice::Started(Started {
+                branch: claim.branch.clone(),
+                state: claim.trigger.state.clone(),
+                attempt: claim.attempt,
+                directory: directory.clone(),
+                stdout: files.stdout.clone(),
+            }));
+        }
+        heartbeat.attend(moment)
+    });
+    let held = heartbeat.held();
+    // Measured now: what a survivor writes later does not count.
+    let length = std::fs::metadata(&files.stdout).map_or(0, |found| found.len());
+    let ending = ending(finished.how);
+    let observed = read_declarations(&files.stdout, length);
+    tell_malformed(context, &claim, &observed, &ending);
+    let declaration = observed.declaration;
+    Finished { claim, site, ending, declaration, files: Some(files), held, elapsed: finished.elapsed }
+}
+
+fn ending(how: How<StopReason>) -> Ending {
+    match how {
+        How::Exited(code) => Ending::Exited(code),
+        How::Signalled(signal) => Ending::Signalled(signal),
+        How::NotStarted(error) => Ending::NotStarted(error.why),
+        How::Lost(why) => Ending::NotStarted(format!("its end could not be learned: {why}")),
+        How::Stopped(StopCause::Signal(signal)) => {
+            Ending::Stopped { why: StopReason::Interrupted { signal } }
+        }
+        How::Stopped(StopCause::TimedOut(limit)) => {
+            Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }
+        }
+        How::Stopped(StopCause::Caller(why)) => Ending::Stopped { why },
+    }
+}
+
+/// Reads the first `length` bytes of a log for `SET_STATE` lines.
+fn read_declarations(path: &Path, length: u64) -> Observed {
+    let mut reader = ProtocolReader::new();
+    let read = std::fs::File::open(path).and_then(|file| {
+        let mut file = file.take(length);
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => return Ok(()),
+                n => reader.feed(&chunk[..n]),
+            }
+        }
+    });
+    if let Err(error) = read {
+        tracing::warn!(path = %path.display(), %error, "the log could not be read to its end");
+    }
+    reader.finish()
+}
+
+fn tell_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
+    for line in &observed.malformed {
+        let text = format!(
+            "`{}` wrote an invalid SET_STATE on line {} of its output, which changes nothing: {}",
+            claim.trigger.state, line.line_number, line.reason
+        );
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    let untold =
+        observed.malformed_count.saturating_sub(u64::try_from(observed.malformed.len()).unwrap_or(u64::MAX));
+    if untold > 0 {
+        let text = format!("{untold} more invalid SET_STATE lines are in its log");
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    if observed.declaration.is_some() && !ending.is_success() {
+        tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");
+    }
+}
