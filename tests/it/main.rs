@@ -1,0 +1,11 @@
+//! The one integration test binary: the real `aynig` against the real `git`, in repositories of their own.
+//!
+//! `support` makes the repositories and holds the waiting; every other file is one subject.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start processes, read clocks and write files as they need"
+)]
+
+mod steps;
+mod support;

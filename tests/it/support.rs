@@ -1,0 +1,363 @@
+//! Repositories, commands and waiting for tests.
+//!
+//! Every repository is hermetic: no configuration but its own, a fixed identity, English messages, UTC. Nothing sleeps to order
+//! events: tests wait for a file, a line or a ref, with a deadline.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for a machine under load; only a failing test waits it out.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A repository in a temporary directory, removed with it.
+pub struct Repo {
+    pub room: tempfile::TempDir,
+    pub path: PathBuf,
+}
+
+/// Variables a test process may have inherited that must not reach the programs under test.
+const FOREIGN: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+    "GIT_PREFIX",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_CEILING_DIRECTORIES",
+    "ROLE",
+    "LOG_LEVEL",
+    "BODY",
+    "BODY_PATH",
+    "COMMIT_HASH",
+    "WORKTREE_PATH",
+    "STDOUT_LOG_PATH",
+    "STDERR_LOG_PATH",
+    "AYNIG_BIN",
+    "AYNIG_BRANCH",
+    "AYNIG_REMOTE",
+    "AYNIG_RUN_ID",
+    "AYNIG_LEASE_SECONDS",
+    "AYNIG_GIT_DIR",
+    "AYNIG_RUNNER_ID",
+];
+
+/// The binary under test.
+pub fn binary() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("aynig").to_path_buf()
+}
+
+/// Makes a command hermetic.
+pub fn hermetic(command: &mut Command) -> &mut Command {
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    command
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("TZ", "UTC")
+        .env("LC_ALL", "C")
+        .env("NO_COLOR", "1")
+        .env("AYNIG_RUNNER_ID", "test-host")
+        .stdin(Stdio::null())
+}
+
+/// stdout as text.
+pub fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// stderr as text.
+pub fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+impl Repo {
+    /// An empty repository on branch `main` with an identity, and one commit that holds `README`.
+    pub fn new() -> Self {
+        let room = tempfile::tempdir().expect("a temporary directory");
+        let path = room.path().canonicalize().expect("it exists").join("repo");
+        fs::create_dir(&path).expect("a fresh directory");
+        let repo = Self { room, path };
+        repo.git(["init", "--quiet", "--initial-branch=main", "."]);
+        repo.git(["config", "user.name", "Test Person"]);
+        repo.git(["config", "user.email", "person@example.com"]);
+        repo.write("README", "a repository for a test\n");
+        repo.commit_all("start");
+        repo
+    }
+
+    /// A repository with commands committed on `main`: pairs of name and `sh` script text (without the `#!` line).
+    pub fn with_commands(commands: &[(&str, &str)]) -> Self {
+        let repo = Self::new();
+        for (name, script) in commands {
+            repo.command(&format!(".aynig/command/{name}"), script);
+        }
+        repo.commit_all("commands");
+        repo
+    }
+
+    /// Writes an executable `sh` script at `path` in the checkout.
+    pub fn command(&self, path: &str, script: &str) {
+        self.write(path, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(self.path.join(path), fs::Permissions::from_mode(0o755)).expect("chmod");
+    }
+
+    /// Writes a file in the checkout, with its directories.
+    pub fn write(&self, path: &str, text: &str) {
+        let file = self.path.join(path);
+        fs::create_dir_all(file.parent().expect("below the checkout")).expect("directories");
+        fs::write(file, text).expect("a file");
+    }
+
+    /// Commits everything in the checkout.
+    pub fn commit_all(&self, message: &str) -> String {
+        self.git(["add", "--all"]);
+        self.git(["commit", "--quiet", "--allow-empty", "-m", message]);
+        self.head("HEAD")
+    }
+
+    /// A git command in this repository, hermetic.
+    pub fn git_command(&self) -> Command {
+        let mut command = Command::new("git");
+        hermetic(&mut command).current_dir(&self.path);
+        command
+    }
+
+    /// Runs git; it must succeed. Returns stdout without the end of its last line.
+    pub fn git<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> String {
+        let arguments: Vec<&str> = arguments.into_iter().collect();
+        let output = self.git_command().args(&arguments).output().expect("git runs");
+        assert!(output.status.success(), "git {arguments:?}: {}", err(&output));
+        out(&output).trim_end().to_owned()
+    }
+
+    /// Runs git with something to read; it must succeed.
+    pub fn git_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
+        let mut command = self.git_command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("git starts");
+        std::io::Write::write_all(&mut child.stdin.take().expect("piped"), input).expect("git reads");
+        let output = child.wait_with_output().expect("git ends");
+        assert!(output.status.success(), "git {arguments:?}: {}", err(&output));
+        out(&output).trim_end().to_owned()
+    }
+
+    /// The commit a revision names.
+    pub fn head(&self, revision: &str) -> String {
+        self.git(["rev-parse", "--verify", &format!("{revision}^{{commit}}")])
+    }
+
+    /// Puts a commit with this exact message, and the tree of `main`, on top of `main` as the new branch `branch`.
+    pub fn branch_with_message(&self, branch: &str, message: &[u8]) -> String {
+        self.branch_from("main", branch, message)
+    }
+
+    /// The same on top of any revision (also the branch itself, to move it on).
+    pub fn branch_from(&self, base: &str, branch: &str, message: &[u8]) -> String {
+        let tree = self.git(["rev-parse", &format!("{base}^{{tree}}")]);
+        let parent = self.head(base);
+        let who = "Test Person <person@example.com>";
+        let now = now();
+        let mut object = format!(
+            "tree {tree}\nparent {parent}\nauthor {who} {now} +0000\ncommitter {who} {now} +0000\n\n"
+        )
+        .into_bytes();
+        object.extend_from_slice(message);
+        // hash-object takes any bytes, also what `git commit` would clean up or refuse.
+        let commit =
+            self.git_with_input(&["hash-object", "-t", "commit", "-w", "--literally", "--stdin"], &object);
+        self.git(["update-ref", &format!("refs/heads/{branch}"), &commit]);
+        commit
+    }
+
+    /// A new branch whose HEAD declares `state`.
+    pub fn ready(&self, branch: &str, state: &str) -> String {
+        self.branch_with_message(
+            branch,
+            format!("please {state}\n\nthe body\n\ndwp-state: {state}\n").as_bytes(),
+        )
+    }
+
+    /// The last value of a trailer at a revision, as git reads it; empty if there is none.
+    pub fn trailer(&self, revision: &str, key: &str) -> String {
+        let format = format!("--format=%(trailers:key={key},valueonly,unfold)");
+        let text = self.git(["log", "-1", &format, revision]);
+        text.lines().rev().find(|line| !line.is_empty()).unwrap_or("").to_owned()
+    }
+
+    /// The state a branch declares.
+    pub fn state(&self, branch: &str) -> String {
+        self.trailer(branch, "dwp-state")
+    }
+
+    /// The whole message at a revision.
+    pub fn message(&self, revision: &str) -> String {
+        self.git(["log", "-1", "--format=%B", revision])
+    }
+
+    /// `aynig` in this repository, hermetic.
+    pub fn aynig_command(&self) -> Command {
+        let mut command = Command::new(binary());
+        hermetic(&mut command).current_dir(&self.path);
+        command
+    }
+
+    /// Runs `aynig` to its end, whatever that is.
+    pub fn aynig<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+        self.aynig_command().args(arguments).output().expect("aynig runs")
+    }
+
+    /// Runs `aynig`; it must exit with 0.
+    pub fn aynig_ok<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+        let output = self.aynig(arguments);
+        assert!(
+            output.status.success(),
+            "exit {:?}\nstdout: {}\nstderr: {}",
+            output.status.code(),
+            out(&output),
+            err(&output)
+        );
+        output
+    }
+
+    /// Starts `aynig` and goes on.
+    pub fn aynig_start<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Running {
+        let mut command = self.aynig_command();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { child: Some(command.spawn().expect("aynig starts")) }
+    }
+
+    /// All rescue refs.
+    pub fn rescues(&self) -> Vec<String> {
+        self.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue/"])
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Paths of all worktrees but the main one.
+    pub fn worktrees(&self) -> Vec<String> {
+        let list = self.git(["worktree", "list", "--porcelain"]);
+        list.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(str::to_owned).collect()
+    }
+
+    /// A path in the room beside the repository, for files that commands and tests exchange.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.path.parent().expect("the room").join(name)
+    }
+
+    /// Asserts that nothing was left behind: no worktree, no lock file, a clean `fsck`.
+    pub fn assert_tidy(&self) {
+        assert_eq!(self.worktrees(), Vec::<String>::new(), "worktrees were left behind");
+        let locks = files_below(&self.path.join(".git"))
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "lock"));
+        assert_eq!(locks.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "locks were left behind");
+        let fsck = self
+            .git_command()
+            .args(["fsck", "--strict", "--no-dangling", "--no-progress"])
+            .output()
+            .expect("git runs");
+        assert!(fsck.status.success(), "fsck: {}{}", out(&fsck), err(&fsck));
+    }
+}
+
+/// A started `aynig`; killed if the test forgets it.
+pub struct Running {
+    child: Option<Child>,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.as_ref().expect("running").id()).expect("a pid")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
+    }
+
+    /// Waits for its end, with a deadline.
+    pub fn finish(mut self) -> Output {
+        let mut child = self.child.take().expect("running");
+        let mut stdout = child.stdout.take().expect("piped");
+        let mut stderr = child.stderr.take().expect("piped");
+        let out = std::thread::spawn(move || read_all(&mut stdout));
+        let err = std::thread::spawn(move || read_all(&mut stderr));
+        let status = wait_for("aynig to end", || child.try_wait().expect("it is ours"));
+        Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+fn read_all(source: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes).expect("readable");
+    bytes
+}
+
+/// Asks again and again until there is an answer; fails the test at the deadline.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < DEADLINE, "waited too long for {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    wait_for(what, || so().then_some(()));
+}
+
+/// Waits for a file and returns its text; the writer should make it appear whole (`mv`), or one line is enough.
+pub fn wait_for_file(path: &Path) -> String {
+    wait_for(&path.display().to_string(), || fs::read_to_string(path).ok().filter(|text| !text.is_empty()))
+}
+
+/// Whether a process exists and is not a zombie.
+pub fn is_alive(pid: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Seconds since the epoch.
+pub fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// All files below a directory.
+pub fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut ahead = vec![directory.to_owned()];
+    while let Some(next) = ahead.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                _ => found.push(entry.path()),
+            }
+        }
+    }
+    found
+}
