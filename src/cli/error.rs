@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::git::OpenError;
 use crate::runner::error_words;
+use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
 
 /// The exit codes, all of them. The README holds the same table.
@@ -112,6 +113,17 @@ impl From<ScanError> for CommandError {
             ),
             ScanError::Refs(_) | ScanError::Worktrees(_) | ScanError::Checkout(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
+            }
+        }
+    }
+}
+
+impl From<PassError> for CommandError {
+    fn from(error: PassError) -> Self {
+        match error {
+            PassError::Scan(error) => error.into(),
+            PassError::Worktrees(_) | PassError::Logs(_) => {
+                Self::setup(format!("nothing was run: {}", error_words(&error)))
             }
         }
     }

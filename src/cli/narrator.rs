@@ -110,7 +110,7 @@ fn transition(report: &StepReport) -> String {
     let (word, style, why) = match &report.outcome {
         Outcome::Advanced { state } => (state.to_string(), GOOD, None),
         Outcome::AdvancedByCommand { state } => {
-            (state.to_string(), GOOD, Some("set by the command itself".to_owned()))
+            (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
         }
         Outcome::KeptWorking => ("working".to_owned(), CARE, Some("exit 0 without SET_STATE".to_owned())),
         Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),

@@ -148,17 +148,21 @@ impl Repo {
         matches!(FileLock::try_acquire(&git_dir.join("locked")), Ok(None))
     }
 
-    /// Takes hold of all worktrees of ours whose runner is gone.
-    pub fn abandoned_worktrees(&self) -> Result<Vec<Worktree>, WorktreeError> {
-        // The usual answer costs no lock.
-        if self.linked_worktrees()?.iter().all(|registered| registered.mark.is_none()) {
+    /// Takes hold of the worktrees of ours that are `wanted` and whose runner is gone.
+    pub fn abandoned_worktrees(
+        &self,
+        wanted: impl Fn(&Mark) -> bool,
+    ) -> Result<Vec<Worktree>, WorktreeError> {
+        let is_wanted = |registered: &Registered| registered.mark.as_ref().is_some_and(&wanted);
+        // The usual answer, that there are none, costs no lock.
+        if !self.linked_worktrees()?.iter().any(is_wanted) {
             return Ok(Vec::new());
         }
         // A worktree is marked and held in one breath under this lock: what is marked and free now was left.
         let _registry = self.registry_lock()?;
         let mut held = Vec::new();
-        for registered in self.linked_worktrees()? {
-            held.extend(self.take_hold(&registered)?);
+        for registered in self.linked_worktrees()?.iter().filter(|registered| is_wanted(registered)) {
+            held.extend(self.take_hold(registered)?);
         }
         Ok(held)
     }
@@ -273,13 +277,22 @@ impl Repo {
         Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))
     }
 
+    /// Whether `directory` is a place for worktrees; asked before anything is claimed.
+    pub fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
+        // A link here could have come with somebody's commit; worktrees would land wherever it points.
+        let unsuitable = |what| Err(WorktreeError::Unsuitable { path: directory.to_owned(), what });
+        match std::fs::symlink_metadata(directory) {
+            Ok(found) if found.file_type().is_symlink() && directory.starts_with(self.top()) => {
+                unsuitable("a symbolic link inside the repository, which worktrees are not made through")
+            }
+            Ok(found) if found.is_file() => unsuitable("a file"),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
     fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
-        // A link here could have come with somebody's commit; worktrees would land wherever it points.
-        let link = std::fs::symlink_metadata(directory).is_ok_and(|found| found.file_type().is_symlink());
-        if link && directory.starts_with(self.top()) {
-            return Err(WorktreeError::Unsuitable { path: directory.to_owned(), what: "a symbolic link" });
-        }
+        self.check_worktree_directory(directory)?;
         std::fs::create_dir_all(directory).map_err(files("make", directory))?;
         if directory.starts_with(self.top()) && !self.is_bare() {
             crate::fsutil::hide_from_git(directory).map_err(files("write .gitignore in", directory))?;

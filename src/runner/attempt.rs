@@ -79,15 +79,21 @@ pub fn log_directory(repo: &Repo) -> PathBuf {
     repo.top().join(".aynig").join("logs")
 }
 
-/// Makes the files of `claim`'s attempt.
-pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
-    let directory = log_directory(repo);
-    for path in [repo.top().join(".aynig"), directory.clone()] {
+/// Whether logs may be written; asked before anything is claimed.
+pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
+    for path in [repo.top().join(".aynig"), log_directory(repo)] {
         // A link here could have come with a commit that is checked out in the main worktree.
         if path.is_symlink() {
             return Err(AttemptError::Link { path });
         }
     }
+    Ok(())
+}
+
+/// Makes the files of `claim`'s attempt.
+pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+    check_log_directory(repo)?;
+    let directory = log_directory(repo);
     std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
     if !repo.is_bare() {
         fsutil::hide_from_git(&directory).map_err(failed("write .gitignore in", &directory))?;

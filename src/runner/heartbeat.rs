@@ -18,6 +18,7 @@ use crate::supervise::{Attend, Moment};
 
 use super::arbiter::Arbiter;
 use super::claim::Claim;
+use super::options::Options;
 
 /// How often HEAD is looked at, at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,8 +36,10 @@ pub struct Heartbeat<'a> {
     held: CommitId,
     leased_at: i64,
     seconds: u64,
-    /// The command moved the branch on itself: there is nothing left to hold.
-    over: bool,
+    /// How long a command may go on after the branch was moved on above its lease.
+    grace: Duration,
+    /// Since when the branch has been moved on above the lease (by the command itself, most likely).
+    over: Option<clock::Stopwatch>,
 }
 
 /// How the branch stands, and its HEAD.
@@ -57,11 +60,12 @@ impl<'a> Heartbeat<'a> {
         repo: &'a Repo,
         arbiter: &'a Arbiter,
         claim: &'a Claim,
-        renews: bool,
+        options: &Options,
         git_dir: Option<std::path::PathBuf>,
     ) -> Self {
         let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
-        Self { repo, arbiter, claim, renews, git_dir, held, leased_at, seconds, over: false }
+        let (renews, grace) = (options.heartbeat, options.grace);
+        Self { repo, arbiter, claim, renews, git_dir, held, leased_at, seconds, grace, over: None }
     }
 
     /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
@@ -71,8 +75,14 @@ impl<'a> Heartbeat<'a> {
 
     /// What supervision asks from time to time.
     pub fn attend(&mut self, _moment: Moment) -> Attend<StopReason> {
-        if self.over {
-            return Attend::Continue { wake_in: Duration::MAX };
+        if let Some(since) = &self.over {
+            // The next state is anybody's to claim: this command may end its work, but not go on for ever beside the next.
+            let left = self.grace.saturating_sub(since.elapsed());
+            return if left.is_zero() {
+                Attend::Stop(StopReason::LeaseLost)
+            } else {
+                Attend::Continue { wake_in: left }
+            };
         }
         match look(self.repo, self.arbiter, self.claim) {
             Ok((Standing::Ours, Some(head))) => {
@@ -80,8 +90,8 @@ impl<'a> Heartbeat<'a> {
                 self.renew_if_due(head)
             }
             Ok((Standing::AdvancedByCommand { .. }, _)) => {
-                self.over = true;
-                Attend::Continue { wake_in: Duration::MAX }
+                self.over = Some(clock::Stopwatch::start());
+                Attend::Continue { wake_in: self.grace }
             }
             Ok(_) => Attend::Stop(StopReason::LeaseLost),
             Err(why) => self.troubled(&why),

@@ -5,10 +5,26 @@ use crate::contract::lease::Lease;
 use crate::git::Repo;
 
 use super::Context;
+use super::attempt::{AttemptError, check_log_directory};
 use super::dispatch::{Dispatched, dispatch};
 use super::notice::{Notice, StepReport};
 use super::recover::{recover, sweep};
 use super::scan::{ScanError, Scanned, Verdict, scan};
+use crate::git::worktree::WorktreeError;
+
+/// Why a pass could not be made. Nothing was claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// The branches could not be looked at.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// There is no place for worktrees.
+    #[error(transparent)]
+    Worktrees(#[from] WorktreeError),
+    /// There is no place for logs.
+    #[error(transparent)]
+    Logs(#[from] AttemptError),
+}
 
 /// A HEAD dated further ahead than this is worth a warning, seconds: clocks differ a little, always.
 const CLOCK_TOLERANCE: u64 = 10;
@@ -55,7 +71,7 @@ impl Summary {
 }
 
 /// One pass.
-pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
+pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
     sweep(context, repo, None);
     let now = clock::wall_seconds();
     let mut summary = Summary { passes: 1, ..Summary::default() };
@@ -83,6 +99,10 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
             Verdict::Ready(candidate) => candidates.push(candidate),
         }
     }
+    if !candidates.is_empty() {
+        check_log_directory(repo)?;
+        repo.check_worktree_directory(&context.options.worktrees)?;
+    }
     let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
     summary.steps = steps;
     summary.beaten = beaten;
@@ -91,7 +111,7 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
 }
 
 /// Passes until one finds nothing to do.
-pub fn drain(context: &Context<'_>, repo: &Repo) -> Result<Summary, ScanError> {
+pub fn drain(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
     let mut total = Summary::default();
     loop {
         let one = pass(context, repo)?;

@@ -13,7 +13,7 @@ use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::NewCommit;
 use crate::git::rescue::{Rescue, Saved, Situation};
-use crate::git::worktree::Worktree;
+use crate::git::worktree::{Mark, Worktree};
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
@@ -108,7 +108,8 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
 /// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
 /// be used and must be free.
 pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
-    let abandoned = match repo.abandoned_worktrees() {
+    let wanted = |mark: &Mark| only.is_none_or(|only| *only == mark.branch);
+    let abandoned = match repo.abandoned_worktrees(wanted) {
         Ok(abandoned) => abandoned,
         Err(error) => {
             tracing::warn!(%error, "worktrees of earlier runners were not looked at");
@@ -117,9 +118,6 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
     };
     for worktree in abandoned {
         let branch = worktree.mark.branch.clone();
-        if only.is_some_and(|only| *only != branch) {
-            continue;
-        }
         let Ok(head) = context.arbiter.head(repo, &branch) else { continue };
         if head.is_some_and(|head| still_leased(repo, head, worktree.mark.attempt)) {
             continue;
@@ -134,16 +132,19 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
         };
         let base = Repo::detached_head(&worktree.git_dir).or(base);
         let Some(base) = base else { continue };
+        if !occupants(&worktree.path).is_empty() {
+            // Somebody is still at work there: it stays, but not in the way of the next step.
+            if only.is_some() {
+                free_branch(repo, &worktree, base);
+            }
+            continue;
+        }
         match save(repo, &worktree, &branch, base, head) {
             Ok(saved) => {
                 if let Some(saved) = saved {
                     (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
                 }
-                if occupants(&worktree.path).is_empty() {
-                    remove(context, repo, &branch, worktree, base);
-                } else if only.is_some() {
-                    free_branch(repo, &worktree, base);
-                }
+                remove(context, repo, &branch, worktree, base);
             }
             Err(why) => {
                 let text = format!(
@@ -176,8 +177,9 @@ fn still_leased(repo: &Repo, head: CommitId, attempt: AttemptId) -> bool {
 }
 
 fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
-    let abandoned = repo.abandoned_worktrees().map_err(|error| error_words(&error))?;
-    Ok(abandoned.into_iter().find(|worktree| worktree.mark.attempt == attempt))
+    let mut found =
+        repo.abandoned_worktrees(|mark| mark.attempt == attempt).map_err(|error| error_words(&error))?;
+    Ok(found.pop())
 }
 
 fn save(

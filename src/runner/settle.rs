@@ -149,7 +149,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut rescued: Option<Saved> = None;
     let mut trouble = String::new();
     for _ in 0..TRIES {
-        let head = match look(repo, &context.arbiter, claim) {
+        let head = match look(repo, context.arbiter, claim) {
             Ok((Standing::Ours, Some(head))) => head,
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
             Err(error) => {
@@ -264,7 +264,7 @@ fn moved_on(
 
 /// The command was stopped because of its lease: nothing is landed, everything is saved.
 fn not_landed(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Option<Left>) -> Landed {
-    match look(repo, &context.arbiter, &finished.claim) {
+    match look(repo, context.arbiter, &finished.claim) {
         Ok((Standing::Ours, head)) => {
             let rescued = save(context, repo, finished, base_of(repo, finished), head, left);
             let how = "it could not be renewed before it ended".to_owned();

@@ -54,6 +54,12 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
                 checkout.path.display()
             ));
         }
+        // The scan saw the index equal to HEAD; what was staged since then is the person's and no result of ours.
+        match repo.index_equals_head(&checkout.path) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("something was staged in {} just now", checkout.path.display())),
+            Err(error) => return Err(error_words(&error)),
+        }
         return Ok(Site::InPlace(checkout));
     }
     // What an earlier attempt left on this branch must not be in the way, and must not be lost.
@@ -97,7 +103,7 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
         Site::InPlace(checkout) => Some(checkout.git_dir.clone()),
         Site::None => None,
     };
-    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options.heartbeat, git_dir);
+    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, git_dir);
     let mut announced = false;
     let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
         if !std::mem::replace(&mut announced, true) {

@@ -14,8 +14,7 @@ use crate::clock;
 use crate::git::Repo;
 
 use super::Context;
-use super::pass::{Summary, drain};
-use super::scan::ScanError;
+use super::pass::{PassError, Summary, drain};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
 const SETTLE: Duration = Duration::from_millis(20);
@@ -26,7 +25,7 @@ pub fn watch(
     repo: &Repo,
     interval: Duration,
     each: &mut dyn FnMut(Summary),
-) -> Result<(), ScanError> {
+) -> Result<(), PassError> {
     let (wake, woken) = mpsc::channel::<Wake>();
     let from_signals = wake.clone();
     let _subscription = context.shutdown.subscribe(move |_| {
