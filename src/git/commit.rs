@@ -12,6 +12,9 @@ use crate::clock;
 use crate::contract::head::CommitFacts;
 use crate::contract::ids::CommitId;
 
+/// How often an object is written before that counts as failed.
+const OBJECT_TRIES: u32 = 5;
+
 /// Why a commit could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -145,11 +148,22 @@ impl Repo {
             message: new.message.into(),
             extra_headers: Vec::new(),
         };
-        let id = self.gix.write_object(&commit).map_err(|error| CommitError::Unwritable {
-            objects: self.common_dir().join("objects").display().to_string(),
-            why: error_chain(&error),
-        })?;
-        Ok(ours(&id))
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.gix.write_object(&commit) {
+                Ok(id) => return Ok(ours(&id)),
+                // A `git gc` removes the directories it has emptied, also the one an object is just being moved
+                // into. Writing an object again is harmless.
+                Err(error) if tries < OBJECT_TRIES => {
+                    tracing::debug!(error = error_chain(&error), tries, "again")
+                }
+                Err(error) => {
+                    let objects = self.common_dir().join("objects").display().to_string();
+                    return Err(CommitError::Unwritable { objects, why: error_chain(&error) });
+                }
+            }
+        }
     }
 
     /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them.
