@@ -214,13 +214,18 @@ impl Repo {
                 // Somebody's directory, or a worktree of ours that is still in use: never taken over.
                 path = directory.join(format!("{name}~{}", mark.attempt.short()));
             }
-            Git::new(self.common_dir())
-                .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
-                .arg(OsStr::from_bytes(&mark.text()))
-                .arg("--")
-                .arg(&path)
-                .arg(commit.to_string())
-                .run()?;
+            let add = || {
+                Git::new(self.common_dir())
+                    .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
+                    .arg(OsStr::from_bytes(&mark.text()))
+                    .arg("--")
+                    .arg(&path)
+                    .arg(commit.to_string())
+                    .run()
+            };
+            // A `git gc` at this moment may take the half-made registration for a leftover and prune it; git then
+            // undoes what it had made.
+            add().or_else(|_| add()).or_else(|_| add())?;
             let git_dir = self.git_dir_of(&path)?;
             let file = git_dir.join("locked");
             // Waiting, since a scan may be trying this very lock to see whether we live.
