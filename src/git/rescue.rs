@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use bstr::{BString, ByteSlice};
 
-use super::commit::{CommitError, NewCommit};
+use super::commit::{CommitError, NewCommit, Stored};
 use super::process::ProcessError;
 use super::repo::Repo;
 use super::swap::{RefError, Swap};
@@ -155,7 +155,7 @@ impl Repo {
             }
             match self.swap(reference.as_bstr(), None, commit, "aynig: rescue")? {
                 Swap::Won => return Ok(Saved { reference, commit }),
-                Swap::Lost { actual: Some(there) } if self.same_work(there, commit) => {
+                Swap::Lost { actual: Some(there) } if self.same_work(there, commit, situation.kept) => {
                     return Ok(Saved { reference, commit: there });
                 }
                 Swap::Lost { .. } => number += 1,
@@ -163,9 +163,18 @@ impl Repo {
         }
     }
 
-    fn same_work(&self, one: CommitId, other: CommitId) -> bool {
-        one == other
-            || matches!((self.commit(one), self.commit(other)),
-                (Ok(one), Ok(other)) if one.tree == other.tree && one.parents == other.parents)
+    /// Whether `there` already saves what `new` does. The commits they are based on may differ if the branch has the
+    /// newer one: it moved between two looks at the same files.
+    fn same_work(&self, there: CommitId, new: CommitId, kept: Option<CommitId>) -> bool {
+        if there == new {
+            return true;
+        }
+        let (Ok(old), Ok(new)) = (self.commit(there), self.commit(new)) else { return false };
+        let tree = |id: &CommitId| self.commit(*id).map(|commit| commit.tree).ok();
+        let staged = |commit: &Stored| commit.parents.iter().skip(1).map(tree).collect::<Vec<_>>();
+        let base_is_safe = new.parents.first().is_none_or(|base| {
+            self.descends(there, *base) || kept.is_some_and(|kept| self.descends(kept, *base))
+        });
+        old.tree == new.tree && staged(&old) == staged(&new) && base_is_safe
     }
 }

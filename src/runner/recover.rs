@@ -122,6 +122,10 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
         if head.is_some_and(|head| still_leased(repo, head, worktree.mark.attempt)) {
             continue;
         }
+        if only.is_none() && !occupants(&worktree.path).is_empty() {
+            // Somebody still works there and nobody needs the branch: saved once they are gone, not in every pass.
+            continue;
+        }
         // An attached HEAD follows the branch; the files are what the attempt's lease (or its own commits) left.
         let lease =
             attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
