@@ -7,5 +7,8 @@
     reason = "tests start processes, read clocks and write files as they need"
 )]
 
+mod races;
+mod scene;
 mod steps;
 mod support;
+mod survivors;

@@ -258,9 +258,9 @@ impl Repo {
     /// Asserts that nothing was left behind: no worktree, no lock file, a clean `fsck`.
     pub fn assert_tidy(&self) {
         assert_eq!(self.worktrees(), Vec::<String>::new(), "worktrees were left behind");
-        let locks = files_below(&self.path.join(".git"))
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|e| e == "lock"));
+        let git_dir = PathBuf::from(self.git(["rev-parse", "--absolute-git-dir"]));
+        let locks =
+            files_below(&git_dir).into_iter().filter(|path| path.extension().is_some_and(|e| e == "lock"));
         assert_eq!(locks.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "locks were left behind");
         let fsck = self
             .git_command()

@@ -1,0 +1,168 @@
+//! What the tests of races, leases and ends share: commands that speak with the test through files beside the
+//! repository, and processes that no test leaves behind.
+
+use std::path::Path;
+use std::process::Output;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::support::*;
+
+/// What every command of a scene begins with. `ROOM` is the directory beside the repository.
+///
+/// `say NAME TEXT` makes a file appear there whole; `await NAME` waits for one, and gives up when the room is gone;
+/// `next STATE` declares.
+const PRELUDE: &str = r#"
+say() { printf '%s\n' "$2" >"$ROOM/.$1.tmp" && mv "$ROOM/.$1.tmp" "$ROOM/$1"; }
+await() { until [ -e "$ROOM/$1" ]; do [ -d "$ROOM" ] || exit 9; sleep 0.05; done; }
+next() { echo "SET_STATE {\"state\":\"$1\"}"; }
+"#;
+
+impl Repo {
+    /// A repository with these commands on `main`, each with the prelude.
+    pub fn scene(commands: &[(&str, &str)]) -> Self {
+        let repo = Self::new();
+        for (name, script) in commands {
+            repo.command(&format!(".aynig/command/{name}"), &repo.scripted(script));
+        }
+        repo.commit_all("commands");
+        repo
+    }
+
+    /// A script with the prelude before it.
+    pub fn scripted(&self, script: &str) -> String {
+        let room = self.path.parent().expect("the room").display();
+        format!("ROOM='{room}'{PRELUDE}{script}")
+    }
+
+    /// The same repository without a checkout.
+    pub fn into_bare(self) -> Self {
+        self.git(["clone", "--quiet", "--bare", ".", "../bare.git"]);
+        let path = self.beside("bare.git");
+        let bare = Self { room: self.room, path };
+        bare.git(["config", "user.name", "Test Person"]);
+        bare.git(["config", "user.email", "person@example.com"]);
+        bare
+    }
+
+    /// Branches whose HEADs, each a commit of its own on top of `main`, declare `state`.
+    pub fn ready_many(&self, branches: &[String], state: &str) {
+        let (main, now) = (self.head("main"), now());
+        let mut stream = String::new();
+        for branch in branches {
+            let message = format!("please {state} {branch}\n\nthe body\n\ndwp-state: {state}\n");
+            stream.push_str(&format!(
+                "commit refs/heads/{branch}\ncommitter Test Person <person@example.com> {now} +0000\n\
+                 data {}\n{message}\nfrom {main}\n\n",
+                message.len()
+            ));
+        }
+        self.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
+    }
+
+    /// Puts a file where a command awaits it.
+    pub fn release(&self, name: &str) {
+        std::fs::write(self.beside(name), "go\n").expect("a file");
+    }
+
+    /// What a command said, once it has.
+    pub fn said(&self, name: &str) -> String {
+        wait_for_file(&self.beside(name)).trim_end().to_owned()
+    }
+
+    /// A process id a command said.
+    pub fn said_pid(&self, name: &str) -> Process {
+        Process(self.said(name).parse().expect("a process id"))
+    }
+
+    /// The lines of a file commands have appended to, sorted.
+    pub fn noted(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.beside(name)).unwrap_or_default();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    /// The one rescue ref there is.
+    pub fn rescue(&self) -> String {
+        let rescues = self.rescues();
+        assert_eq!(rescues.len(), 1, "{rescues:?}");
+        rescues[0].clone()
+    }
+
+    /// A file at a revision (`rev:path`).
+    pub fn show(&self, what: &str) -> String {
+        self.git(["show", what])
+    }
+
+    /// All paths at a revision.
+    pub fn paths_in(&self, revision: &str) -> Vec<String> {
+        self.git(["ls-tree", "-r", "--name-only", revision]).lines().map(str::to_owned).collect()
+    }
+
+    /// Commits in `range`, oldest first, which must be one line of first parents.
+    pub fn linear(&self, range: &str) -> Vec<String> {
+        let merges = self.git(["rev-list", "--merges", range]);
+        assert_eq!(merges, "", "no merge was asked for");
+        self.git(["rev-list", "--reverse", "--topo-order", range]).lines().map(str::to_owned).collect()
+    }
+
+    /// A `working` commit of another runner on top of `base`, as the branch's new HEAD.
+    pub fn taken_by_other(&self, base: &str, branch: &str, seconds: u64) -> String {
+        let message = format!(
+            "chore: working\n\ndwp-state: working\ndwp-origin-state: work\n\
+             dwp-run-id: 11111111-2222-4333-8444-555555555555\ndwp-runner-id: other-host\ndwp-lease-seconds: {seconds}\n"
+        );
+        self.branch_from(base, branch, message.as_bytes())
+    }
+
+    /// Runs passes until the branch declares `state`; for what only the end of a lease brings about.
+    pub fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
+        wait_for(&format!("{branch} to be {state}"), || {
+            let output = self.aynig(arguments.iter().copied());
+            (self.state(branch) == state).then_some(output)
+        })
+    }
+}
+
+/// A process some command started; ended at the latest with the test.
+pub struct Process(pub i32);
+
+impl Process {
+    /// Whether it lives.
+    pub fn lives(&self) -> bool {
+        is_alive(self.0)
+    }
+
+    /// Waits for its end.
+    pub fn gone(&self) {
+        wait_until(&format!("process {} to end", self.0), || !self.lives());
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        if self.lives() {
+            kill(Pid::from_raw(self.0), Signal::SIGKILL).ok();
+        }
+        self.gone();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.lives() {
+            kill(Pid::from_raw(self.0), Signal::SIGKILL).ok();
+        }
+    }
+}
+
+/// Both streams of a finished run, for messages of failing asserts.
+pub fn told(output: &Output) -> String {
+    format!("exit {:?}\nstdout: {}\nstderr: {}", output.status.code(), out(output), err(output))
+}
+
+/// Whether anything is at a path, a dangling link included.
+pub fn exists(path: impl AsRef<Path>) -> bool {
+    path.as_ref().symlink_metadata().is_ok()
+}

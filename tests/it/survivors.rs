@@ -1,0 +1,261 @@
+//! What a command leaves running: a step ends with its command, survivors of a success live on, and nobody's
+//! worktree is taken away (spec §8, §9; contract §6, "No declared state").
+
+use super::scene::*;
+use super::support::*;
+
+/// A background process that holds the command's streams and stays in its worktree until released.
+const SURVIVOR: &str = "( await release ) &\nsay survivor $!\n";
+
+fn one(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", script), ("review", "next done")]);
+    repo.ready("task", "work");
+    repo
+}
+
+#[test]
+fn the_step_ends_with_the_command_not_with_its_output() {
+    let repo = one(&format!("{SURVIVOR}next done"));
+    let output = repo.aynig_ok(["run"]);
+    let survivor = repo.said_pid("survivor");
+    assert!(survivor.lives(), "exit 0 leaves it alone");
+    assert_eq!(repo.state("task"), "done");
+    let worktrees = repo.worktrees();
+    assert_eq!(worktrees.len(), 1, "somebody is in it");
+    assert!(out(&output).contains(&format!("left in place: {}", worktrees[0])), "{}", told(&output));
+    assert!(out(&output).contains(&survivor.0.to_string()), "{}", told(&output));
+
+    repo.aynig_ok(["run"]);
+    assert!(survivor.lives(), "a later pass leaves it alone too");
+    assert_eq!(repo.worktrees(), worktrees);
+
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+    assert_eq!(repo.rescues(), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_survivor_prints_after_the_exit_declares_nothing() {
+    let repo = one("( await release; next wrong; say printed yes ) &\nsay survivor $!\nnext done");
+    let runner = repo.aynig_start(["run"]);
+    let survivor = repo.said_pid("survivor");
+    let output = runner.finish();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    repo.release("release");
+    repo.said("printed");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_failed_command_takes_its_group_with_it() {
+    let repo = one(
+        "( ( await release ) & say grandchild $!; await release ) &\nsay child $!\nawait grandchild\nexit 1",
+    );
+    let output = repo.aynig(["run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let (child, grandchild) = (repo.said_pid("child"), repo.said_pid("grandchild"));
+    assert!(!child.lives() && !grandchild.lives(), "ended before the step was settled");
+    assert_eq!(repo.state("task"), "stalled");
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_grandchild_of_a_success_lives_on() {
+    let repo = one("( ( await release ) & say grandchild $! ) &\nawait grandchild\nnext done");
+    repo.aynig_ok(["run"]);
+    let grandchild = repo.said_pid("grandchild");
+    assert!(grandchild.lives());
+    assert_eq!(repo.state("task"), "done");
+    grandchild.end();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+}
+
+/// Leaves the process group, and says so from within.
+const SETSID: &str = r#"setsid sh -c 'echo $$ >"$0/.s" && mv "$0/.s" "$0/survivor"
+    until [ -e "$0/release" ] || [ ! -d "$0" ]; do sleep 0.05; done' "$ROOM" &
+await survivor
+"#;
+
+#[test]
+fn one_that_left_the_group_lives_after_a_success() {
+    let repo = one(&format!("{SETSID}next done"));
+    repo.aynig_ok(["run"]);
+    let survivor = repo.said_pid("survivor");
+    assert!(survivor.lives());
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.worktrees().len(), 1);
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+}
+
+#[test]
+fn one_that_left_the_group_keeps_its_place_after_a_failure() {
+    let repo = one(&format!("echo precious >new.txt\n{SETSID}exit 1"));
+    let output = repo.aynig(["run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let survivor = repo.said_pid("survivor");
+    assert!(survivor.lives(), "its group is not the command's");
+    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.show(&format!("{}:new.txt", repo.rescue())), "precious");
+    assert_eq!(repo.worktrees().len(), 1, "nobody's ground is taken away");
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+    assert_eq!(repo.rescues().len(), 1, "it was saved once");
+}
+
+#[test]
+fn the_next_state_runs_beside_a_survivor() {
+    let repo = Repo::scene(&[
+        ("work", &format!("{SURVIVOR}pwd >>\"$ROOM/places\"; echo 1 >one; git add one; next review")),
+        ("review", "pwd >>\"$ROOM/places\"; echo 2 >two; git add two; next done"),
+    ]);
+    repo.ready("task", "work");
+    let output = repo.aynig_ok(["run", "--drain"]);
+    let survivor = repo.said_pid("survivor");
+    assert!(survivor.lives());
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    assert_eq!(
+        repo.paths_in("task").iter().filter(|path| ["one", "two"].contains(&path.as_str())).count(),
+        2
+    );
+    let places = repo.noted("places");
+    assert_eq!(places.len(), 2);
+    assert_ne!(places[0], places[1], "each step has a place of its own");
+    assert_eq!(repo.worktrees().len(), 1, "only the survivor's is left");
+
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+    assert_eq!(repo.rescues(), Vec::<String>::new(), "it held nothing that the branch has not");
+}
+
+#[test]
+fn what_a_survivor_writes_late_is_saved_when_it_is_gone() {
+    let repo = Repo::scene(&[
+        ("work", "( await release; echo late >late.txt ) &\nsay survivor $!\nnext review"),
+        ("review", "echo 2 >two; git add two; next done"),
+    ]);
+    repo.ready("task", "work");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state("task"), "done");
+    let survivor = repo.said_pid("survivor");
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.show(&format!("{}:late.txt", repo.rescue())), "late");
+    repo.assert_tidy();
+}
+
+#[test]
+fn passes_over_a_busy_survivor_do_not_pile_up_rescues() {
+    let repo = one(
+        "( until [ -e \"$ROOM/release\" ] || [ ! -d \"$ROOM\" ]; do echo x >>busy.txt; sleep 0.01; done ) &\n\
+         say survivor $!\nnext done",
+    );
+    repo.aynig_ok(["run"]);
+    let survivor = repo.said_pid("survivor");
+    let busy = std::path::PathBuf::from(&repo.worktrees()[0]).join("busy.txt");
+    let size = || std::fs::metadata(&busy).map_or(0, |found| found.len());
+    for _ in 0..6 {
+        let before = size();
+        repo.aynig_ok(["run"]);
+        wait_until("the survivor to write on", || size() > before);
+    }
+    assert!(survivor.lives());
+    assert!(repo.rescues().len() <= 1, "{:?}", repo.rescues());
+    repo.release("release");
+    survivor.gone();
+    let last = std::fs::read_to_string(&busy).expect("still there").trim_end().to_owned();
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+    let saved: Vec<String> =
+        repo.rescues().iter().map(|rescue| repo.show(&format!("{rescue}:busy.txt"))).collect();
+    assert!(saved.contains(&last), "the last word is saved");
+}
+
+#[test]
+fn without_a_declaration_a_survivor_may_advance_the_branch_later() {
+    let repo = one("( await release; echo made >made.txt; git add made.txt
+           git commit -q -m 'review: please' -m 'the body' -m 'dwp-state: review' && say moved yes ) &\n\
+         say survivor $!");
+    let trigger = repo.head("task");
+    let output = repo.aynig_ok(["run"]);
+    assert!(out(&output).contains("working"), "{}", told(&output));
+    let survivor = repo.said_pid("survivor");
+    assert_eq!(repo.state("task"), "working");
+    let (lease, fresh) = (repo.head("task~1"), repo.head("task"));
+    assert_eq!(repo.head("task~2"), trigger);
+    let trailers = |commit: &str| repo.git(["log", "-1", "--format=%(trailers)", commit]);
+    assert_eq!(trailers(&fresh), trailers(&lease), "a fresh lease with the same trailers");
+    let worktrees = repo.worktrees();
+    assert_eq!(worktrees.len(), 1, "its worktree stays");
+
+    let idle = repo.aynig_ok(["run", "--log-level", "debug"]);
+    assert!(err(&idle).contains("holds it for another"), "{}", told(&idle));
+    assert_eq!(repo.head("task"), fresh);
+    assert_eq!(repo.worktrees(), worktrees);
+
+    repo.release("release");
+    repo.said("moved");
+    survivor.gone();
+    assert_eq!(repo.state("task"), "review");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.show("task:made.txt"), "made");
+    assert_eq!(repo.linear(&format!("{trigger}..task")).len(), 5);
+    assert_eq!(repo.rescues(), Vec::<String>::new());
+    repo.assert_tidy();
+}
+
+#[test]
+fn kept_working_its_lease_ends_and_its_files_are_saved() {
+    let repo = one("echo draft >draft.txt; echo staged >staged.txt; git add staged.txt");
+    let output = repo.aynig_ok(["run", "--lease-seconds", "1"]);
+    assert!(out(&output).contains("exit 0 without SET_STATE"), "{}", told(&output));
+    let run_id = repo.trailer("task", "dwp-run-id");
+    let lease = repo.head("task");
+    let output = repo.run_until("task", "stalled", &["run"]);
+    assert_eq!(repo.head("task~1"), lease);
+    assert_eq!(repo.trailer("task", "dwp-stalled-run"), run_id);
+    assert_eq!(repo.trailer("task", "dwp-origin-state"), "work");
+    let rescue = repo.rescue();
+    assert!(out(&output).contains(&rescue), "{}", told(&output));
+    assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
+    assert_eq!(repo.show(&format!("{rescue}:draft.txt")), "draft");
+    assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
+    repo.assert_tidy();
+}
+
+#[test]
+fn kept_working_with_somebody_still_in_it_when_the_lease_ends() {
+    let repo = one("echo draft >draft.txt\n( await release; echo more >more.txt ) &\nsay survivor $!");
+    repo.aynig_ok(["run", "--lease-seconds", "1"]);
+    let survivor = repo.said_pid("survivor");
+    repo.run_until("task", "stalled", &["run"]);
+    assert!(survivor.lives(), "recovery ends nobody's process");
+    assert_eq!(repo.worktrees().len(), 1);
+    assert_eq!(repo.show(&format!("{}:draft.txt", repo.rescues()[0])), "draft");
+
+    repo.branch_from("task", "task", b"again\n\nthe body\n\ndwp-state: review\n");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done", "the branch goes on beside it");
+    assert!(survivor.lives());
+
+    repo.release("release");
+    survivor.gone();
+    repo.aynig_ok(["run"]);
+    let saved = repo.rescues();
+    assert!(saved.iter().any(|rescue| repo.paths_in(rescue).contains(&"more.txt".to_owned())), "{saved:?}");
+    repo.assert_tidy();
+}
