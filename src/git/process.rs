@@ -149,11 +149,12 @@ impl Git {
                 command.process_group(0);
                 Ok(())
             });
-        for name in LOCAL_VARIABLES {
-            expression = expression.env_remove(name);
-        }
+        // In duct the inner of two settings wins: what the call asks for has to come before what it must not inherit.
         for (name, value) in &self.environment {
             expression = expression.env(name, value);
+        }
+        for name in LOCAL_VARIABLES {
+            expression = expression.env_remove(name);
         }
         expression = match self.stdin {
             Some(bytes) => expression.stdin_bytes(bytes),
@@ -217,6 +218,16 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("`git rev-parse --git-dir`"), "{text}");
         assert!(text.contains("not a git repository"), "{text}");
+    }
+
+    #[test]
+    fn a_variable_of_the_call_is_not_taken_away_with_the_inherited_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        let git = || Git::new(directory.path());
+        git().args(["init", "--quiet"]).run().unwrap();
+        git().env("GIT_INDEX_FILE", &elsewhere).args(["read-tree", "--empty"]).run().unwrap();
+        assert!(elsewhere.exists() && !directory.path().join(".git/index").exists());
     }
 
     #[test]
