@@ -177,6 +177,17 @@ impl Repo {
         CommitId::parse_hex(std::fs::read(git_dir.join("HEAD")).ok()?.trim())
     }
 
+    /// `base`, or what was committed on top of it in the worktree since: an attached HEAD shows where others took the
+    /// branch, its log what was done here.
+    pub fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
+        let log = std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default();
+        let newest = log.lines().next_back().and_then(|line| line.split(|byte| *byte == b' ').nth(1));
+        match newest.and_then(CommitId::parse_hex) {
+            Some(own) if self.commit(own).is_ok() && self.descends(own, base) => own,
+            Some(_) | None => base,
+        }
+    }
+
     /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.
     fn take_hold(&self, registered: &Registered) -> Result<Option<Worktree>, WorktreeError> {
         let Some(mark) = registered.mark.clone() else { return Ok(None) };

@@ -131,7 +131,9 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
             attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
         let base = match (head, lease) {
             (Some(head), Some(lease)) if repo.descends(head, lease) => Some(head),
-            (_, Some(lease)) if repo.commit(lease).is_ok() => Some(lease),
+            (_, Some(lease)) if repo.commit(lease).is_ok() => {
+                Some(repo.committed_within(&worktree.git_dir, lease))
+            }
             (head, _) => head,
         };
         let base = Repo::detached_head(&worktree.git_dir).or(base);

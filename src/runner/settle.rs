@@ -244,7 +244,10 @@ fn moved_on(
 ) -> Landed {
     let how = match standing {
         Standing::AdvancedByCommand { state } => {
-            let base = head.unwrap_or(finished.held);
+            let base = match (head, base_of(repo, finished)) {
+                (Some(head), own) if repo.descends(head, own) => head,
+                (Some(_) | None, own) => own,
+            };
             let rescued = save(context, repo, finished, base, head, left);
             return Landed { outcome: Outcome::AdvancedByCommand { state }, commit: None, rescued };
         }
@@ -278,11 +281,16 @@ fn not_landed(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mu
     }
 }
 
-/// What the worktree's files are based on when the branch is not ours any more: a detached HEAD that continues the lease, else the
-/// last HEAD that was ours (an attached HEAD follows the branch wherever others take it).
+/// What the worktree's files are based on when the branch is not ours any more: a detached HEAD, else the last HEAD that was ours
+/// and the command's commits on it (an attached HEAD follows the branch wherever others take it).
 fn base_of(repo: &Repo, finished: &Finished) -> CommitId {
-    match finished.site.git_dir().and_then(Repo::detached_head) {
+    let Some(git_dir) = finished.site.git_dir() else { return finished.held };
+    match Repo::detached_head(git_dir) {
         Some(head) if repo.commit(head).is_ok() => head,
+        Some(_) | None if matches!(finished.site, Site::Worktree(_)) => {
+            repo.committed_within(git_dir, finished.held)
+        }
+        // A checkout's log holds what others did to its branch as well.
         Some(_) | None => finished.held,
     }
 }
