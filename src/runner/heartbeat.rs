@@ -111,7 +111,8 @@ impl<'a> Heartbeat<'a> {
     }
 
     fn renew_if_due(&mut self, head: CommitId) -> Attend<StopReason> {
-        if !self.renews || self.left() > self.third() {
+        // Dates are whole seconds: a renewal in the second of the commit it renews would gain nothing.
+        if !self.renews || self.left() > self.third() || clock::wall_seconds() == self.leased_at {
             return self.go_on();
         }
         // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
