@@ -7,6 +7,7 @@
     reason = "tests start processes, read clocks and write files as they need"
 )]
 
+mod lease;
 mod races;
 mod scene;
 mod steps;
