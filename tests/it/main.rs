@@ -10,6 +10,8 @@
 mod lease;
 mod races;
 mod scene;
+mod contract;
+mod probe;
 mod steps;
 mod support;
 mod survivors;

@@ -277,6 +277,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts a command whose output is piped.
+    pub fn start(command: &mut Command) -> Self {
+        Self { child: Some(command.spawn().expect("it starts")) }
+    }
+
     /// Its process id.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.as_ref().expect("running").id()).expect("a pid")

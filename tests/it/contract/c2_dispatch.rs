@@ -1,0 +1,109 @@
+//! Section 2, "Command Dispatch".
+
+use super::super::probe::*;
+use super::super::support::*;
+
+/// `step` of everybody and of the role `night`, each saying who it is; `day` has no commands.
+fn with_roles() -> Repo {
+    let repo = Repo::new();
+    repo.command(".aynig/command/step", r#"echo 'SET_STATE {"state":"by-all"}'"#);
+    repo.command(".aynig/command/other", r#"echo 'SET_STATE {"state":"by-all"}'"#);
+    repo.command(".aynig/roles/night/command/step", r#"echo 'SET_STATE {"state":"by-night"}'"#);
+    repo.commit_all("commands");
+    repo
+}
+
+#[test]
+fn c2_a_state_is_a_path_below_the_commands() {
+    let repo = Repo::with_commands(&[("deploy/eu-1.test_2", DONE)]);
+    repo.ready("work", "deploy/eu-1.test_2");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.state("work"), "done");
+}
+
+#[test]
+fn c2_role_command_is_tried_first() {
+    let repo = with_roles();
+    repo.ready("work", "step");
+    repo.run_expecting(0, &["--role", "night"]);
+    assert_eq!(repo.state("work"), "by-night");
+}
+
+#[test]
+fn c2_the_role_may_come_from_the_environment() {
+    let repo = with_roles();
+    repo.ready("work", "step");
+    let output = repo.run_command(&[]).env("ROLE", "night").output().expect("aynig runs");
+    assert_exit(&output, 0);
+    assert_eq!(repo.state("work"), "by-night");
+}
+
+#[test]
+fn c2_the_flag_beats_the_environment() {
+    let repo = with_roles();
+    repo.ready("work", "step");
+    let output = repo.run_command(&["--role", "day"]).env("ROLE", "night").output().expect("aynig runs");
+    assert_exit(&output, 0);
+    assert_eq!(repo.state("work"), "by-all");
+}
+
+#[test]
+fn c2_without_a_role_command_the_plain_one_runs() {
+    let repo = with_roles();
+    repo.ready("work", "other");
+    repo.run_expecting(0, &["--role", "night"]);
+    assert_eq!(repo.state("work"), "by-all");
+}
+
+#[test]
+fn c2_without_a_role_role_commands_are_not_looked_at() {
+    let repo = with_roles();
+    repo.ready("work", "step");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.state("work"), "by-all");
+}
+
+#[test]
+fn c2_an_illegal_role_is_a_usage_error() {
+    let repo = with_roles();
+    let head = repo.ready("work", "step");
+    let output = repo.run_expecting(2, &["--role", "../night"]);
+    assert!(err(&output).contains("../night"), "{}", err(&output));
+    let output = repo.run_command(&[]).env("ROLE", "-x").output().expect("aynig runs");
+    assert_exit(&output, 2);
+    assert!(err(&output).contains("ROLE"), "{}", err(&output));
+    repo.assert_untouched("work", &head);
+}
+
+#[test]
+fn c2_without_a_command_nothing_changes_and_the_reason_is_told() {
+    let repo = with_roles();
+    let head = repo.ready("work", "unheard-of");
+    let output = repo.run_expecting(0, &["--log-level", "debug", "--role", "night"]);
+    let line = one_message(&output, "unheard-of");
+    for expected in ["work", ".aynig/roles/night/command/unheard-of or .aynig/command/unheard-of"] {
+        assert!(line.contains(expected), "{line}");
+    }
+    repo.assert_untouched("work", &head);
+    assert_eq!(out(&repo.run_expecting(0, &[])), "", "and a plain run is silent");
+}
+
+#[test]
+fn c2_the_command_is_the_committed_one() {
+    let repo = Repo::with_commands(&[("step", DONE)]);
+    repo.ready("work", "step");
+    repo.command(".aynig/command/step", "exit 9");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.state("work"), "done");
+}
+
+#[test]
+fn c2_a_command_that_is_only_on_disk_is_named_with_the_remedy() {
+    let repo = Repo::new();
+    let head = repo.ready("work", "step");
+    repo.command(".aynig/command/step", DONE);
+    let output = repo.run_expecting(0, &["--log-level", "debug"]);
+    let line = one_message(&output, "git add .aynig/command/step");
+    assert!(line.contains("work"), "{line}");
+    repo.assert_untouched("work", &head);
+}

@@ -1,0 +1,228 @@
+//! Section 4, "Command Output Protocol".
+
+use std::process::Output;
+
+use super::super::probe::*;
+use super::super::support::*;
+
+/// A repository whose command prints these exact bytes, and the result of running it.
+fn printing(bytes: &[u8], code: i32) -> (Repo, Output) {
+    let repo = Repo::one_step("cat \"$ROOM/print\"");
+    std::fs::write(repo.beside("print"), bytes).expect("a file");
+    let output = repo.run_expecting(code, &[]);
+    (repo, output)
+}
+
+/// The same for text that must lead to a state of this name.
+fn leads_to(text: &str, state: &str) -> Repo {
+    let (repo, output) = printing(text.as_bytes(), 0);
+    assert_eq!(repo.state("work"), state, "{text:?}\n{}{}", out(&output), err(&output));
+    repo
+}
+
+/// For one line that must be refused with a warning that holds `reason`, and change nothing.
+fn refused(line: &str, reason: &str) {
+    let (repo, output) = printing(format!("{line}\n").as_bytes(), 0);
+    assert_eq!(repo.state("work"), "working", "{line}");
+    let warning = one_message(&output, "SET_STATE");
+    for part in ["work", "`step`", "line 1", reason] {
+        assert!(warning.contains(part), "{part:?} is not in: {warning}");
+    }
+}
+
+#[test]
+fn c4_one_line_declares_the_next_state() {
+    let text = r#"SET_STATE {"state":"review","subject":"review: ready","body":"one\n\ntwo"}"#;
+    let repo = leads_to(&format!("before\n{text}\nafter\n"), "review");
+    assert_eq!(repo.message("work"), "review: ready\n\none\n\ntwo\n\ndwp-state: review");
+}
+
+#[test]
+fn c4_the_line_must_start_with_set_state() {
+    let line = r#"SET_STATE {"state":"done"}"#;
+    for text in [format!(" {line}\n"), format!("> {line}\n"), format!("say {line}\n"), format!("X{line}\n")] {
+        leads_to(&text, "working");
+    }
+    let (repo, output) = printing(b"SET_STATES {\"state\":\"done\"}\n", 0);
+    assert_eq!(repo.state("work"), "working");
+    assert_eq!(err(&output), "", "another word is ordinary output");
+}
+
+#[test]
+fn c4_the_payload_must_be_json_on_one_line() {
+    refused("SET_STATE {\"state\":\"done\"", "not JSON");
+    refused("SET_STATE {\"state\":", "not JSON");
+    refused("SET_STATE state=done", "not JSON");
+    refused(r#"SET_STATE ["state","done"]"#, "not an object");
+    refused(r#"SET_STATE {"state":"done"} trailing"#, "not JSON");
+    refused("SET_STATE", "JSON object");
+    refused(r#"SET_STATE:{"state":"done"}"#, "one space");
+}
+
+#[test]
+fn c4_a_payload_on_two_lines_is_none() {
+    let (repo, output) = printing(b"SET_STATE {\"state\":\n\"done\"}\n", 0);
+    assert_eq!(repo.state("work"), "working");
+    one_message(&output, "SET_STATE");
+}
+
+#[test]
+fn c4_state_is_required() {
+    refused(r#"SET_STATE {"subject":"x"}"#, "\"state\" is missing");
+    refused(r#"SET_STATE {"state":null}"#, "\"state\" is missing");
+    refused(r#"SET_STATE {"state":7}"#, "\"state\" is a number");
+}
+
+#[test]
+fn c4_state_cannot_be_working() {
+    refused(r#"SET_STATE {"state":"working"}"#, "only the runner may set");
+}
+
+#[test]
+fn c4_state_must_be_a_legal_name() {
+    for name in ["", "../x", ".x", "-x", "a//b", "a b", "ü"] {
+        refused(&format!(r#"SET_STATE {{"state":"{name}"}}"#), "not a legal state name");
+    }
+}
+
+#[test]
+fn c4_the_last_valid_line_wins() {
+    leads_to("SET_STATE {\"state\":\"one\"}\nSET_STATE {\"state\":\"two\"}\n", "two");
+    let (repo, output) =
+        printing(b"SET_STATE {\"state\":\"one\"}\nSET_STATE {\"state\":\"working\"}\nSET_STATE oops\n", 0);
+    assert_eq!(repo.state("work"), "one", "invalid lines change nothing");
+    assert_eq!(err(&output).matches("SET_STATE").count(), 2, "each is warned about: {}", err(&output));
+    assert!(err(&output).contains("line 2") && err(&output).contains("line 3"), "{}", err(&output));
+}
+
+#[test]
+fn c4_a_line_may_end_in_crlf() {
+    leads_to("SET_STATE {\"state\":\"done\"}\r\n", "done");
+}
+
+#[test]
+fn c4_the_end_of_the_output_ends_a_line() {
+    leads_to("SET_STATE {\"state\":\"done\"}", "done");
+    leads_to("x\nSET_STATE {\"state\":\"done\"}\r", "done");
+}
+
+#[test]
+fn c4_a_line_may_be_one_mebibyte_long_and_no_longer() {
+    let line = |length: usize| {
+        let frame = "SET_STATE {\"state\":\"done\",\"body\":\"\"}";
+        let body = "x".repeat(length - frame.len());
+        format!("SET_STATE {{\"state\":\"done\",\"body\":\"{body}\"}}\n")
+    };
+    let repo = leads_to(&line(1024 * 1024 + 1 - 1), "done");
+    assert!(repo.body("work").len() > 1_000_000);
+    let (repo, output) = printing(line(1024 * 1024 + 1).as_bytes(), 0);
+    assert_eq!(repo.state("work"), "working");
+    assert!(one_message(&output, "SET_STATE").contains("1 MiB"), "{}", err(&output));
+}
+
+#[test]
+fn c4_it_is_applied_only_at_exit_0() {
+    let repo = Repo::one_step(&format!("{DONE}\nexit 3"));
+    repo.run_expecting(1, &[]);
+    assert_eq!(repo.state("work"), "stalled");
+}
+
+#[test]
+fn c4_the_subject_defaults() {
+    let repo = leads_to("SET_STATE {\"state\":\"feat/x\"}\n", "feat/x");
+    assert_eq!(repo.message("work"), "chore: set feat/x\n\ndwp-state: feat/x");
+    let repo = leads_to("SET_STATE {\"state\":\"x\",\"subject\":\"\",\"body\":\"\"}\n", "x");
+    assert_eq!(repo.message("work"), "chore: set x\n\ndwp-state: x");
+}
+
+#[test]
+fn c4_subject_and_body_must_be_strings() {
+    refused(r#"SET_STATE {"state":"x","subject":1}"#, "\"subject\" is a number");
+    refused(r#"SET_STATE {"state":"x","body":["a"]}"#, "\"body\" is a list");
+    refused(r#"SET_STATE {"state":"x","keep_trailers":"yes"}"#, "\"keep_trailers\" is a string");
+}
+
+/// A trigger with trailers of every kind.
+const TRIGGER: &[u8] = b"s\n\ndwp-pr: 7\nother: x\ndwp-run-id: old\ndwp-log-level: debug\ndwp-state: step\n";
+
+#[test]
+fn c4_keep_trailers_copies_the_unreserved_dwp_ones() {
+    let repo = Repo::one_step(r#"echo 'SET_STATE {"state":"x","keep_trailers":true}'"#);
+    repo.branch_with_message("work", TRIGGER);
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.trailers("work"), ["dwp-state: x", "dwp-pr: 7", "dwp-log-level: debug"]);
+}
+
+#[test]
+fn c4_without_keep_trailers_none_are_copied() {
+    for flag in ["", r#","keep_trailers":false"#] {
+        let repo = Repo::one_step(&format!(r#"echo 'SET_STATE {{"state":"x"{flag}}}'"#));
+        repo.branch_with_message("work", TRIGGER);
+        repo.run_expecting(0, &[]);
+        assert_eq!(repo.trailers("work"), ["dwp-state: x"]);
+    }
+}
+
+#[test]
+fn c4_extra_trailers_as_a_list() {
+    let repo = leads_to(r#"SET_STATE {"state":"x","trailers":["a: 1","dwp-b:2 : 3","a: 2"]}"#, "x");
+    assert_eq!(repo.trailers("work"), ["dwp-state: x", "a: 1", "dwp-b: 2 : 3", "a: 2"]);
+}
+
+#[test]
+fn c4_extra_trailers_as_an_object() {
+    let repo = leads_to(r#"SET_STATE {"state":"x","trailers":{"z-key":"1","a":"","dwp-b":"3"}}"#, "x");
+    assert_eq!(repo.trailers("work"), ["dwp-state: x", "z-key: 1", "a: ", "dwp-b: 3"]);
+}
+
+#[test]
+fn c4_a_declared_trailer_beats_a_kept_one() {
+    let repo = Repo::one_step(
+        r#"echo 'SET_STATE {"state":"x","keep_trailers":true,"trailers":{"dwp-pr":"8","y":"1"}}'"#,
+    );
+    repo.branch_with_message("work", TRIGGER);
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.trailer("work", "dwp-pr"), "8");
+}
+
+#[test]
+fn c4_malformed_trailers_are_refused() {
+    refused(r#"SET_STATE {"state":"x","trailers":["no colon"]}"#, "no colon");
+    refused(r#"SET_STATE {"state":"x","trailers":["a b: c"]}"#, "not allowed");
+    refused(r#"SET_STATE {"state":"x","trailers":[1]}"#, "a number");
+    refused(r#"SET_STATE {"state":"x","trailers":{"a":1}}"#, "a number");
+    refused(r#"SET_STATE {"state":"x","trailers":"a: b"}"#, "neither a list nor an object");
+}
+
+#[test]
+fn c4_runner_managed_trailers_are_refused() {
+    for key in [
+        "dwp-state",
+        "dwp-source",
+        "dwp-origin-state",
+        "dwp-run-id",
+        "dwp-runner-id",
+        "dwp-lease-seconds",
+        "dwp-stalled-run",
+        "Dwp-State",
+        " dwp-state ",
+    ] {
+        refused(&format!(r#"SET_STATE {{"state":"x","trailers":{{"{key}":"y"}}}}"#), "the runner only");
+        refused(&format!(r#"SET_STATE {{"state":"x","trailers":["{key}: y"]}}"#), "the runner only");
+    }
+}
+
+#[test]
+fn c4_unknown_fields_are_ignored() {
+    let repo = leads_to(r#"SET_STATE {"state":"x","priority":9,"Subject":"no","nested":{"state":"y"}}"#, "x");
+    assert_eq!(repo.message("work"), "chore: set x\n\ndwp-state: x");
+}
+
+#[test]
+fn c4_bytes_that_are_no_text_do_not_disturb() {
+    let (repo, _) = printing(b"\xff\xfe\0\nSET_STATE {\"state\":\"done\"}\n\xc3\n", 0);
+    assert_eq!(repo.state("work"), "done");
+    let (repo, output) = printing(b"SET_STATE {\"state\":\"x\xff\"}\n", 0);
+    assert_eq!(repo.state("work"), "working");
+    one_message(&output, "SET_STATE");
+}

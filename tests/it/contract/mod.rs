@@ -1,0 +1,9 @@
+//! One test a clause of `CONTRACT.md`, named for it: `c2_…` is a clause of its section 2.
+
+mod c1_state_events;
+mod c2_dispatch;
+mod c3_inputs;
+mod c4_protocol;
+mod c5_lease;
+mod c6_outcomes;
+mod c8_guarantees;
