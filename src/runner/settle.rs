@@ -363,8 +363,9 @@ fn stalled_text(finished: &Finished, why: &str, rescued: Option<&Saved>, left: O
 
 /// The way back to saved work, as a sentence with a command in it.
 pub fn rescue_sentence(saved: &Saved) -> String {
+    // Where something was staged, the rescue is a merge: both calls must be told which side to compare with.
     format!(
-        "Unfinished work was saved: git show {} (or git cherry-pick --no-commit {}).",
+        "Unfinished work was saved: git show --first-parent {} (or git cherry-pick --no-commit -m1 {}).",
         saved.reference, saved.reference
     )
 }
