@@ -12,6 +12,7 @@ mod races;
 mod scene;
 mod contract;
 mod probe;
+mod settle_table;
 mod steps;
 mod support;
 mod survivors;

@@ -252,7 +252,7 @@ impl Repo {
 
     /// A path in the room beside the repository, for files that commands and tests exchange.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.path.parent().expect("the room").join(name)
+        self.room.path().canonicalize().expect("the room").join(name)
     }
 
     /// Asserts that nothing was left behind: no worktree, no lock file, a clean `fsck`.

@@ -82,7 +82,7 @@ fn c3_role_is_set_when_there_is_one() {
 
 #[test]
 fn c3_log_level_comes_from_flag_then_trailer_then_variable_then_error() {
-    let rows: [(Option<&str>, Option<&str>, Option<&str>, &str); 6] = [
+    let rows = [
         (Some("info"), Some("debug"), Some("warn"), "info"),
         (None, Some("debug"), Some("warn"), "debug"),
         (None, None, Some("warn"), "warn"),

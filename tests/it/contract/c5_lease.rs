@@ -157,7 +157,7 @@ fn c5_of_two_recoverers_one_wins() {
     let repo = Repo::with_commands(&[("step", DONE)]);
     let branches = ["a", "b", "c", "d", "e"];
     let leases = branches.map(|branch| repo.lease(branch, 11 * MINUTE, &lease_trailers("600")));
-    let both = [repo.run_start(&[]), repo.run_start(&[])];
+    let both = [repo.aynig_start(["run"]), repo.aynig_start(["run"])];
     let outputs = both.map(Running::finish);
     let mut told = 0;
     for output in &outputs {
