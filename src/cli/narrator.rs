@@ -29,7 +29,10 @@ impl Narrator {
     /// Says one thing.
     pub fn tell(&self, notice: Notice) {
         match notice {
-            Notice::PassedOver { branch, reason } => tracing::debug!(%branch, %reason, "passed over"),
+            Notice::PassedOver { branch, reason } => {
+                // A reason may quote what a commit holds: the target of a link for one.
+                tracing::debug!(%branch, reason = %ui::harmless(&reason), "passed over");
+            }
             Notice::Warning { branch, text } => {
                 let about = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
                 self.once(format!(
