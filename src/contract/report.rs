@@ -15,6 +15,9 @@ pub const MAX_TAIL_BYTES: usize = 4 * 1024;
 /// The most characters shown of one line; `…` follows where more were cut.
 pub const MAX_LINE_CHARS: usize = 300;
 
+/// The most characters of one sentence of ours: a way back must stay whole, and a branch name in it may be long.
+pub const MAX_SENTENCE_CHARS: usize = 10_000;
+
 /// What a stalled body tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StalledReport<'a> {
@@ -52,7 +55,7 @@ pub fn stalled_body(report: &StalledReport<'_>) -> String {
 
 /// Our own sentence on one line: an error text or a branch name in it may hold anything.
 fn one_line(text: &[u8]) -> String {
-    cut(&visible(&text.replace("\n", " ")))
+    cut(&visible(&text.replace("\n", " ")), MAX_SENTENCE_CHARS)
 }
 
 /// The last lines of a stream made harmless, oldest first, without blank ones at either end.
@@ -60,7 +63,7 @@ pub fn tail_lines(tail: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
     for raw in tail.rsplit(|byte| *byte == b'\n') {
-        let line = cut(&visible(overwritten(raw)));
+        let line = cut(&visible(overwritten(raw)), MAX_LINE_CHARS);
         if lines.is_empty() && line.trim().is_empty() {
             continue;
         }
@@ -84,8 +87,8 @@ fn overwritten(line: &[u8]) -> &[u8] {
     line.rsplit(|byte| *byte == b'\r').next().unwrap_or(line)
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARS) {
+fn cut(line: &str, most: usize) -> String {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => String::from(line),
     }
