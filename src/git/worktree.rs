@@ -295,15 +295,15 @@ impl Repo {
 
     /// Whether `directory` is a place for worktrees; asked before anything is claimed.
     pub fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
+        let unsuitable = |path: &Path, what| Err(WorktreeError::Unsuitable { path: path.to_owned(), what });
         // A link here could have come with somebody's commit; worktrees would land wherever it points.
-        let unsuitable = |what| Err(WorktreeError::Unsuitable { path: directory.to_owned(), what });
-        match std::fs::symlink_metadata(directory) {
-            Ok(found) if found.file_type().is_symlink() && directory.starts_with(self.top()) => {
-                unsuitable("a symbolic link inside the repository, which worktrees are not made through")
+        let inside = |path: &&Path| path.starts_with(self.top()) && *path != self.top();
+        for path in directory.ancestors().take_while(inside) {
+            if path.is_symlink() {
+                return unsuitable(path, "a symbolic link inside the repository, which worktrees are not made through");
             }
-            Ok(found) if found.is_file() => unsuitable("a file"),
-            Ok(_) | Err(_) => Ok(()),
         }
+        if directory.is_file() { unsuitable(directory, "a file") } else { Ok(()) }
     }
 
     /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
