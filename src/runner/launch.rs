@@ -35,6 +35,9 @@ const OURS: [&str; 14] = [
     "WORKTREE_PATH",
 ];
 
+/// How many trailers that are not passed on are named one by one; a commit may hold any number.
+const MOST_SKIPPED_TOLD: usize = 20;
+
 /// The complete environment of a command, and what a person should know about it.
 #[derive(Debug)]
 pub struct Environment {
@@ -76,8 +79,12 @@ pub fn environment(
     }
     let exists = |name: &str| variables.contains_key(OsStr::new(name));
     let TrailerVariables { set, skipped } = trailer_variables(&claim.trigger.message.trailers, exists);
-    for (key, reason) in skipped {
+    for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {
         warnings.push(format!("trailer {key} is not passed to the command: {reason}"));
+    }
+    match skipped.len().saturating_sub(MOST_SKIPPED_TOLD) {
+        0 => {}
+        untold => warnings.push(format!("{untold} more of its trailers are not passed to the command")),
     }
     for (name, value) in set {
         variables.insert(name.into(), OsString::from_vec(value.into()));
