@@ -1,7 +1,7 @@
 //! The one reader of time.
 //!
-//! Two clocks, never mixed: the wall clock dates commits and is compared with other hosts' (runner-spec §9, "reported
-//! with both clocks"), so it may jump; the monotonic clock measures waits and cannot. Everything that decides (is a
+//! Two clocks, never mixed: the wall clock dates commits and is compared with other hosts' (CONTRACT.md §5), so
+//! it may jump; the monotonic clock measures waits and cannot. Everything that decides (is a
 //! lease over? is the grace used up?) takes a number read here and stays a pure function of it; how much skew between
 //! hosts is tolerable is decided by whoever compares.
 //!

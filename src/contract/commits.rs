@@ -1,4 +1,4 @@
-//! The commits the runner writes, as drafts: claim, renewal, advance and stall (contract §4 to §6).
+//! The commits the runner writes, as drafts: claim, renewal, advance and stall (CONTRACT.md §4 to §6).
 //!
 //! Invariant: every draft made here from parsed input encodes; a stalled one whatever the dead lease said. Parents,
 //! trees, dates and signatures are left to `git`, the wording of a stalled body to `report`, commits made by hand to
@@ -36,7 +36,7 @@ pub struct LeaseTerms {
 }
 
 /// The claim on a ready branch: the trigger's own unreserved `dwp-*` trailers travel along, so that `keep_trailers`
-/// finds them (contract §5).
+/// finds them (CONTRACT.md §5).
 pub fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
     let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
     trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
@@ -55,7 +55,7 @@ pub(super) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
     trailers
 }
 
-/// A fresh `working` commit with the trailers of the lease it follows (contract §6, "No declared state").
+/// A fresh `working` commit with the trailers of the lease it follows (CONTRACT.md §6, "No declared state").
 pub fn renewal_draft(lease: &Message) -> Draft {
     let subject = default_subject(&StateName::working());
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
@@ -103,7 +103,7 @@ fn writable(body: &str) -> BString {
     text
 }
 
-/// `chore: set <state>`, the contract's default (§4).
+/// `chore: set <state>`, the contract's default (CONTRACT.md §4).
 pub fn default_subject(state: &StateName) -> BString {
     BString::from(format!("chore: set {state}"))
 }

@@ -1,4 +1,4 @@
-//! The trigger's trailers as environment variables of its command (contract §3, "Command Inputs And Logs").
+//! The trigger's trailers as environment variables of its command (CONTRACT.md §3, "Command Inputs And Logs").
 //!
 //! Invariant: a trailer never changes a variable that exists, never sets a reserved one, and all of them together
 //! fit into an environment the kernel accepts. The contract's own variables are left to `runner`, which sets them

@@ -1,6 +1,6 @@
 //! What the commit at a branch's HEAD means.
 //!
-//! The one reading of a HEAD for scan, status and recovery alike (contract §1, "State Events"). Invariant: it looks
+//! The one reading of a HEAD for scan, status and recovery alike (CONTRACT.md §1, "State Events"). Invariant: it looks
 //! at this commit only, never at history, and hostile bytes end in [`Head::Invalid`], never in a panic or in a
 //! branch that silently disappears. It leaves the clock to the caller (`lease`) and the choice of command to `runner`.
 

@@ -1,7 +1,7 @@
 //! The names of the contract, each checked once at the edge, so that no bare string travels inside.
 //!
 //! Invariant: a value of one of these types obeys its rule for as long as it lives; there is no way to change one.
-//! Whether the thing named exists is left to `git` and `runner`. Contract §1 and §2 (states and roles), §5 (run id,
+//! Whether the thing named exists is left to `git` and `runner`. CONTRACT.md §1 and §2 (states and roles), §5 (run id,
 //! remote).
 
 use std::fmt;
@@ -71,12 +71,12 @@ impl StateName {
         check_path_name("state name", text.as_ref()).map(Self)
     }
 
-    /// The state of a leased branch (contract §5).
+    /// The state of a leased branch (CONTRACT.md §5).
     pub fn working() -> Self {
         Self(String::from(WORKING))
     }
 
-    /// The state of a branch whose attempt failed or was abandoned (contract §5, §6).
+    /// The state of a branch whose attempt failed or was abandoned (CONTRACT.md §5, §6).
     pub fn stalled() -> Self {
         Self(String::from(STALLED))
     }
@@ -108,7 +108,7 @@ impl fmt::Display for StateName {
     }
 }
 
-/// A role (contract §2), under the same rule as [`StateName`].
+/// A role (CONTRACT.md §2), under the same rule as [`StateName`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RoleName(String);
@@ -244,7 +244,7 @@ impl fmt::Display for BranchName {
 #[serde(transparent)]
 pub struct RemoteName(String);
 
-/// What a remote's name follows in the value of `dwp-source` (contract §5).
+/// What a remote's name follows in the value of `dwp-source` (CONTRACT.md §5).
 const SOURCE_PREFIX: &str = "git:";
 
 impl RemoteName {
@@ -289,7 +289,7 @@ impl fmt::Display for RemoteName {
     }
 }
 
-/// One leased execution; written as `dwp-run-id` (contract §5). Random, so that no two runners can make the same
+/// One leased execution; written as `dwp-run-id` (CONTRACT.md §5). Random, so that no two runners can make the same
 /// lease commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(Uuid);

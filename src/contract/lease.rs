@@ -1,4 +1,4 @@
-//! The lease: what a `working` commit promises and until when (contract §5, "Working Lease").
+//! The lease: what a `working` commit promises and until when (CONTRACT.md §5, "Working Lease").
 //!
 //! Invariant: liveness is a function of the committer's date, the recorded seconds and a `now` handed in; nothing
 //! here reads a clock, and no value in a hostile commit overflows. It leaves recovery and renewal to `runner`.
@@ -68,7 +68,7 @@ impl Lease {
         self.committed_at.saturating_add_unsigned(self.seconds)
     }
 
-    /// Contract §5: expired once `now > committer_date + dwp-lease-seconds`. `now` is seconds since the epoch.
+    /// CONTRACT.md §5: expired once `now > committer_date + dwp-lease-seconds`. `now` is seconds since the epoch.
     pub fn liveness(&self, now: i64) -> Liveness {
         let end = self.expires_at();
         if now > end {

@@ -1,7 +1,7 @@
 //! State commits made by hand or by a process a command left behind: `set-state` and `set-working`.
 //!
 //! Invariant: a person can neither declare `working` through `set-state` nor spell a runner-managed trailer, in any
-//! case of letters; whatever the arguments, a draft from here obeys contract §4 and §5. Which branch is meant, its
+//! case of letters; whatever the arguments, a draft from here obeys CONTRACT.md §4 and §5. Which branch is meant, its
 //! tree and its parent are left to `cli` and `git`.
 
 use bstr::{BStr, BString};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what [`Draft::encode`] returns, [`Message::parse`] reads as exactly the draft that was meant; so no
 //! subject, body or value can forge a trailer or hide one. It leaves the search for the block to `trailers` and the
-//! choice of what to write to `commits`. Contract §1, "State Events".
+//! choice of what to write to `commits`. CONTRACT.md §1, "State Events".
 
 use bstr::{BStr, BString, ByteSlice};
 

@@ -4,7 +4,7 @@
 //! touched, so every rule is tested by tables and properties. The room imports nothing of ours; `git` brings it
 //! bytes and carries out what it returns, `supervise` brings it endings and output, `runner` joins the two.
 //!
-//! What flows through it, in the order of a step (contract §1 to §6):
+//! What flows through it, in the order of a step (CONTRACT.md §1 to §6):
 //!
 //! - A commit's message is bytes. [`trailers`] finds its trailer block just as git does, [`message`] splits the
 //!   rest into subject and body and is the only composer of messages: what it writes it has read back.

@@ -1,4 +1,4 @@
-//! The output protocol: `SET_STATE` lines on a command's standard output (contract §4).
+//! The output protocol: `SET_STATE` lines on a command's standard output (CONTRACT.md §4).
 //!
 //! Invariant: a [`Declaration`] can always be written as a commit, for it was tried; a line that cannot is malformed,
 //! which is worth a warning and changes nothing. Memory stays bounded whatever a command prints. Whether the

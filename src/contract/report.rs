@@ -1,4 +1,4 @@
-//! The body of a stalled commit: what happened, then the last lines of both logs (contract §6, "Command failure").
+//! The body of a stalled commit: what happened, then the last lines of both logs (CONTRACT.md §6, "Command failure").
 //!
 //! Invariant: whatever a command printed, the text is bounded, valid UTF-8 and free of control characters, and its
 //! output is indented, so that no line of it can be taken for the runner's own words or for a trailer. Reading the

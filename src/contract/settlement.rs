@@ -1,4 +1,4 @@
-//! The outcome table: what the end of a command and its declaration lead to (contract §6).
+//! The outcome table: what the end of a command and its declaration lead to (CONTRACT.md §6).
 //!
 //! Invariant: [`settle`] is the only place where an ending becomes an outcome. It leaves the commit to `commits`,
 //! its body to `report`, and the question whether the branch is still ours to `standing`.
@@ -54,7 +54,7 @@ pub enum Settlement {
     Stall,
 }
 
-/// Contract §6: success with a declaration advances, success without one keeps working, everything else stalls and
+/// CONTRACT.md §6: success with a declaration advances, success without one keeps working, everything else stalls and
 /// ignores the declaration.
 pub fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
     match ending {

@@ -1,7 +1,7 @@
 //! Whether the branch is still the attempt's to settle, read off its present HEAD.
 //!
 //! Invariant: an answer other than [`Standing::Ours`] means nothing may be written on top; the compare-and-swap that
-//! follows is what makes it true. Contract §5 (one active executor) and §8. Fetching the HEAD and walking its ancestry
+//! follows is what makes it true. CONTRACT.md §5 (one active executor) and §8. Fetching the HEAD and walking its ancestry
 //! are left to `git`.
 
 use bstr::BString;

@@ -1,6 +1,6 @@
 //! Where the trailer block of a commit message is, and what stands in it.
 //!
-//! Purpose: one reader of trailers for every decision (contract §1, "State Events"). Invariant: [`locate`] finds
+//! Purpose: one reader of trailers for every decision (CONTRACT.md §1, "State Events"). Invariant: [`locate`] finds
 //! exactly what `git interpret-trailers --parse --no-divider` prints under git's default configuration, byte for
 //! byte, whatever the message; the tests hold it against the git program on generated messages. It leaves the
 //! meaning of the keys to `head` and `lease`, and the composition of messages to `message`.
@@ -16,7 +16,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-/// The keys only the runner may write (contract §4). They are spelled as they are written.
+/// The keys only the runner may write (CONTRACT.md §4). They are spelled as they are written.
 pub const RUNNER_MANAGED: [&str; 7] = [
     "dwp-state",
     "dwp-source",
@@ -75,7 +75,7 @@ impl Trailers {
         self.0.iter()
     }
 
-    /// The value of the last trailer with this key, case as written (contract §1: the last value wins).
+    /// The value of the last trailer with this key, case as written (CONTRACT.md §1: the last value wins).
     pub fn last(&self, key: &str) -> Option<&BStr> {
         self.0.iter().rev().find(|trailer| trailer.key == key).map(|trailer| trailer.value.as_bstr())
     }
@@ -95,7 +95,7 @@ impl Trailers {
         self.0.is_empty()
     }
 
-    /// The trailers a step may hand on: key begins with `dwp-` as written and is not the runner's (contract §4,
+    /// The trailers a step may hand on: key begins with `dwp-` as written and is not the runner's (CONTRACT.md §4,
     /// `keep_trailers`).
     pub fn dwp_unreserved(&self) -> impl Iterator<Item = &Trailer> {
         self.0

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a state commit is written from a tree, parents and a message that were chosen explicitly; no hook
 //! runs, no clean-up of the message happens, and where signing is asked for an unsigned commit is never written
-//! (spec §3). Which ref will point at it is [`super::swap`]'s business: an object nobody points at harms nobody.
+//! (CONTRACT.md §1). Which ref will point at it is [`super::swap`]'s business: an object nobody points at harms nobody.
 
 use bstr::{BString, ByteSlice};
 
@@ -47,7 +47,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Git's configured identity; where git has none, `aynig <aynig@RUNNER_ID>` (spec §3).
+    /// Git's configured identity; where git has none, `aynig <aynig@RUNNER_ID>` (CONTRACT.md §1).
     pub(super) fn configured(gix: &gix::Repository, runner_id: &str) -> Self {
         let host: String = runner_id
             .chars()

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the repository is chosen once, at the start, from `-C`, `GIT_DIR` or the working directory, and all
 //! paths are absolute from then on; nothing later depends on the environment or on the current directory.
-//! Formats that cannot be read are named before anything is touched (spec §10).
+//! Formats that cannot be read are named before anything is touched (the README, "Not yet").
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Invariant: after [`Repo::rescue`] returns `Ok`, everything in the worktree that git would not ignore, everything
 //! staged, and every commit made there is reachable from the branch or from a ref below `refs/aynig/rescue/`. What
 //! cannot be put into our objects (another repository inside the worktree) is an error, and the caller keeps the
-//! directory (spec §6: nothing is ever lost). The worktree's own index is not touched.
+//! directory (CONTRACT.md §9: nothing is ever lost). The worktree's own index is not touched.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Refs: reading them, listing branches, and the compare-and-swap that makes one winner.
 //!
 //! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the expected one;
-//! so of any number of processes that expect the same value exactly one wins (spec §5, local arbiter). Losing is a
+//! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local arbiter). Losing is a
 //! value, not an error.
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What a path in a commit's tree is, and where its symbolic links lead.
 //!
 //! Invariant: a path is followed inside the tree only. An absolute link, or one that climbs above the top, is an
-//! answer of its own ([`Executable::Escapes`]), never a file (spec §4.3).
+//! answer of its own ([`Executable::Escapes`]), never a file (CONTRACT.md §2).
 
 use std::collections::VecDeque;
 

@@ -3,7 +3,7 @@
 //! Invariant: a worktree is ours only if git's own registration says so: it is registered with
 //! `git worktree add --lock --reason "aynig attempt …"`, so that the mark exists from its first moment, `git
 //! worktree list` shows it, and no `prune` takes it away. The runner that uses it holds an advisory lock on that very
-//! file; when the lock is free, that runner is gone. Nothing unmarked is ever touched (spec §6).
+//! file; when the lock is free, that runner is gone. Nothing unmarked is ever touched (CONTRACT.md §9).
 //!
 //! Changes to the registry are serialised on a host by a lock on our own directory below the common one. What is
 //! inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.

@@ -1,4 +1,4 @@
-//! From a candidate to a claim: the lease commit and the compare-and-swap (spec §5).
+//! From a candidate to a claim: the lease commit and the compare-and-swap (CONTRACT.md §5).
 //!
 //! Invariant: only this file makes a [`Claim`], and only for a swap that was won; so holding one means holding the
 //! branch. A claim that is dropped without having been settled says so in the log: its branch stays `working` until

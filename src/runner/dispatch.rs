@@ -1,4 +1,4 @@
-//! Claims candidates as places become free, and runs each on a thread of its own (spec §4.4).
+//! Claims candidates as places become free, and runs each on a thread of its own (CONTRACT.md §11).
 //!
 //! Invariant: no branch is claimed before its command can start at once, so at most `--jobs` leases of ours are
 //! alive, and a stop claims nothing more. Candidates that fit together are claimed together.

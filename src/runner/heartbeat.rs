@@ -1,4 +1,4 @@
-//! Watching over a lease while its command runs (spec §8).
+//! Watching over a lease while its command runs (CONTRACT.md §10).
 //!
 //! Invariant: the command goes on only while the branch's HEAD is ours. HEAD is looked at about once a second; the
 //! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal

@@ -1,4 +1,4 @@
-//! From a claim to a command that can be started: its environment and its program (spec §7).
+//! From a claim to a command that can be started: its environment and its program (CONTRACT.md §3).
 //!
 //! Invariant: a command's environment is the runner's own, less what would point git at another repository, plus
 //! the contract's variables, plus the trigger's trailers as far as they are harmless.

@@ -1,4 +1,4 @@
-//! One pass: at most one step per branch (spec §4), and the loop of passes that `--drain` asks for.
+//! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
 
 use crate::clock;
 use crate::contract::lease::Lease;

@@ -1,4 +1,4 @@
-//! After others: expired leases are closed, worktrees whose runner is gone are saved and removed (spec §6, §9).
+//! After others: expired leases are closed, worktrees whose runner is gone are saved and removed (CONTRACT.md §6, §9).
 //!
 //! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
 //! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.

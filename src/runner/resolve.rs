@@ -1,4 +1,4 @@
-//! Which command a state means: looked up in the commit that declares it (spec §4.3).
+//! Which command a state means: looked up in the commit that declares it (CONTRACT.md §2).
 //!
 //! Invariant: what is run is what was committed. Only for a checkout's own branch, run in place, does the file on
 //! disk count. The commonest beginner's mistakes (not committed, not executable) get their own words.

@@ -1,4 +1,4 @@
-//! One look at every selected branch's HEAD, and nothing but HEAD (spec §4.1 to §4.3).
+//! One look at every selected branch's HEAD, and nothing but HEAD (CONTRACT.md §2, §11).
 //!
 //! Invariant: a scan writes nothing, starts no process for a branch, and every branch it passes over has a reason.
 //! A pass and `aynig status` read the same scan, so they cannot disagree.

@@ -1,4 +1,4 @@
-//! From a command's end to the branch's next HEAD: the contract's three outcomes (spec §9).
+//! From a command's end to the branch's next HEAD: the contract's three outcomes (CONTRACT.md §6).
 //!
 //! Invariant: a result lands only by the compare-and-swap that expects a HEAD which is still ours; what cannot
 //! land is saved and named. The order is always: save the work, write the commit, move the branch, then clean up;

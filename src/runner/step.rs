@@ -1,7 +1,7 @@
 //! One attempt from claim to settlement, on a thread of its own.
 //!
 //! Invariant: a claim that enters leaves settled, whatever fails in between; a place that could not be made is a
-//! stalled branch with the reason, never a run somewhere else (spec §6). The thread outlives the command: on Linux
+//! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). The thread outlives the command: on Linux
 //! the command dies with the thread that started it.
 
 use std::io::Read;

@@ -1,5 +1,5 @@
 //! Staying: passes again and again, woken by changes of local refs, by the end of a lease, or by the clock
-//! (spec §4, `--watch`).
+//! (CONTRACT.md §11, `--watch`).
 //!
 //! Invariant: a wake-up is only ever a reason to look. One that is missed costs the interval at most, one too many
 //! costs a scan.

@@ -1,7 +1,7 @@
 //! How a command ended, as a value: the only thing supervision hands on.
 //!
 //! Invariant: an outcome a command can bring about is never an error of ours. A failing, killed or unstartable
-//! command is a variant here, and the contract's outcome table (runner-spec §9) reads it elsewhere.
+//! command is a variant here, and the contract's outcome table (CONTRACT.md §6) reads it elsewhere.
 
 use std::io;
 use std::path::PathBuf;

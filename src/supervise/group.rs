@@ -2,7 +2,7 @@
 //!
 //! Invariant: only a real group is ever signalled; 0 ("my own group") and 1 ("everybody", once negated) cannot be
 //! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
-//! would otherwise be waited for without end. When to signal is `machine`'s to decide (runner-spec §8).
+//! would otherwise be waited for without end. When to signal is `machine`'s to decide (CONTRACT.md §10).
 
 use std::fs;
 

@@ -5,7 +5,7 @@
 //! channel for whatever comes first: the command's end, a signal to the runner, the caller's wish, a deadline. The
 //! *waiter* does nothing but block until the command exits.
 //!
-//! Invariants (runner-spec §8): the step ends when the command exits, not at the end of its streams; a stop reaches
+//! Invariants (CONTRACT.md §10): the step ends when the command exits, not at the end of its streams; a stop reaches
 //! the whole group and is checked afterwards; a group is signalled only while its number cannot belong to anybody
 //! else (see [`await_exit`]). What the end means is the caller's to say.
 

@@ -1,6 +1,6 @@
 //! The life of one supervised command as a pure state machine: events and elapsed time in, orders out.
 //!
-//! Invariants (runner-spec §8): SIGKILL follows SIGTERM after the grace and never without one, unless a second signal
+//! Invariants (CONTRACT.md §10): SIGKILL follows SIGTERM after the grace and never without one, unless a second signal
 //! asks for it; the first cause of a stop is the one reported; after exit 0 of an undisturbed command nothing is ever
 //! signalled; from the first SIGKILL on, the end comes within [`KILL_PATIENCE`], whatever the processes do. All times
 //! are time since the command's start.

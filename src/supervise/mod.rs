@@ -27,7 +27,7 @@
 //! # What it leaves to others
 //!
 //! What runs with which variables and logs, what an exit means, leases and heartbeats (`attend`): the runner's.
-//! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: runner-spec §7 and §8.
+//! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: CONTRACT.md §3 and §10.
 
 mod finished;
 mod group;

@@ -1,7 +1,7 @@
 //! Processes that still work inside a directory, whoever started them.
 //!
 //! Before a worktree is removed or handed out again somebody has to ask whether a process a command left behind still
-//! lives in it (runner-spec §6, §8). A process that left its group is found here by where it stands, not by its
+//! lives in it (CONTRACT.md §9, §10). A process that left its group is found here by where it stands, not by its
 //! ancestry. This only looks; what follows from an occupant is the caller's to decide.
 
 use std::fs;

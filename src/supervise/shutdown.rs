@@ -3,7 +3,7 @@
 //! Invariants: the first signal decides what is reported (128+n), later ones only count up, and nothing is ever taken
 //! back; every waiter hears of a request at once, also one that came before it began to listen; signals are
 //! *handled*, never blocked, as a mask would be inherited by every command and make it deaf; a signal that was
-//! ignored when we were started (`nohup`, a background job of a script) stays ignored (runner-spec §8). What a waiter
+//! ignored when we were started (`nohup`, a background job of a script) stays ignored (CONTRACT.md §10). What a waiter
 //! does about it is its own business; the exit code is `cli`'s.
 
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, limits and session: the
 //! environment is exactly the one given, stdin is always empty (agent programs wait on an open one), the streams are
-//! files the caller opened (runner-spec §7, §8). Which variables, which log files and how long a grace are the
+//! files the caller opened (CONTRACT.md §3, §10). Which variables, which log files and how long a grace are the
 //! caller's to say.
 
 use std::ffi::OsString;

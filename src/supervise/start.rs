@@ -1,6 +1,6 @@
 //! Starting the command: its group, what it inherits, and a good answer when it cannot be started.
 //!
-//! Invariants (runner-spec §8, design §5): the command leads its own process group before it runs a single
+//! Invariants (CONTRACT.md §10): the command leads its own process group before it runs a single
 //! instruction of its own; on Linux it dies with the thread that started it; it begins with an empty signal mask and
 //! with no signal ignored that was not already ignored when the runner was started. The watching is `job`'s.
 

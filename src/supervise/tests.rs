@@ -1,4 +1,4 @@
-//! Supervision against real processes (runner-spec §8). Pure parts are tested in their own files.
+//! Supervision against real processes (CONTRACT.md §10). Pure parts are tested in their own files.
 //!
 //! Nothing here sleeps to order events: [`until`] waits for a file or a process state, with a deadline. Helper
 //! processes are this test binary itself, started again at one of the ignored `body_*` tests.

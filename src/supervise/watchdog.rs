@@ -13,7 +13,7 @@
 //!
 //! Invariants: the writing end is close-on-exec, so that no command keeps the pipe open; the helper holds no stream
 //! and no directory of the caller's; a group is unlisted as soon as its supervision ends, so that a reused number is
-//! never hit and what a command leaves behind after exit 0 lives on (runner-spec §8). Best effort: without a helper
+//! never hit and what a command leaves behind after exit 0 lives on (CONTRACT.md §10). Best effort: without a helper
 //! there is a warning and the work goes on. Which groups are guarded, and until when, is `job`'s to decide.
 
 use std::collections::BTreeMap;

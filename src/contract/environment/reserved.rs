@@ -1,6 +1,6 @@
 //! The environment names a trailer may never set, as one table.
 //!
-//! Anyone who may push a commit chooses its trailers, and commands inherit the environment they become (contract §3).
+//! Anyone who may push a commit chooses its trailers, and commands inherit the environment they become (CONTRACT.md §3).
 //! Invariant: a variable by which a value turns into code, or changes what is loaded, executed, trusted or contacted,
 //! is listed. The table errs on the side of more: a workflow can always name its trailer differently. It leaves the
 //! turning of trailers into variables to `environment`.
