@@ -41,6 +41,8 @@ pub struct Arguments {
 pub enum Verb {
     /// Look at every branch once and run what is ready
     Run(Run),
+    /// Make a small repository, run it to its end, and tell what happened
+    Demo(Demo),
     /// Ends the commands of a runner that was killed; started by `run`
     #[command(name = "__watchdog", hide = true)]
     Watchdog,
@@ -101,6 +103,15 @@ pub struct Run {
     /// Print a summary as JSON on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// `aynig demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Needs git; no network, no configuration. What it made stays, to be looked into.")]
+pub struct Demo {
+    /// Where to make the repository: a directory that is empty or does not exist [default: a temporary one]
+    #[arg(value_name = "DIR")]
+    pub place: Option<PathBuf>,
 }
 
 /// `--current-branch`.

@@ -17,7 +17,7 @@ use crate::supervise::watchdog;
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
-use super::{run, ui};
+use super::{demo, run, ui};
 
 /// What every subcommand may want to know of the process.
 #[derive(Debug, Clone)]
@@ -77,6 +77,7 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
     };
     match &arguments.verb {
         Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Demo(options) => demo::run(&surroundings, options),
         Verb::Watchdog => Ok(Exit::Done),
     }
 }

@@ -13,6 +13,7 @@ mod scene;
 mod contract;
 mod probe;
 mod settle_table;
+mod demo;
 mod steps;
 mod support;
 mod survivors;

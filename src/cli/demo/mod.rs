@@ -1,0 +1,191 @@
+//! `aynig demo`: a small real repository, driven to its end by this binary's own runner, and told.
+//!
+//! Nothing is acted: `scene` makes a repository with commands in it, the runner runs them as `aynig run --drain
+//! --jobs 2` would, and `story` reads the commits that came of it. The demo needs git and a place to write, and neither
+//! network nor configuration. What it made stays, so that it can be looked into.
+
+mod scene;
+mod story;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::git::{Git, Store};
+use crate::runner::arbiter::Arbiter;
+use crate::runner::notice::Notice;
+use crate::runner::options::{Options, Selection};
+use crate::runner::pass::pass;
+use crate::runner::{Context, options::CurrentBranch};
+use crate::supervise::{Shutdown, Watchdog};
+
+use self::story::Times;
+use super::args::Demo;
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::live::Live;
+use super::narrator::Narrator;
+use super::run::plain_options;
+use super::ui::{self, FAINT, STRONG, styled};
+
+/// More passes than this the story does not need: three features, at most three attempts each.
+const PASSES: usize = 20;
+
+/// Runs the subcommand.
+pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, CommandError> {
+    need_git(surroundings)?;
+    let place = place(surroundings, arguments.place.as_deref())?;
+    let shutdown =
+        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let store = scene::build(&place, surroundings)
+        .map_err(|error| error.hint(format!("what was made so far is in {}", place.display())))?;
+    ui::answer(&format!("A repository to look at: {}", styled(STRONG, place.display())));
+    ui::answer("Three branches each ask for a little program, in a trailer of their newest commit:");
+    ui::answer(&styled(FAINT, "  dwp-state: implement"));
+    ui::answer("implement, check, review and stalled are shell scripts in .aynig/command/.");
+    ui::answer("");
+    ui::answer(&format!("$ {}", styled(STRONG, "aynig run --drain --jobs 2")));
+    let times = drive(&store, surroundings, &shutdown)?;
+    if let Some(signal) = shutdown.requested() {
+        return Ok(Exit::Signal(signal));
+    }
+
+    ui::answer("");
+    ui::answer(&format!(
+        "What happened, as the commits tell it (every attempt was leased by {}):",
+        ui::harmless(&surroundings.runner_id)
+    ));
+    let repo = store.handle();
+    let mut unfinished = Vec::new();
+    for feature in &scene::FEATURES {
+        let told = story::tell(&repo, feature, &times)?;
+        ui::answer("");
+        told.lines.iter().for_each(|line| ui::answer(line));
+        if told.state.as_deref() != Some("done") {
+            unfinished.push(feature.branch().to_string());
+        }
+    }
+    ui::answer("");
+    next_steps(&place, &surroundings.program).iter().for_each(|line| ui::answer(line));
+    if unfinished.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(CommandError::failed(format!("not every branch came to its end: {}", unfinished.join(", ")))
+        .hint(format!("`git -C {} log --all --graph` tells how far they got", place.display())))
+}
+
+/// Asks for git before anything is made.
+fn need_git(surroundings: &Surroundings) -> Result<(), CommandError> {
+    match Git::new(&surroundings.start).arg("--version").run() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CommandError::because("make the repository of the demo", &error)
+            .hint("the demo needs the program `git` on your PATH; install it and try again")),
+    }
+}
+
+/// Where the repository is to be: DIR if it is free, else a fresh temporary directory, which stays.
+fn place(surroundings: &Surroundings, asked: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let made = match asked {
+        None => tempfile::Builder::new().prefix("aynig-demo-").tempdir().map(tempfile::TempDir::keep),
+        Some(directory) => {
+            let place = surroundings.start.join(directory);
+            match std::fs::read_dir(&place) {
+                Ok(mut entries) => {
+                    if entries.next().is_some() {
+                        return Err(CommandError::setup(format!("{} is not empty", place.display())).hint(
+                            "name a directory that is empty or does not exist, or none for a temporary one",
+                        ));
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(CommandError::because(&format!("use {}", place.display()), &error)
+                        .hint("name a directory that is empty or does not exist"));
+                }
+            }
+            std::fs::create_dir_all(&place).map(|()| place)
+        }
+    };
+    made.and_then(|place| place.canonicalize()).map_err(|error| {
+        CommandError::because("make a directory for the demo", &error)
+            .hint("name a place that can be written to: `aynig demo DIR`")
+    })
+}
+
+/// Runs what is ready until nothing is.
+fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Shutdown) -> Result<Times, CommandError> {
+    let repo = store.handle();
+    let options = Options {
+        selection: Selection { current: CurrentBranch::Skip, ..Selection::everything() },
+        jobs: NonZeroUsize::MIN.saturating_add(1),
+        ..plain_options(&repo, surroundings)
+    };
+    let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
+    let narrator = Narrator::new(false, Live::on_terminal());
+    let times = Mutex::new(Times::new());
+    let tell = |notice: Notice| {
+        if let Notice::Ended(report) = &notice
+            && let Ok(mut times) = times.lock()
+        {
+            times.insert(report.attempt.to_string(), report.elapsed);
+        }
+        narrator.tell(notice);
+    };
+    let context = Context {
+        store,
+        arbiter: &Arbiter::local(),
+        options: &options,
+        shutdown,
+        watchdog: &watchdog,
+        tell: &tell,
+    };
+    for _ in 0..PASSES {
+        if !pass(&context, &repo)?.did_something() || shutdown.requested().is_some() {
+            break;
+        }
+    }
+    Ok(times.into_inner().unwrap_or_default())
+}
+
+/// What to type to see more.
+fn next_steps(place: &Path, program: &Path) -> Vec<String> {
+    let mut typed = vec![(format!("cd {}", quoted(place)), "")];
+    if !on_path(program) {
+        typed.push((format!("alias aynig={}", quoted(program)), ""));
+    }
+    for (command, what) in [
+        ("git log --graph --oneline --all", "every transition is a commit"),
+        ("aynig status --all", "where each branch stands"),
+        ("aynig events --history --branch feature/count", "the branch that failed once"),
+        ("aynig logs --branch feature/count", "what its last command printed"),
+        ("cat .aynig/command/stalled", "how it found its way back"),
+        ("git diff main feature/count", "what came of it"),
+    ] {
+        typed.push((command.to_owned(), what));
+    }
+    let mut lines = vec!["Next:".to_owned()];
+    lines.extend(typed.iter().map(|(command, what)| match *what {
+        "" => format!("  {command}"),
+        what => format!("  {command:<46} {}", styled(FAINT, format!("# {what}"))),
+    }));
+    lines
+}
+
+/// Whether typing `aynig` runs this very program.
+fn on_path(program: &Path) -> bool {
+    let Some(path) = std::env::var_os("PATH") else { return false };
+    let same = |candidate: PathBuf| {
+        candidate.canonicalize().is_ok_and(|found| program.canonicalize().is_ok_and(|own| own == found))
+    };
+    std::env::split_paths(&path)
+        .map(|directory| directory.join("aynig"))
+        .find(|candidate| candidate.is_file())
+        .is_some_and(same)
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,133 @@
+//! `aynig demo`: what it promises to a person who sees aynig for the first time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::support::*;
+
+/// The demo, in a directory of its own, with temporary directories made there too.
+fn demo(room: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    hermetic(&mut command).arg("demo").args(arguments).current_dir(room).env("TMPDIR", room);
+    command.output().expect("aynig runs")
+}
+
+fn room() -> (tempfile::TempDir, PathBuf) {
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let path = room.path().canonicalize().expect("it exists");
+    (room, path)
+}
+
+/// Adopts the repository the demo made, for the questions of `support`.
+fn assert_story_told(room: tempfile::TempDir, path: PathBuf, output: &Output) {
+    let text = out(output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", err(output));
+    assert!(text.lines().count() < 60, "{text}");
+    assert!(text.contains(&path.display().to_string()), "{text}");
+    assert!(text.contains("wanted 3, got 2"), "the failure is told: {text}");
+    assert!(text.contains("git log --graph") && text.contains("aynig status --all"), "{text}");
+
+    let repo = Repo { room, path };
+    for name in ["shout", "count", "reverse"] {
+        let branch = format!("feature/{name}");
+        assert_eq!(repo.state(&branch), "done", "{branch}");
+        assert_ne!(repo.git(["show", &format!("{branch}:bin/{name}")]), "");
+    }
+    let states = repo.git(["log", "--format=%(trailers:key=dwp-state,valueonly)", "feature/count"]);
+    assert_eq!(states.lines().filter(|state| *state == "stalled").count(), 1, "{states}");
+    assert_eq!(repo.trailer("feature/count", "dwp-attempt"), "2");
+    assert_eq!(repo.trailer("feature/shout", "dwp-attempt"), "1");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(repo.rescues(), Vec::<String>::new());
+    repo.assert_tidy();
+}
+
+#[test]
+fn in_a_directory_that_does_not_exist_yet() {
+    let (room, path) = room();
+    let output = demo(&path, &["deep/down here"]);
+    assert_story_told(room, path.join("deep/down here"), &output);
+}
+
+#[test]
+fn in_an_empty_directory_inside_another_repository() {
+    let (room, path) = room();
+    let mut git = Command::new("git");
+    let made = hermetic(&mut git).args(["init", "--quiet"]).current_dir(&path).status().expect("git runs");
+    assert!(made.success());
+    std::fs::create_dir(path.join("inside")).expect("a directory");
+    let output = demo(&path, &["inside"]);
+    assert_story_told(room, path.join("inside"), &output);
+}
+
+#[test]
+fn in_a_temporary_directory_that_stays() {
+    let (room, path) = room();
+    let output = demo(&path, &[]);
+    let mut made: Vec<PathBuf> =
+        std::fs::read_dir(&path).expect("the room").flatten().map(|entry| entry.path()).collect();
+    assert_eq!(made.len(), 1, "{made:?}");
+    let place = made.remove(0);
+    assert!(place.file_name().expect("a name").to_string_lossy().starts_with("aynig-demo-"));
+    assert_story_told(room, place, &output);
+}
+
+#[test]
+fn with_nothing_in_the_environment_but_path_and_home() {
+    let (room, path) = room();
+    let home = path.join("home");
+    std::fs::create_dir(&home).expect("a directory");
+    let output = Command::new(binary())
+        .args(["demo", "here"])
+        .current_dir(&path)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").expect("a PATH"))
+        .env("HOME", &home)
+        .output()
+        .expect("aynig runs");
+    assert_story_told(room, path.join("here"), &output);
+}
+
+#[test]
+fn with_a_persons_odd_configuration() {
+    let (room, path) = room();
+    std::fs::write(path.join("ignored"), ".aynig\nbin\n*.md\n").expect("a file");
+    std::fs::write(
+        path.join("gitconfig"),
+        format!(
+            "[init]\n\tdefaultBranch = trunk\n[commit]\n\tgpgSign = true\n[core]\n\texcludesFile = {}\n\tautocrlf = input\n",
+            path.join("ignored").display()
+        ),
+    )
+    .expect("a file");
+    let mut command = Command::new(binary());
+    hermetic(&mut command).args(["demo", "here"]).current_dir(&path);
+    let output = command.env("GIT_CONFIG_GLOBAL", path.join("gitconfig")).output().expect("aynig runs");
+    assert_story_told(room, path.join("here"), &output);
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_left_alone() {
+    let (_room, path) = room();
+    std::fs::create_dir(path.join("full")).expect("a directory");
+    std::fs::write(path.join("full/mine"), "precious").expect("a file");
+    for name in ["full", "full/mine"] {
+        let output = demo(&path, &[name]);
+        assert_eq!(output.status.code(), Some(3), "{}{}", out(&output), err(&output));
+        assert!(err(&output).contains(&path.join(name).display().to_string()), "{}", err(&output));
+        assert!(err(&output).contains("hint:"), "{}", err(&output));
+        assert_eq!(out(&output), "");
+    }
+    assert_eq!(files_below(&path), [path.join("full/mine")]);
+}
+
+#[test]
+fn without_git_it_says_so_and_makes_nothing() {
+    let (_room, path) = room();
+    let mut command = Command::new(binary());
+    hermetic(&mut command).args(["demo", "here"]).current_dir(&path).env("PATH", "/nonexistent");
+    let output = command.output().expect("aynig runs");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("`git`"), "{}", err(&output));
+    assert!(!path.join("here").exists());
+}
