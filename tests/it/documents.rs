@@ -1,0 +1,96 @@
+//! CONTRACT.md agrees with the sources and with itself; no document speaks of anything but the product.
+
+use std::path::{Path, PathBuf};
+
+use aynig::contract::environment::RESERVED_NAMES;
+use aynig::contract::trailers::RUNNER_MANAGED;
+
+use super::support::files_below;
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn contract() -> String {
+    std::fs::read_to_string(top().join("CONTRACT.md")).expect("CONTRACT.md")
+}
+
+#[test]
+fn every_reserved_name_is_in_the_contract() {
+    let text = contract();
+    for family in RESERVED_NAMES {
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| {} |", family.reason)))
+            .unwrap_or_else(|| panic!("CONTRACT.md has no row for {:?}", family.reason));
+        let listed: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        assert_eq!(listed, family.patterns().collect::<Vec<_>>(), "{}", family.reason);
+    }
+    for key in RUNNER_MANAGED {
+        assert!(text.contains(&format!("`{key}`")), "{key}");
+    }
+}
+
+#[test]
+fn its_clauses_are_numbered_without_gaps() {
+    let mut section = 0;
+    let mut clause = 0;
+    for line in contract().lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            assert!(section == 0 || clause > 0, "section {section} is empty");
+            section += 1;
+            clause = 0;
+            assert!(heading.starts_with(&format!("{section}. ")), "{heading}");
+        } else if let Some(number) = line.strip_prefix("**").and_then(|rest| rest.split("**").next())
+            && number.starts_with(|c: char| c.is_ascii_digit())
+        {
+            clause += 1;
+            let added = number.ends_with('+');
+            assert_eq!(number.trim_end_matches('+'), format!("{section}.{clause}"));
+            assert!(added || section <= 8, "{number}: sections from 9 on are all added");
+        }
+    }
+    assert_eq!(section, 11);
+}
+
+#[test]
+fn its_references_lead_somewhere() {
+    let text = contract();
+    let has =
+        |number: &str| text.contains(&format!("**{number}**")) || text.contains(&format!("**{number}+**"));
+    for mention in text.split(|c: char| c.is_whitespace() || "(),;:".contains(c)) {
+        let number = mention.trim_end_matches('.');
+        let Some((section, clause)) = number.split_once('.') else { continue };
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if digits(section) && digits(clause) {
+            assert!(has(number), "there is no clause {number}");
+        }
+    }
+}
+
+/// What sources cite exists: sections of the contract, and the README.
+#[test]
+fn the_sources_cite_sections_that_exist() {
+    let text = contract();
+    for file in files_below(&top().join("src")) {
+        let source = std::fs::read_to_string(&file).expect("text");
+        for citation in source.split("CONTRACT.md §").skip(1) {
+            let number: String = citation.chars().take_while(char::is_ascii_digit).collect();
+            assert!(text.contains(&format!("\n## {number}. ")), "{}: §{number}", file.display());
+        }
+    }
+}
+
+#[test]
+fn documents_speak_of_the_product_alone() {
+    let mut documents: Vec<PathBuf> =
+        ["README.md", "CONTRACT.md", "CHANGELOG.md"].iter().map(|name| top().join(name)).collect();
+    documents.push(top().join(".aynig/COMMANDS.md"));
+    for document in documents {
+        let text = std::fs::read_to_string(&document).expect("text");
+        for word in ["/work/", "/root/", "/home/", "localhost", "TODO", "FIXME", "runner-spec", "blazing"] {
+            assert!(!text.contains(word), "{}: {word}", document.display());
+        }
+        assert_eq!(text.matches("\n```").count() % 2, 0, "{}: an open block", document.display());
+    }
+}

@@ -1,0 +1,161 @@
+//! The README does what it says: its tour is run word for word, and its tables know every option and exit code.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use super::support::*;
+
+fn readme() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md")
+}
+
+/// A section, from its heading to the next of the same rank or a higher one.
+fn section(text: &str, heading: &str) -> String {
+    let rank = heading.chars().take_while(|c| *c == '#').count();
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
+    let first = lines.next().unwrap_or_else(|| panic!("README has no section {heading:?}"));
+    let mut fenced = false;
+    let rest = lines.take_while(|line| {
+        fenced ^= line.starts_with("```");
+        let hashes = line.chars().take_while(|c| *c == '#').count();
+        fenced || hashes == 0 || hashes > rank
+    });
+    std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n")
+}
+
+/// The contents of all ```sh blocks.
+fn shell_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<String> = None;
+    for line in text.lines() {
+        match &mut open {
+            Some(block) if line == "```" => {
+                blocks.push(std::mem::take(block));
+                open = None;
+            }
+            Some(block) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            None if line == "```sh" => open = Some(String::new()),
+            None => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(binary()).args(arguments).arg("--help").output().expect("aynig runs");
+    assert!(output.status.success(), "{}", err(&output));
+    out(&output)
+}
+
+/// The subcommands `--help` shows.
+fn subcommands() -> Vec<String> {
+    let help = help(&[]);
+    let list = help.split("Commands:\n").nth(1).expect("a list of commands");
+    let names = list.lines().take_while(|line| !line.trim().is_empty());
+    names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The long options at the beginning of the lines of a help text.
+fn options(help: &str) -> BTreeSet<String> {
+    help.lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'))
+        .flat_map(|line| line.split([' ', ',', '=', '[']).map(str::to_owned).take(3).collect::<Vec<_>>())
+        .filter(|word| word.starts_with("--"))
+        .collect()
+}
+
+#[test]
+fn the_first_commands_are_the_whole_set_up() {
+    let first = shell_blocks(&readme()).remove(0);
+    assert_eq!(first, "cargo run --release -- demo\ncargo test\n");
+}
+
+#[test]
+fn the_tour_works_as_written() {
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let place = room.path().canonicalize().expect("it exists");
+    let programs = place.join("bin");
+    std::fs::create_dir(&programs).expect("a directory");
+    symlink(binary(), programs.join("aynig")).expect("a link");
+    let mut path = programs.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").expect("a PATH"));
+
+    let blocks = shell_blocks(&section(&readme(), "## A tour in five minutes"));
+    assert!(blocks.len() >= 6, "{blocks:?}");
+    let script = format!("set -eu\n{}", blocks.join("\n"));
+    let mut shell = Command::new("sh");
+    hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
+    let output = shell.output().expect("sh runs");
+    let told = format!("stdout:\n{}\nstderr:\n{}", out(&output), err(&output));
+    assert_eq!(output.status.code(), Some(0), "{told}");
+
+    let repo = Repo { path: place.join("tour"), room };
+    assert_eq!(repo.state("monday"), "done", "{told}");
+    assert_eq!(repo.git(["show", "monday:answer.txt"]), "How long are the notes? 5 words.");
+    assert!(told.contains("monday  count → check") && told.contains("monday  check → done"), "{told}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    repo.assert_tidy();
+}
+
+#[test]
+fn every_option_of_every_subcommand_is_there() {
+    let readme = readme();
+    let everywhere = section(&readme, "## Subcommands").split("\n### ").next().expect("text").to_owned();
+    let names = subcommands();
+    assert!(names.contains(&"run".to_owned()) && names.contains(&"demo".to_owned()), "{names:?}");
+    for option in options(&help(&[])) {
+        assert!(everywhere.contains(&option), "README: {option} is missing under Subcommands");
+    }
+    for name in names {
+        let about = section(&readme, &format!("### `aynig {name}"));
+        for option in options(&help(&[&name])) {
+            assert!(
+                about.contains(&option) || everywhere.contains(&option),
+                "README: aynig {name} has {option}, and its section does not say so"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_exit_code_is_there() {
+    use aynig::cli::error::Exit;
+    let table = section(&readme(), "## Exit codes");
+    for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug] {
+        assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
+    }
+    assert!(table.contains("\n| 128+n | "), "{table}");
+}
+
+#[test]
+fn its_scripts_for_other_programs_are_sound_and_its_links_lead_somewhere() {
+    let readme = readme();
+    let headings: Vec<String> = readme
+        .lines()
+        .filter(|line| line.starts_with("## "))
+        .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
+        .collect();
+    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        match link.strip_prefix('#') {
+            Some(anchor) => assert!(headings.iter().any(|heading| heading == anchor), "{link}"),
+            None if link.starts_with("http") => {}
+            None => {
+                let file = link.split('#').next().expect("a name");
+                assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).exists(), "{link}");
+            }
+        }
+    }
+}
