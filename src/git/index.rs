@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use bstr::ByteSlice;
+
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
 use crate::contract::ids::CommitId;
@@ -12,6 +14,16 @@ impl Repo {
     /// The tree that the index of the checkout at `path` stands for. Fails while the index holds conflicts.
     pub fn index_tree(&self, path: &Path) -> Result<CommitId, ProcessError> {
         tree_id(Git::new(path).arg("write-tree"))
+    }
+
+    /// Paths with conflicts in the index of the checkout at `path`, made readable.
+    pub fn conflicts(&self, path: &Path) -> Result<Vec<String>, ProcessError> {
+        let output = Git::new(path).args(["ls-files", "--unmerged", "-z", "--", ":/"]).run()?;
+        // "<mode> <id> <stage>\t<path>", once for each side of a conflict
+        let names = output.stdout.split(|byte| *byte == 0).filter_map(|entry| entry.split_once_str("\t"));
+        let mut paths: Vec<String> = names.map(|(_, name)| name.to_str_lossy().into_owned()).collect();
+        paths.dedup();
+        Ok(paths)
     }
 
     /// Whether the index of the checkout at `path` equals the tree of its HEAD.

@@ -46,4 +46,15 @@ impl Arbiter {
     ) -> Result<Swap, RefError> {
         repo.swap(branch.full_ref().as_bstr(), Some(expected), new, log)
     }
+
+    /// Makes a branch that does not exist yet point at `new`; lost if it exists by now.
+    pub fn create(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+        new: CommitId,
+        log: &str,
+    ) -> Result<Swap, RefError> {
+        repo.swap(branch.full_ref().as_bstr(), None, new, log)
+    }
 }
