@@ -125,6 +125,18 @@ pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
+/// The records of all attempts made on this host, in no order; what cannot be read is left out.
+pub fn all(repo: &Repo) -> Vec<Record> {
+    let Ok(entries) = record_directory(repo)
+        .and_then(|directory| std::fs::read_dir(&directory).map_err(failed("list", &directory)))
+    else {
+        return Vec::new();
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let records = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    records.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
+}
+
 /// The contract's names, `<trigger>.stdout.log` and `.stderr.log`. A second attempt at the same commit (another branch at
 /// it, a branch set back to it) gets names of its own: two attempts in one file would read each other's declarations.
 fn create_logs(
