@@ -1,12 +1,18 @@
 //! The command line, all of it. `--help`, the man page and the README's tables come from here.
+//!
+//! Invariant: what is wrong in itself (a state that is no name, a trailer only the runner may write) is refused here,
+//! before a repository is opened. What is wrong only in its surroundings is left to the subcommands.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::logging::Level;
-use crate::contract::ids::RoleName;
+use crate::contract::ids::{RoleName, StateName};
+use crate::contract::protocol::parse_trailer_arg;
+use crate::contract::trailers::Trailer;
 
 /// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
 #[derive(Debug, Parser)]
@@ -43,6 +49,21 @@ pub enum Verb {
     Run(Run),
     /// Make a small repository, run it to its end, and tell what happened
     Demo(Demo),
+    /// Declare the next state of a branch: one commit
+    SetState(SetState),
+    /// Claim a branch by hand, or renew the lease it is under
+    SetWorking(SetWorking),
+    /// Show what a branch is, who holds it, and what would be run
+    Status(Status),
+    /// Show the newest state event of a branch, or all of them
+    Events(Events),
+    /// Show what a command printed
+    Logs(Logs),
+    /// Prepare this checkout for commands: directories, documents, an example
+    Init(Init),
+    /// Print the manual page
+    #[command(name = "__man", hide = true)]
+    Man,
     /// Ends the commands of a runner that was killed; started by `run`
     #[command(name = "__watchdog", hide = true)]
     Watchdog,
@@ -123,6 +144,160 @@ pub enum Current {
     Include,
     /// Run nothing else
     Only,
+}
+
+/// `aynig set-state`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --branch it acts on the branch that is checked out here, with the index as its tree; inside a command, on the \
+    branch the command was started for, as long as its attempt holds it. With --branch it moves a branch without a checkout.\n\
+    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+)]
+pub struct SetState {
+    /// The state to declare; the command .aynig/command/STATE does what it asks for
+    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state)]
+    pub state: StateName,
+
+    /// What to write, and where
+    #[command(flatten)]
+    pub commit: CommitOptions,
+}
+
+/// `aynig set-working`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A renewal keeps the attempt, the runner, the length and the trailers of the lease it follows. For a process that a command \
+    left behind: it keeps the branch while the work goes on, and ends it with set-state.\n\
+    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+)]
+pub struct SetWorking {
+    /// Length of the lease from now [default: as before, else 300]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub lease_seconds: Option<u64>,
+
+    /// What to write, and where
+    #[command(flatten)]
+    pub commit: CommitOptions,
+}
+
+/// What a commit by hand may hold.
+#[derive(Debug, Args)]
+pub struct CommitOptions {
+    /// The commit's subject [default: chore: set STATE]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub subject: Option<String>,
+
+    /// The commit's body, which the command gets as BODY
+    #[arg(long, value_name = "TEXT", alias = "prompt", allow_hyphen_values = true, group = "body_source")]
+    pub body: Option<OsString>,
+
+    /// Read the body from FILE (`-`: from stdin)
+    #[arg(long, value_name = "FILE", alias = "prompt-file", group = "body_source")]
+    pub body_file: Option<PathBuf>,
+
+    /// Read the body from stdin
+    #[arg(long, alias = "prompt-stdin", group = "body_source")]
+    pub body_stdin: bool,
+
+    /// Add a trailer (repeatable); commands get it as a variable
+    #[arg(long, value_name = "KEY: VALUE", action = ArgAction::Append, value_parser = parse_trailer)]
+    pub trailer: Vec<Trailer>,
+
+    /// Carry over the dwp-* trailers of the commit before, but for the runner's own
+    #[arg(long)]
+    pub keep_trailers: bool,
+
+    /// Act on branch B, whatever is checked out
+    #[arg(long, value_name = "B")]
+    pub branch: Option<OsString>,
+
+    /// Print what was set as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
+pub struct Status {
+    /// All branches; those without a state are only counted
+    #[arg(long)]
+    pub all: bool,
+
+    /// The branches whose name matches GLOB (repeatable; `*` also matches `/`)
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
+    pub branch: Vec<String>,
+
+    /// Prefer the commands in .aynig/roles/NAME/command/ [default: ROLE, if set]
+    #[arg(long, value_name = "NAME", value_parser = parse_role)]
+    pub role: Option<RoleName>,
+
+    /// Print JSON: one object, or an array with --all or --branch
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig events`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
+pub struct Events {
+    /// All state events of the branch's first-parent history, newest first
+    #[arg(long)]
+    pub history: bool,
+
+    /// No more than N of them
+    #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history")]
+    pub max_count: Option<usize>,
+
+    /// Look at branch B [default: the one checked out here]
+    #[arg(long, value_name = "B")]
+    pub branch: Option<OsString>,
+
+    /// Print JSON: one object, or an array with --history
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 done; 1 there is no such log on this host; 2 usage; 3 set-up.")]
+pub struct Logs {
+    /// The newest attempt at or before this commit
+    #[arg(value_name = "COMMIT", conflicts_with_all = ["branch", "attempt"])]
+    pub commit: Option<String>,
+
+    /// The newest attempt on branch B [default: the one checked out here]
+    #[arg(long, value_name = "B", conflicts_with = "attempt")]
+    pub branch: Option<OsString>,
+
+    /// This attempt: its dwp-run-id, or the beginning of it
+    #[arg(long, value_name = "ID")]
+    pub attempt: Option<String>,
+
+    /// Its stderr instead of its stdout
+    #[arg(long)]
+    pub stderr: bool,
+
+    /// Go on printing until the attempt is over
+    #[arg(short = 'f', long)]
+    pub follow: bool,
+}
+
+/// `aynig init`.
+#[derive(Debug, Args)]
+#[command(after_help = "What is there already is left as it is. Exit codes: 0 done; 2 usage; 3 set-up.")]
+pub struct Init {
+    /// Print what was made as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_state(text: &str) -> Result<StateName, String> {
+    StateName::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_trailer(text: &str) -> Result<Trailer, String> {
+    parse_trailer_arg(text).map_err(|error| error.to_string())
 }
 
 fn parse_role(text: &str) -> Result<RoleName, String> {

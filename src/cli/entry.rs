@@ -17,7 +17,7 @@ use crate::supervise::watchdog;
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
-use super::{demo, run, ui};
+use super::{demo, events, init, logs, man, run, set_state, set_working, status, ui};
 
 /// What every subcommand may want to know of the process.
 #[derive(Debug, Clone)]
@@ -43,6 +43,10 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    if matches!(arguments.verb, Verb::Man) {
+        ui::answer_bytes(&man::page());
+        return Exit::Done.into();
+    }
     if matches!(arguments.verb, Verb::Watchdog) {
         let served = watchdog::serve(std::io::stdin().lock());
         return if served.is_ok() { Exit::Done } else { Exit::Bug }.into();
@@ -78,7 +82,13 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
     match &arguments.verb {
         Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
         Verb::Demo(options) => demo::run(&surroundings, options),
-        Verb::Watchdog => Ok(Exit::Done),
+        Verb::SetState(options) => set_state::run(&open(&surroundings)?, &surroundings, options),
+        Verb::SetWorking(options) => set_working::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Status(options) => status::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Events(options) => events::run(&open(&surroundings)?, options),
+        Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
+        Verb::Init(options) => init::run(&open(&surroundings)?, options),
+        Verb::Man | Verb::Watchdog => Ok(Exit::Done),
     }
 }
 

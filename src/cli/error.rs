@@ -7,6 +7,8 @@ use crate::runner::error_words;
 use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
 
+use super::ui::harmless;
+
 /// The exit codes, all of them. The README holds the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -129,12 +131,12 @@ impl From<PassError> for CommandError {
     }
 }
 
-/// The text of an error, as it is printed.
+/// The text of an error, as it is printed; it may quote commits and file names, which are made harmless.
 pub fn render(error: &CommandError) -> String {
-    let mut text = format!("error: {}", error.message);
+    let mut text = format!("error: {}", harmless(&error.message));
     for hint in &error.hints {
         text.push_str("\n  hint: ");
-        text.push_str(hint);
+        text.push_str(&harmless(hint));
     }
     text
 }

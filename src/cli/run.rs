@@ -80,13 +80,7 @@ pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
 }
 
 fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<Options, CommandError> {
-    let mut globs = globset::GlobSetBuilder::new();
-    for text in &arguments.branch {
-        let glob = globset::Glob::new(text)
-            .map_err(|error| CommandError::usage(format!("--branch {text} is not a glob: {error}")))?;
-        globs.add(glob);
-    }
-    let globs = globs.build().map_err(|error| CommandError::usage(format!("--branch: {error}")))?;
+    let globs = branch_globs(&arguments.branch)?;
     let current = match arguments.current_branch {
         Current::Skip => CurrentBranch::Skip,
         Current::Include => CurrentBranch::Include,
@@ -103,6 +97,17 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
         command_timeout: arguments.command_timeout.map(Duration::from_secs),
         ..plain_options(repo, surroundings)
     })
+}
+
+/// The globs of `--branch`; none of them means all branches.
+pub fn branch_globs(texts: &[String]) -> Result<globset::GlobSet, CommandError> {
+    let mut globs = globset::GlobSetBuilder::new();
+    for text in texts {
+        let glob = globset::Glob::new(text)
+            .map_err(|error| CommandError::usage(format!("--branch {text} is not a glob: {error}")))?;
+        globs.add(glob);
+    }
+    globs.build().map_err(|error| CommandError::usage(format!("--branch: {error}")))
 }
 
 /// The role: the flag, else `ROLE` unless it is empty.

@@ -26,11 +26,15 @@ pub fn answer(line: &str) {
     emit(&mut anstream::stdout().lock(), line);
 }
 
-/// Prints bytes of the answer as they are.
-pub fn answer_bytes(bytes: &[u8]) {
+/// Prints bytes of the answer as they are; says whether anybody is still reading.
+pub fn answer_bytes(bytes: &[u8]) -> bool {
     let mut out = std::io::stdout().lock();
-    // A reader that went away has seen enough.
-    drop(out.write_all(bytes).and_then(|()| out.flush()));
+    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+}
+
+/// Prints a value as JSON, on one line.
+pub fn answer_json(value: &serde_json::Value) {
+    answer(&value.to_string());
 }
 
 /// Prints one line of narration.

@@ -1,0 +1,73 @@
+//! `aynig set-working`: a lease by hand, taken or renewed.
+//!
+//! Invariant: a renewal keeps attempt, runner and the trailers of the lease it follows, so that the runner who made it and
+//! whoever recovers it still recognise the attempt (contract §5, "Working Lease").
+
+use serde_json::json;
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::AttemptId;
+use crate::contract::manual::{ManualLease, set_working_draft};
+use crate::contract::message::Message;
+use crate::git::Store;
+
+use super::args::SetWorking;
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::set_state::{body, refused, transition};
+use super::target::{runner_words, write};
+use super::ui;
+
+/// Runs the subcommand.
+pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -> Result<Exit, CommandError> {
+    let options = &arguments.commit;
+    let body = body(options, &surroundings.start)?;
+    let repo = store.handle();
+    let written = write(&repo, options.branch.as_deref(), "aynig: set working", |target| {
+        let head = if target.inside {
+            target.trailers()
+        } else {
+            // From outside only HEAD counts: a plain commit on a lease means somebody took the branch over.
+            let head = target.head.as_ref();
+            head.map(|head| Message::parse(&head.message).trailers).unwrap_or_default()
+        };
+        let asked = ManualLease {
+            head,
+            attempt: AttemptId::random(),
+            runner: surroundings.runner_id.clone(),
+            seconds: arguments.lease_seconds,
+            subject: options.subject.clone(),
+            body: body.clone(),
+            trailers: options.trailer.clone(),
+            source: None,
+        };
+        set_working_draft(&asked).map_err(|error| refused(&error))
+    })?;
+    let Head::Working(lease) = Head::read(&written.commit.facts()) else {
+        return Err(CommandError {
+            exit: Exit::Bug,
+            message: format!("commit {} was written as a lease and does not read as one", written.commit.id),
+            hints: Vec::new(),
+        });
+    };
+    let until = clock::format_utc(lease.expires_at());
+    if options.json {
+        ui::answer_json(&json!({
+            "branch": written.before.branch.to_string(),
+            "state": "working",
+            "commit": written.commit.id.to_string(),
+            "previous": written.before.previous(),
+            "parent": written.before.head.as_ref().map(|head| head.id.to_string()),
+            "originState": lease.origin.as_ref().map(ToString::to_string),
+            "runId": lease.run_id.to_string(),
+            "runner": lease.runner.to_string(),
+            "leaseSeconds": lease.seconds,
+            "expiresAt": until,
+        }));
+    } else {
+        let more = format!(", attempt {} of {} until {until}", lease.run_id, runner_words(&lease));
+        ui::answer(&transition(&written, "working", &more));
+    }
+    Ok(Exit::Done)
+}

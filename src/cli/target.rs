@@ -1,0 +1,364 @@
+//! Which branch is meant, and a state commit by hand on top of it: what `set-state` and `set-working` share.
+//!
+//! Invariant: a commit made here has the branch's HEAD as its only parent and lands by the same compare-and-swap as
+//! the runner's own, expecting the very HEAD that was judged. Inside a command the branch is the command's, and it moves
+//! only while the attempt holds it: a straggler of an attempt that is over cannot write over its successor
+//! (contract §5, "Working Lease"). What the commit says is left to `contract::manual`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::{Draft, Message};
+use crate::contract::trailers::Trailers;
+use crate::git::commit::{NewCommit, Stored};
+use crate::git::{Repo, Swap};
+use crate::runner::arbiter::Arbiter;
+use crate::runner::error_words;
+
+use super::error::CommandError;
+use super::ui;
+
+/// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
+const TRIES: u32 = 10;
+
+/// The command we were called by, as its environment says.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    /// `AYNIG_BRANCH`.
+    pub branch: BranchName,
+    /// `AYNIG_RUN_ID`.
+    pub run: Option<BString>,
+    /// `WORKTREE_PATH`.
+    worktree: Option<PathBuf>,
+}
+
+impl Inside {
+    /// The surrounding command, if there is one and it belongs to this repository.
+    pub fn of(repo: &Repo) -> Result<Option<Self>, CommandError> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let Some(branch) = variable("AYNIG_BRANCH") else { return Ok(None) };
+        if let Some(git_dir) = variable("AYNIG_GIT_DIR")
+            && !same_place(Path::new(&git_dir), repo.common_dir())
+        {
+            // A command may work on other repositories: those know nothing of its branch.
+            return Ok(None);
+        }
+        let branch = BranchName::new(branch.as_bytes())
+            .map_err(|error| CommandError::usage(format!("the variable AYNIG_BRANCH: {error}")))?;
+        let run = variable("AYNIG_RUN_ID").map(|run| BString::from(run.as_bytes()));
+        Ok(Some(Self { branch, run, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
+    }
+}
+
+/// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
+pub fn branch(repo: &Repo, named: Option<&OsStr>) -> Result<BranchName, CommandError> {
+    if let Some(named) = named {
+        return branch_name(named);
+    }
+    match Inside::of(repo)? {
+        Some(inside) => Ok(inside.branch),
+        None => current_branch(repo),
+    }
+}
+
+fn branch_name(named: &OsStr) -> Result<BranchName, CommandError> {
+    BranchName::new(named.as_bytes()).map_err(|error| {
+        CommandError::usage(format!("--branch: {error}")).hint("`git branch` lists the branches there are")
+    })
+}
+
+fn current_branch(repo: &Repo) -> Result<BranchName, CommandError> {
+    let name_one = "name a branch with --branch";
+    match repo.checkout() {
+        None => Err(CommandError::setup(format!(
+            "there is no current branch: the repository {} is bare",
+            repo.common_dir().display()
+        ))
+        .hint(name_one)),
+        Some(checkout) => checkout.branch.ok_or_else(|| {
+            CommandError::setup(format!(
+                "there is no current branch: HEAD of {} is detached",
+                checkout.path.display()
+            ))
+            .hint(name_one)
+            .hint("or check one out: `git switch BRANCH`")
+        }),
+    }
+}
+
+/// The HEAD of a branch, which must exist.
+pub fn existing_head(repo: &Repo, branch: &BranchName) -> Result<CommitId, CommandError> {
+    match head_of(repo, branch)? {
+        Some(head) => Ok(head),
+        None => Err(missing(repo, branch)),
+    }
+}
+
+fn head_of(repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
+    repo.branch_head(branch).map_err(|error| CommandError::because(&format!("read branch {branch}"), &error))
+}
+
+/// Why there is nothing to read at a branch.
+fn missing(repo: &Repo, branch: &BranchName) -> CommandError {
+    let tips = repo.branches().unwrap_or_default();
+    if let Some(Err(target)) = tips.into_iter().find(|tip| tip.branch == *branch).map(|tip| tip.target) {
+        let target = target.to_str_lossy().into_owned();
+        let short = target.strip_prefix("refs/heads/").unwrap_or(&target).to_owned();
+        return CommandError::usage(format!("branch {branch} is a symbolic ref to {target}"))
+            .hint(format!("name that one: --branch {short}"));
+    }
+    if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
+        return CommandError::setup(format!("branch {branch} has no commit yet"))
+            .hint("`aynig set-state --state STATE` makes its first one");
+    }
+    CommandError::usage(format!("there is no branch {branch} in {}", repo.common_dir().display()))
+        .hint(format!("make it: `git branch {branch}`"))
+        .hint("`git branch` lists the branches there are")
+}
+
+/// A branch that a commit is to be put on, as it was when it was looked at.
+#[derive(Debug)]
+pub struct Target {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its HEAD; none on an unborn branch.
+    pub head: Option<Stored>,
+    /// Whether the surrounding command's branch was taken because no other was named.
+    pub inside: bool,
+    /// What HEAD means.
+    pub meaning: Head,
+    /// Where HEAD declares no state: the nearest commit below that does, if that is a lease.
+    below: Option<Lease>,
+    /// Whether HEAD is of the attempt we belong to.
+    held: bool,
+    /// The checkout whose index is the new tree; else the tree stays HEAD's.
+    index: Option<PathBuf>,
+}
+
+impl Target {
+    fn look(repo: &Repo, named: Option<&OsStr>) -> Result<Self, CommandError> {
+        let around = Inside::of(repo)?;
+        let inside = around.as_ref().filter(|_| named.is_none());
+        let branch = match (named, inside) {
+            (Some(named), _) => branch_name(named)?,
+            (None, Some(inside)) => inside.branch.clone(),
+            (None, None) => current_branch(repo)?,
+        };
+        let here = repo.checkout();
+        let attached =
+            here.as_ref().filter(|here| here.branch.as_ref() == Some(&branch)).map(|here| here.path.clone());
+        let head = match head_of(repo, &branch)? {
+            Some(id) => Some(repo.commit(id).map_err(|error| {
+                CommandError::because(&format!("read the newest commit of {branch}"), &error)
+            })?),
+            None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
+            None => return Err(missing(repo, &branch)),
+        };
+        let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
+        let below = match (&head, &meaning) {
+            (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, head),
+            _ => None,
+        };
+        let index = attached.or_else(|| {
+            let (inside, here) = (inside?, here?);
+            let own = inside.worktree.as_ref().is_some_and(|worktree| same_place(worktree, &here.path));
+            own.then_some(here.path)
+        });
+        let mut target = Self { branch, head, inside: inside.is_some(), meaning, below, held: false, index };
+        let ours = around.as_ref().and_then(|around| around.run.as_ref());
+        target.held = ours.is_some() && target.lease().map(|lease| &lease.run_id) == ours;
+        if let (Some(inside), false) = (inside, target.held)
+            && let Some(run) = &inside.run
+        {
+            return Err(target.refusal(run));
+        }
+        Ok(target)
+    }
+
+    /// The lease the branch is under: HEAD, or the one that commits without a state stand on.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.meaning {
+            Head::Working(lease) => Some(lease),
+            Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => self.below.as_ref(),
+        }
+    }
+
+    /// The trailers a new commit may take over: HEAD's, or those of the lease below a command's own commits.
+    pub fn trailers(&self) -> Trailers {
+        match (&self.below, &self.head) {
+            (Some(lease), _) => lease.message.trailers.clone(),
+            (None, Some(head)) => Message::parse(&head.message).trailers,
+            (None, None) => Trailers::new(),
+        }
+    }
+
+    /// Somebody else's lease that is still alive.
+    pub fn foreign_lease(&self) -> Option<(&Lease, u64)> {
+        let lease = self.lease().filter(|_| !self.held)?;
+        match lease.liveness(clock::wall_seconds()) {
+            Liveness::Live { left } => Some((lease, left)),
+            Liveness::Expired { .. } => None,
+        }
+    }
+
+    /// What HEAD declared before, in one word.
+    pub fn previous(&self) -> Option<String> {
+        self.meaning.state().map(|state| state.to_string())
+    }
+
+    fn refusal(&self, run: &BString) -> CommandError {
+        CommandError::failed(format!(
+            "attempt {run} no longer holds {}: {}; nothing was changed",
+            self.branch,
+            head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref())
+        ))
+        .hint(format!("`--branch {}` says that you mean it nevertheless", self.branch))
+    }
+
+    fn tree(&self, repo: &Repo) -> Result<CommitId, CommandError> {
+        match (&self.index, &self.head) {
+            (Some(checkout), _) => {
+                repo.index_tree(checkout).map_err(|error| match repo.conflicts(checkout) {
+                    Ok(paths) if !paths.is_empty() => CommandError::setup(format!(
+                        "could not take the index of {} as the tree of the commit: it has conflicts in {}",
+                        checkout.display(),
+                        paths.join(", ")
+                    ))
+                    .hint("resolve them and `git add` the files, or undo with `git merge --abort` (or what else is under way)"),
+                    Ok(_) | Err(_) => CommandError::because(
+                        &format!("take the index of {} as the tree of the commit", checkout.display()),
+                        &error,
+                    ),
+                })
+            }
+            (None, Some(head)) => Ok(head.tree),
+            (None, None) => repo.empty_tree().map_err(|error| CommandError::because("write the empty tree", &error)),
+        }
+    }
+}
+
+/// A commit that has landed.
+#[derive(Debug)]
+pub struct Written {
+    /// The branch as it was before.
+    pub before: Target,
+    /// The commit, now its HEAD.
+    pub commit: Stored,
+}
+
+/// Puts the commit that `compose` drafts on top of the branch that is meant.
+///
+/// If the branch moved meanwhile that is an error, except for the attempt that holds it: its runner renews the lease
+/// at any moment, which is no reason to lose the state it wants to declare.
+pub fn write(
+    repo: &Repo,
+    named: Option<&OsStr>,
+    log: &str,
+    compose: impl Fn(&Target) -> Result<Draft, CommandError>,
+) -> Result<Written, CommandError> {
+    let arbiter = Arbiter::local();
+    let mut tries = 0;
+    loop {
+        let before = Target::look(repo, named)?;
+        let message = compose(&before)?.encode().map_err(|error| {
+            CommandError::usage(format!(
+                "could not set the state of {}: {}",
+                before.branch,
+                error_words(&error)
+            ))
+        })?;
+        let trying = format!("write a commit on {}", before.branch);
+        let failed = |error: &dyn std::error::Error| CommandError::because(&trying, error);
+        let expected = before.head.as_ref().map(|head| head.id);
+        let tree = before.tree(repo)?;
+        let parents = expected.as_slice();
+        let new =
+            repo.write_commit(&NewCommit { tree, parents, message: &message }).map_err(|e| failed(&e))?;
+        let swap = match expected {
+            Some(expected) => arbiter.swap(repo, &before.branch, expected, new, log),
+            None => arbiter.create(repo, &before.branch, new, log),
+        };
+        tries += 1;
+        match swap.map_err(|error| failed(&error))? {
+            Swap::Won => {
+                let commit = repo.commit(new).map_err(|error| failed(&error))?;
+                return Ok(Written { before, commit });
+            }
+            Swap::Lost { .. } if before.held && tries < TRIES => {}
+            Swap::Lost { actual } => return Err(lost(repo, &before.branch, actual)),
+        }
+    }
+}
+
+/// The branch moved between our look and our swap.
+fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> CommandError {
+    let now = actual.and_then(|id| repo.commit(id).ok());
+    let meaning = now.as_ref().map_or(Head::Unmanaged, |now| Head::read(&now.facts()));
+    CommandError::failed(format!(
+        "{branch} moved while its next commit was being written: {}; nothing was changed",
+        head_words(actual, &meaning, None)
+    ))
+    .hint(format!("look with `aynig status --branch {branch}`, then try again"))
+}
+
+/// What a HEAD is, as part of a sentence.
+fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&Lease>) -> String {
+    let Some(head) = head else { return "it does not exist any more".to_owned() };
+    let at = format!("HEAD is {}", head.short());
+    match (meaning, below) {
+        (Head::Working(lease), _) => format!("{at}, a lease of {}", lease_words(lease)),
+        (Head::Ready(event), _) => format!("{at}, which declares the state {}", event.state),
+        (Head::Unmanaged | Head::Invalid(_), Some(lease)) => {
+            format!("{at}, on top of a lease of {}", lease_words(lease))
+        }
+        (Head::Unmanaged | Head::Invalid(_), None) => format!("{at}, which declares no state"),
+    }
+}
+
+/// Who holds a lease: runner, attempt and end.
+fn lease_words(lease: &Lease) -> String {
+    let end = clock::format_utc(lease.expires_at());
+    format!("{} (attempt {}, until {end})", runner_words(lease), lease.run_id)
+}
+
+/// The runner a lease names.
+pub fn runner_words(lease: &Lease) -> String {
+    if lease.runner.is_empty() { "an unnamed runner".to_owned() } else { lease.runner.to_string() }
+}
+
+/// The warning before somebody's work is made worthless.
+pub fn warn_of_foreign_lease(target: &Target) {
+    if let Some((lease, left)) = target.foreign_lease() {
+        let text = format!(
+            "{} was leased to {} for another {left} s; its runner will notice, stop its command and save the work",
+            target.branch,
+            lease_words(lease)
+        );
+        ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(&text)));
+    }
+}
+
+/// The nearest commit below `head` that declares a state, if it is a lease.
+fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
+    let below = repo.history(*head.parents.first()?).map_while(Result::ok);
+    match below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())? {
+        Head::Working(lease) => Some(lease),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
+}
+
+/// Whether a branch without a value is merely unborn, and not a symbolic ref.
+fn unborn(repo: &Repo, branch: &BranchName) -> bool {
+    repo.branches().is_ok_and(|tips| tips.iter().all(|tip| tip.branch != *branch))
+}
+
+fn same_place(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
