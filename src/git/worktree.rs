@@ -300,7 +300,10 @@ impl Repo {
         let inside = |path: &&Path| path.starts_with(self.top()) && *path != self.top();
         for path in directory.ancestors().take_while(inside) {
             if path.is_symlink() {
-                return unsuitable(path, "a symbolic link inside the repository, which worktrees are not made through");
+                return unsuitable(
+                    path,
+                    "a symbolic link inside the repository, which worktrees are not made through",
+                );
             }
         }
         if directory.is_file() { unsuitable(directory, "a file") } else { Ok(()) }

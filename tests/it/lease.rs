@@ -201,7 +201,7 @@ fn a_command_that_renews_its_lease_itself_is_not_disturbed() {
     assert_eq!(repo.state("task"), "done", "{}", told(&output));
     assert_eq!(repo.show("task:made.txt"), "made");
     let commits = repo.linear(&format!("{trigger}..task"));
-    let mine = repo.noted("mine");
+    let mine = repo.noted_lines("mine");
     assert_eq!(mine.len(), 12);
     assert!(mine.iter().all(|commit| commits.contains(commit)), "its renewals stay in history");
     assert_eq!(repo.rescues(), Vec::<String>::new());
@@ -226,14 +226,14 @@ fn a_commands_commits_and_our_renewals_make_one_line() {
     let trigger = repo.head("task");
     let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
     wait_for_renewals(&repo, &trigger, 4);
-    wait_until("some commits", || repo.noted("made").len() > 3);
+    wait_until("some commits", || repo.noted_lines("made").len() > 3);
     repo.release("release");
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     assert_eq!(repo.state("task"), "done");
     repo.linear(&format!("{trigger}..task"));
     let subjects = repo.git(["log", "--format=%s", &format!("{trigger}..task")]);
-    let made = repo.noted("made");
+    let made = repo.noted_lines("made");
     for (n, commit) in made.iter().enumerate() {
         assert!(subjects.lines().any(|subject| subject == commit), "{commit} is missing");
         assert_eq!(repo.show(&format!("task:n{}", n + 1)), (n + 1).to_string());

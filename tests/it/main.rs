@@ -7,17 +7,17 @@
     reason = "tests start processes, read clocks and write files as they need"
 )]
 
-mod lease;
-mod races;
-mod scene;
-mod contract;
-mod probe;
-mod settle_table;
 mod architecture;
+mod contract;
 mod demo;
 mod documents;
+mod lease;
 mod own_workflow;
+mod probe;
+mod races;
 mod readme;
+mod scene;
+mod settle_table;
 mod steps;
 mod support;
 mod survivors;

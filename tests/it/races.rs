@@ -35,7 +35,7 @@ fn assert_shared(repo: &Repo, branches: &[String], outputs: &[Output]) {
     }
     let mut expected = branches.to_vec();
     expected.sort();
-    assert_eq!(repo.noted("ran"), expected);
+    assert_eq!(repo.noted_lines("ran"), expected);
     for branch in branches {
         assert_eq!(repo.state(branch), "done", "{branch}");
         assert_eq!(repo.linear(&format!("main..{branch}")).len(), 3, "{branch}: trigger, lease, result");
@@ -163,7 +163,7 @@ fn a_chain_of_states_runs_each_step_once() {
     let mut expected: Vec<String> =
         branches.iter().flat_map(|branch| ["a", "b", "c"].map(|state| format!("{branch} {state}"))).collect();
     expected.sort();
-    assert_eq!(repo.noted("ran"), expected);
+    assert_eq!(repo.noted_lines("ran"), expected);
     for branch in &branches {
         let states: Vec<String> = repo
             .linear(&format!("main..{branch}"))

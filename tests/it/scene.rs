@@ -77,7 +77,7 @@ impl Repo {
     }
 
     /// The lines of a file commands have appended to, sorted.
-    pub fn noted(&self, name: &str) -> Vec<String> {
+    pub fn noted_lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.beside(name)).unwrap_or_default();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();

@@ -128,7 +128,7 @@ fn the_next_state_runs_beside_a_survivor() {
         repo.paths_in("task").iter().filter(|path| ["one", "two"].contains(&path.as_str())).count(),
         2
     );
-    let places = repo.noted("places");
+    let places = repo.noted_lines("places");
     assert_eq!(places.len(), 2);
     assert_ne!(places[0], places[1], "each step has a place of its own");
     assert_eq!(repo.worktrees().len(), 1, "only the survivor's is left");
