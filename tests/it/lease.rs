@@ -175,8 +175,22 @@ fn a_state_on_top_of_the_lease_ends_it_without_a_landing() {
     repo.release("release");
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(out(&output).contains("set by the command itself"), "{}", told(&output));
+    assert!(out(&output).contains("set while the command ran"), "{}", told(&output));
     assert!(!command.lives());
+    assert_eq!(repo.head("task"), advanced, "nothing is written on top");
+    assert_rescued(&repo);
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_command_that_goes_on_after_its_branch_moved_on_is_stopped() {
+    let repo = scene(WORKER);
+    let runner = repo.aynig_start(["run", "--grace-seconds", "1"]);
+    let command = repo.said_pid("ready");
+    let advanced = repo.branch_from("task", "task", b"on\n\nbody\n\ndwp-state: parked\n");
+    let output = runner.finish();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(!command.lives(), "the next state is anybody's to run: the old command must not go on beside it");
     assert_eq!(repo.head("task"), advanced, "nothing is written on top");
     assert_rescued(&repo);
     repo.assert_tidy();
