@@ -88,7 +88,8 @@ pub struct Git {
 }
 
 impl Git {
-    /// A call that acts on the repository found in `directory`.
+    /// A call that acts on the repository whose git directory or top is `directory`, never on one above it: a
+    /// command may have removed the `.git` file of its worktree, which lies in somebody's checkout.
     pub fn new(directory: &Path) -> Self {
         // Configuration is passed by `-c`, never written: any `git config` write takes a lock that
         // parallel runners would fight over.
@@ -155,6 +156,9 @@ impl Git {
         }
         for name in LOCAL_VARIABLES {
             expression = expression.env_remove(name);
+        }
+        if let Some(above) = self.directory.parent() {
+            expression = expression.env("GIT_CEILING_DIRECTORIES", above);
         }
         expression = match self.stdin {
             Some(bytes) => expression.stdin_bytes(bytes),
