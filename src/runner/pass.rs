@@ -72,9 +72,8 @@ impl Summary {
 
 /// One pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
-    sweep(context, repo, None);
+    let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
-    let mut summary = Summary { passes: 1, ..Summary::default() };
     let mut candidates = Vec::new();
     for Scanned { branch, verdict, .. } in scan(repo, context.options, now)? {
         summary.branches += 1;

@@ -5,6 +5,7 @@
 
 use bstr::ByteSlice;
 
+use crate::clock;
 use crate::contract::commits::stalled_draft;
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
@@ -30,6 +31,10 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
         (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
         false
     };
+    let over = match lease.liveness(now) {
+        Liveness::Expired { over } => over,
+        Liveness::Live { .. } => return false,
+    };
     let own = match lease.attempt().map(|attempt| held_by(repo, attempt)) {
         Some(Ok(own)) => own,
         Some(Err(error)) => return warn(format!("its expired lease was not closed: {error}")),
@@ -52,10 +57,6 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
             }
         }
     }
-    let over = match lease.liveness(now) {
-        Liveness::Expired { over } => over,
-        Liveness::Live { .. } => return false,
-    };
     let runner = match lease.runner.to_str_lossy() {
         name if name.is_empty() => "an unnamed runner".to_owned(),
         name => name.into_owned(),
@@ -106,20 +107,30 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
 }
 
 /// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
-/// be used and must be free.
-pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
+/// be used and must be free. Says how many leases were closed on the way.
+pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> usize {
+    let mut closed = 0;
     let wanted = |mark: &Mark| only.is_none_or(|only| *only == mark.branch);
     let abandoned = match repo.abandoned_worktrees(wanted) {
         Ok(abandoned) => abandoned,
         Err(error) => {
             tracing::warn!(%error, "worktrees of earlier runners were not looked at");
-            return;
+            return closed;
         }
     };
     for worktree in abandoned {
         let branch = worktree.mark.branch.clone();
         let Ok(head) = context.arbiter.head(repo, &branch) else { continue };
-        if head.is_some_and(|head| still_leased(repo, head, worktree.mark.attempt)) {
+        if let Some((head, mut lease)) =
+            head.and_then(|head| Some((head, lease_of(repo, head, worktree.mark.attempt)?)))
+        {
+            // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
+            // and only who finds the worktree knows of it.
+            if lease.commit != head && context.options.selection.admits(&branch) {
+                drop(worktree);
+                lease.commit = head;
+                closed += usize::from(recover(context, repo, &branch, &lease, clock::wall_seconds()));
+            }
             continue;
         }
         if only.is_none() && !occupants(&worktree.path).is_empty() {
@@ -162,24 +173,24 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) {
             }
         }
     }
+    closed
 }
 
-/// Whether HEAD still is the lease of `attempt`, live or not: then its worktree is not over.
-fn still_leased(repo: &Repo, head: CommitId, attempt: AttemptId) -> bool {
-    let Ok(stored) = repo.commit(head) else { return false };
-    match Head::read(&stored.facts()) {
-        Head::Working(lease) => lease.attempt() == Some(attempt),
-        // The attempt's own commits may lie on top of its lease: the nearest state below them tells.
-        Head::Unmanaged => {
-            repo.history(head).flatten().map(|stored| Head::read(&stored.facts())).find_map(|head| match head
-            {
-                Head::Working(lease) => Some(lease.attempt() == Some(attempt)),
-                Head::Ready(_) | Head::Invalid(_) => Some(false),
-                Head::Unmanaged => None,
-            }) == Some(true)
+/// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
+/// which may be a commit the command made itself.
+fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
+    let mut newest = None;
+    for stored in repo.history(head).flatten() {
+        let newest = *newest.get_or_insert(stored.committed_at);
+        match Head::read(&stored.facts()) {
+            Head::Working(lease) if lease.attempt() == Some(attempt) => {
+                return Some(Lease { committed_at: lease.committed_at.max(newest), ..lease });
+            }
+            Head::Working(_) | Head::Ready(_) | Head::Invalid(_) => return None,
+            Head::Unmanaged => {}
         }
-        Head::Ready(_) | Head::Invalid(_) => false,
     }
+    None
 }
 
 fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
