@@ -15,6 +15,7 @@ mod lease;
 mod own_workflow;
 mod hostile;
 mod probe;
+mod lost_work;
 mod races;
 mod readme;
 mod scene;

@@ -1,0 +1,302 @@
+//! Nothing a command made is ever lost: whatever ends its step, its files come back from a rescue ref (spec §6, §9).
+
+use nix::sys::signal::Signal;
+
+use super::scene::*;
+use super::support::*;
+
+/// Work of every kind; what follows it is the command's end.
+const MESS: &str = r#"
+    echo v1 >both.txt; git add both.txt; echo v2 >both.txt
+    echo staged >staged.txt; git add staged.txt
+    echo changed >>README
+    echo untracked >untracked.txt
+    rm gone.txt
+    mkdir -p deep/er; echo deep >deep/er/file
+    echo junk >ignored.log
+"#;
+
+fn repo(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", script), ("review", "next done")]);
+    repo.write("gone.txt", "to be deleted\n");
+    repo.write(".gitignore", "*.log\n");
+    repo.commit_all("more files");
+    repo.ready("task", "work");
+    repo
+}
+
+/// Everything of [`MESS`] is in the one rescue; returns it.
+fn assert_mess_saved(repo: &Repo) -> String {
+    let rescue = repo.rescue();
+    let show = |path: &str| repo.show(&format!("{rescue}:{path}"));
+    assert_eq!(show("both.txt"), "v2");
+    assert_eq!(show("staged.txt"), "staged");
+    assert_eq!(show("README"), "a repository for a test\nchanged");
+    assert_eq!(show("untracked.txt"), "untracked");
+    assert_eq!(show("deep/er/file"), "deep");
+    let paths = repo.paths_in(&rescue);
+    assert!(!paths.contains(&"gone.txt".to_owned()), "a deletion is work too");
+    assert!(!paths.contains(&"ignored.log".to_owned()), "ignored files are not saved");
+    repo.assert_tidy();
+    rescue
+}
+
+/// What was staged is beside it, with the older version of what changed since.
+fn assert_staging_saved(repo: &Repo, rescue: &str) {
+    assert_eq!(repo.show(&format!("{rescue}^2:both.txt")), "v1");
+    assert_eq!(repo.show(&format!("{rescue}^2:staged.txt")), "staged");
+    assert!(!repo.paths_in(&format!("{rescue}^2")).contains(&"untracked.txt".to_owned()));
+}
+
+#[test]
+fn after_a_success_what_was_not_staged_is_saved() {
+    let repo = repo(&format!("{MESS}\nnext done"));
+    let output = repo.aynig_ok(["run"]);
+    let rescue = assert_mess_saved(&repo);
+    assert!(out(&output).contains(&format!("work saved: {rescue}")), "{}", told(&output));
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.show("task:both.txt"), "v1", "the index is what is landed");
+    assert_eq!(repo.show("task:staged.txt"), "staged");
+    assert_eq!(repo.show("task:README"), "a repository for a test");
+    assert!(!repo.paths_in("task").contains(&"untracked.txt".to_owned()));
+    assert!(repo.paths_in("task").contains(&"gone.txt".to_owned()));
+}
+
+#[test]
+fn after_a_failure_everything_is_saved() {
+    let repo = repo(&format!("{MESS}\nexit 3"));
+    let output = repo.aynig(["run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+    assert!(out(&output).contains(&rescue), "{}", told(&output));
+    assert!(repo.message("task").contains(&rescue), "the stalled body says where");
+    assert_eq!(repo.git(["rev-parse", "task^{tree}"]), repo.git(["rev-parse", "task~1^{tree}"]));
+    repo.git(["merge-base", "--is-ancestor", "task~1", &rescue]);
+}
+
+#[test]
+fn after_a_time_limit() {
+    let repo = repo(&format!("{MESS}\nawait release"));
+    let output = repo.aynig(["run", "--command-timeout", "1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(repo.state("task"), "stalled");
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+}
+
+fn stopped_by(signals: &[Signal], script: &str, code: i32) {
+    let repo = repo(&format!("{MESS}\n{script}say ready $$\nawait release\nnext done"));
+    let runner = repo.aynig_start(["run", "--grace-seconds", "3600"]);
+    let command = repo.said_pid("ready");
+    for (n, signal) in signals.iter().enumerate() {
+        if n > 0 {
+            repo.said("termed");
+        }
+        runner.signal(*signal);
+    }
+    let output = runner.finish();
+    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    assert!(!command.lives());
+    assert_eq!(repo.state("task"), "stalled");
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+    assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
+}
+
+#[test]
+fn after_sigterm() {
+    stopped_by(&[Signal::SIGTERM], "", 143);
+}
+
+#[test]
+fn after_sigint() {
+    stopped_by(&[Signal::SIGINT], "", 130);
+}
+
+#[test]
+fn after_a_second_signal() {
+    let deaf = "trap 'say termed yes' TERM\n";
+    stopped_by(&[Signal::SIGTERM, Signal::SIGTERM], deaf, 143);
+}
+
+#[test]
+fn after_the_runner_was_killed() {
+    let repo = repo(&format!(
+        "{MESS}\n( ( await release ) & say grandchild $!; await release ) &\nsay child $!\nawait grandchild\nsay ready $$\nawait release"
+    ));
+    let runner = repo.aynig_start(["run", "--lease-seconds", "2"]);
+    let command = repo.said_pid("ready");
+    let (child, grandchild) = (repo.said_pid("child"), repo.said_pid("grandchild"));
+    runner.signal(Signal::SIGKILL);
+    let output = runner.finish();
+    assert_eq!(output.status.code(), None);
+    for process in [&command, &child, &grandchild] {
+        process.gone();
+    }
+    assert_eq!(repo.state("task"), "working");
+    assert_eq!(repo.worktrees().len(), 1);
+    let output = repo.run_until("task", "stalled", &["run"]);
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+    assert!(out(&output).contains(&rescue), "{}", told(&output));
+    assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
+}
+
+#[test]
+fn after_the_runner_was_killed_over_the_commands_own_commit() {
+    // HEAD is the command's commit then, and says nothing of a state; only this host knows better.
+    let repo = repo(&format!("git commit -q --allow-empty -m own\n{MESS}\nsay ready $$\nawait release"));
+    let runner = repo.aynig_start(["run", "--lease-seconds", "1", "--no-heartbeat"]);
+    let command = repo.said_pid("ready");
+    runner.signal(Signal::SIGKILL);
+    drop(runner.finish());
+    command.gone();
+    let own = repo.head("task");
+    assert_eq!(repo.state("task"), "");
+    let output = repo.run_until("task", "stalled", &["run", "--json"]);
+    assert!(out(&output).contains("\"recovered\":1"), "{}", told(&output));
+    assert_eq!(repo.head("task~1"), own, "the command's commit stays");
+    assert_eq!(repo.trailer("task", "dwp-origin-state"), "work");
+    assert_eq!(repo.trailer("task", "dwp-stalled-run"), repo.trailer("task~2", "dwp-run-id"));
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+}
+
+#[test]
+fn a_killed_runners_branch_set_on_by_hand_gives_up_its_work_first() {
+    let repo = repo(&format!("{MESS}\nsay ready $$\nawait release"));
+    let runner = repo.aynig_start(["run"]);
+    let command = repo.said_pid("ready");
+    runner.signal(Signal::SIGKILL);
+    drop(runner.finish());
+    command.gone();
+    repo.branch_from("task", "task", b"on\n\nthe body\n\ndwp-state: review\n");
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    let rescue = assert_mess_saved(&repo);
+    assert_staging_saved(&repo, &rescue);
+    assert!(err(&output).contains(&rescue), "{}", told(&output));
+}
+
+#[test]
+fn modes_links_and_odd_names_survive() {
+    let repo = repo(
+        r#"
+        echo run >tool; chmod +x tool
+        ln -s tool link; ln -s /nowhere/at/all dangling
+        echo 1 >"with space"; echo 2 >"$(printf 'two\nlines')"; echo 3 >"$(printf 'caf\351')"; echo 4 >-dash
+        : >empty
+        exit 1"#,
+    );
+    let output = repo.aynig(["run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let listing =
+        repo.git_command().args(["ls-tree", "-r", "-z", &repo.rescue()]).output().expect("git runs");
+    let has = |mode: &str, name: &[u8]| {
+        listing.stdout.split(|byte| *byte == 0).any(|entry| {
+            let (head, path) = entry.split_at(entry.iter().position(|b| *b == b'\t').unwrap_or(0));
+            head.starts_with(mode.as_bytes()) && path.get(1..) == Some(name)
+        })
+    };
+    for (mode, name) in [
+        ("100755", b"tool".as_slice()),
+        ("120000", b"link"),
+        ("120000", b"dangling"),
+        ("100644", b"with space"),
+        ("100644", b"two\nlines"),
+        ("100644", b"caf\xe9"),
+        ("100644", b"-dash"),
+        ("100644", b"empty"),
+    ] {
+        assert!(has(mode, name), "{mode} {:?}", String::from_utf8_lossy(name));
+    }
+    repo.assert_tidy();
+}
+
+#[test]
+fn only_ignored_files_are_nothing_to_save() {
+    for end in ["exit 1", "next done"] {
+        let repo = repo(&format!("echo junk >a.log; mkdir x; echo junk >x/b.log\n{end}"));
+        repo.aynig(["run"]);
+        assert_eq!(repo.rescues(), Vec::<String>::new());
+        repo.assert_tidy();
+    }
+}
+
+#[test]
+fn a_clean_worktree_leaves_nothing() {
+    for (end, state) in [("exit 1", "stalled"), ("kill -9 $$", "stalled"), ("next done", "done")] {
+        let repo = repo(&format!("touch README; {end}"));
+        repo.aynig(["run"]);
+        assert_eq!(repo.state("task"), state);
+        assert_eq!(repo.rescues(), Vec::<String>::new());
+        assert!(!repo.path.join(".worktrees").exists(), "not even the directory for them");
+        repo.assert_tidy();
+    }
+}
+
+/// Another repository inside the worktree cannot be saved in ours.
+fn nested(make: &str, end: &str, state: &str) {
+    let repo = repo(&format!("{make}\n{end}"));
+    let output = repo.aynig(["run"]);
+    assert_eq!(repo.state("task"), state, "{}", told(&output));
+    let worktrees = repo.worktrees();
+    assert_eq!(worktrees.len(), 1, "{}", told(&output));
+    assert!(out(&output).contains(&format!("left in place: {}", worktrees[0])), "{}", told(&output));
+    assert!(std::path::Path::new(&worktrees[0]).join("inner/file").exists());
+
+    repo.branch_from("task", "task", b"on\n\nthe body\n\ndwp-state: review\n");
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done", "the branch is free: {}", told(&output));
+    assert_eq!(repo.worktrees(), worktrees, "and it is left to the person");
+    assert!(std::path::Path::new(&worktrees[0]).join("inner/file").exists());
+}
+
+#[test]
+fn a_repository_inside_the_worktree_keeps_it() {
+    let make =
+        "git init -q inner; echo precious >inner/file; git -C inner add file; git -C inner commit -q -m x";
+    nested(make, "exit 1", "stalled");
+    nested(make, "next done", "done");
+}
+
+#[test]
+fn a_repository_without_commits_inside_the_worktree_keeps_it() {
+    nested("git init -q inner; echo precious >inner/file", "exit 1", "stalled");
+}
+
+#[test]
+fn a_conflicted_index_is_no_obstacle_to_saving() {
+    let conflict = r#"
+        one=$(echo one | git hash-object -w --stdin); two=$(echo two | git hash-object -w --stdin)
+        printf '100644 %s 2\tclash\n100644 %s 3\tclash\n' "$one" "$two" | git update-index --index-info
+        printf '<<<<<<<\none\n=======\ntwo\n>>>>>>>\n' >clash
+        echo more >more.txt
+    "#;
+    for end in ["exit 1", "next done"] {
+        let repo = repo(&format!("{conflict}\n{end}"));
+        let output = repo.aynig(["run"]);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(repo.state("task"), "stalled", "such an index cannot be landed");
+        let rescue = repo.rescue();
+        assert!(repo.show(&format!("{rescue}:clash")).contains("======="));
+        assert_eq!(repo.show(&format!("{rescue}:more.txt")), "more");
+        repo.assert_tidy();
+    }
+}
+
+#[test]
+fn commits_off_the_branch_are_saved() {
+    let repo = repo(
+        "git checkout -q --detach; echo off >off.txt; git add off.txt; git commit -q -m off; say off \"$(git rev-parse HEAD)\"
+         git checkout -q --detach HEAD~2; echo loose >loose.txt; git add loose.txt; git commit -q -m astray; say astray \"$(git rev-parse HEAD)\"
+         next done",
+    );
+    let output = repo.aynig(["run"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(repo.state("task"), "stalled");
+    let rescue = repo.rescue();
+    repo.git(["merge-base", "--is-ancestor", &repo.said("astray"), &rescue]);
+    repo.assert_tidy();
+}
