@@ -165,6 +165,11 @@ impl Repo {
         Some(Checkout { path, git_dir: self.place.git_dir.clone(), branch })
     }
 
+    /// The branch that a rebase or bisect under way in our checkout will come back to.
+    pub fn branch_in_progress(&self) -> Option<BranchName> {
+        self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
+    }
+
     /// Our own directory below the common one (attempt records, the registry lock); made when missing.
     pub fn state_dir(&self) -> std::io::Result<PathBuf> {
         let path = self.place.common_dir.join("aynig");

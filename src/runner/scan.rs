@@ -139,6 +139,12 @@ impl View {
                 elsewhere.entry(branch).or_insert(Elsewhere { words });
             }
         };
+        if let Some(checkout) = &here
+            && let Some(branch) = repo.branch_in_progress().filter(|branch| Some(branch) != current.as_ref())
+        {
+            let words = format!("a rebase or bisect of it is under way in {}", checkout.path.display());
+            note(Some(branch), words);
+        }
         let own = here.map(|checkout| checkout.git_dir);
         if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
             note(main.branch, format!("is checked out in {}", main.path.display()));
