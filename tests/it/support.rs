@@ -366,3 +366,58 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// stdout as JSON.
+pub fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}\nstdout: {}\nstderr: {}", out(output), err(output)))
+}
+
+/// Asserts a refusal: its exit code, what stderr says, and that there is no answer.
+pub fn assert_refused(output: &Output, code: i32, words: &[&str]) {
+    let said = err(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for words in words {
+        assert!(said.contains(words), "{words:?} is missing in: {said}");
+    }
+    assert_eq!(out(output), "", "an error has no answer");
+}
+
+impl Repo {
+    /// An empty repository without a commit, on the unborn branch `main`.
+    pub fn unborn() -> Self {
+        let repo = Self::new();
+        repo.git(["update-ref", "-d", "refs/heads/main"]);
+        repo.git(["read-tree", "--empty"]);
+        repo
+    }
+
+    /// `aynig` as a command of the branch `branch` in attempt `run` would call it.
+    pub fn aynig_inside(&self, branch: &str, run: &str) -> Command {
+        let mut command = self.aynig_command();
+        command.env("AYNIG_BRANCH", branch).env("AYNIG_RUN_ID", run);
+        command.env("AYNIG_GIT_DIR", self.path.join(".git"));
+        command
+    }
+
+    /// Puts a lease on a branch, dated now less `age` seconds.
+    pub fn lease(&self, branch: &str, run: &str, runner: &str, seconds: u64, age: u64) -> String {
+        let message = format!(
+            "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: {run}\n\
+             dwp-runner-id: {runner}\ndwp-lease-seconds: {seconds}\ndwp-pr: 7\n"
+        );
+        let parent = self.head(branch);
+        let mut commit = self.git_command();
+        let date = format!("{} +0000", now() - age);
+        commit.env("GIT_COMMITTER_DATE", &date).env("GIT_AUTHOR_DATE", &date);
+        let tree = format!("{branch}^{{tree}}");
+        let output = commit
+            .args(["commit-tree", "-p", &parent, "-m", message.trim_end(), &tree])
+            .output()
+            .expect("git runs");
+        assert!(output.status.success(), "{}", err(&output));
+        let lease = out(&output).trim_end().to_owned();
+        self.git(["update-ref", &format!("refs/heads/{branch}"), &lease]);
+        lease
+    }
+}

@@ -1,0 +1,131 @@
+//! `aynig logs`.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use super::support::*;
+
+fn after_a_run() -> Repo {
+    let repo = Repo::with_commands(&[(
+        "build",
+        r#"printf 'one\377\033[31m\n'; echo trouble >&2; echo 'SET_STATE {"state":"done"}'"#,
+    )]);
+    repo.ready("work", "build");
+    repo.aynig_ok(["run"]);
+    repo
+}
+
+const STDOUT: &[u8] = b"one\xff\x1b[31m\nSET_STATE {\"state\":\"done\"}\n";
+
+#[test]
+fn the_newest_attempt_of_a_branch_byte_for_byte() {
+    let repo = after_a_run();
+    let output = repo.aynig_ok(["logs", "--branch", "work"]);
+    assert_eq!(output.stdout, STDOUT);
+    assert!(err(&output).contains(".stdout.log"), "{}", err(&output));
+    assert_eq!(out(&repo.aynig_ok(["logs", "--branch", "work", "--stderr"])), "trouble\n");
+    repo.git(["checkout", "--quiet", "work"]);
+    assert_eq!(repo.aynig_ok(["logs"]).stdout, STDOUT, "the current branch");
+    let inside = repo.aynig_inside("work", "r").args(["logs"]).output().unwrap();
+    assert_eq!(inside.stdout, STDOUT, "a command's own branch");
+}
+
+#[test]
+fn by_attempt_and_by_commit() {
+    let repo = after_a_run();
+    let run = repo.trailer("work~1", "dwp-run-id");
+    for arguments in [
+        ["logs", "--attempt", &run].as_slice(),
+        &["logs", "--attempt", &run[..6]],
+        &["logs", "work"],
+        &["logs", "work~1"],
+        &["logs", "work~2"],
+        &["logs", &repo.head("work~2")],
+        &["logs", "-f", "--attempt", &run],
+    ] {
+        assert_eq!(repo.aynig_ok(arguments.iter().copied()).stdout, STDOUT, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_second_attempt_at_one_commit_has_its_own_log() {
+    let repo = Repo::with_commands(&[("build", "echo on $AYNIG_BRANCH")]);
+    let trigger = repo.ready("one", "build");
+    repo.git(["branch", "two", &trigger]);
+    repo.aynig_ok(["run"]);
+    for branch in ["one", "two"] {
+        assert_eq!(out(&repo.aynig_ok(["logs", "--branch", branch])), format!("on {branch}\n"));
+    }
+}
+
+#[test]
+fn without_a_record_the_contracts_file_name_counts() {
+    let repo = after_a_run();
+    fs::remove_dir_all(repo.path.join(".git/aynig/attempts")).unwrap();
+    for arguments in [["logs", "--branch", "work"].as_slice(), &["logs", "work~2"], &["logs", "work~1"]] {
+        assert_eq!(repo.aynig_ok(arguments.iter().copied()).stdout, STDOUT, "{arguments:?}");
+    }
+}
+
+#[test]
+fn another_hosts_logs_are_there() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    repo.lease("work", "11111111-2222-4333-8444-555555555555", "far-host", 300, 0);
+    let output = repo.aynig(["logs", "--branch", "work"]);
+    assert_refused(
+        &output,
+        1,
+        &["attempt 11111111-", "by far-host", "hint: ", "aynig logs --attempt 11111111-"],
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let repo = after_a_run();
+    assert_refused(&repo.aynig(["logs"]), 1, &["no attempt was ever made on main", "aynig status"]);
+    assert_refused(&repo.aynig(["logs", "--attempt", "ffffffff"]), 1, &["no attempt ffffffff", "hint: "]);
+    assert_refused(&repo.aynig(["logs", "nothing"]), 2, &["nothing is no commit"]);
+    assert_refused(&repo.aynig(["logs", "main"]), 1, &["no attempt was made at or before"]);
+    assert_refused(&repo.aynig(["logs", "work", "--branch", "work"]), 2, &["cannot be used with"]);
+    for file in files_below(&repo.path.join(".aynig/logs")) {
+        fs::remove_file(file).unwrap();
+    }
+    assert_refused(&repo.aynig(["logs", "--branch", "work"]), 1, &["is not there any more"]);
+}
+
+#[test]
+fn following_ends_with_the_attempt_and_misses_nothing() {
+    let repo = Repo::with_commands(&[(
+        "build",
+        r#"echo first; until test -e "$GATE"; do sleep 0.05; done; echo last; echo 'SET_STATE {"state":"done"}'"#,
+    )]);
+    repo.ready("work", "build");
+    let gate = repo.beside("gate");
+    let mut runner = repo.aynig_command();
+    let mut runner =
+        runner.env("GATE", &gate).args(["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the command's first line", || {
+        files_below(&repo.path.join(".aynig/logs"))
+            .iter()
+            .any(|file| fs::read(file).is_ok_and(|text| text == b"first\n"))
+    });
+    let mut logs = repo.aynig_command();
+    let mut logs = logs
+        .args(["logs", "-f", "--branch", "work"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = logs.stdout.take().unwrap();
+    let mut first = [0; 6];
+    stdout.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"first\n");
+    fs::write(&gate, "").unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "last\nSET_STATE {\"state\":\"done\"}\n");
+    assert!(wait_for("logs to end", || logs.try_wait().unwrap()).success());
+    assert!(wait_for("the runner to end", || runner.try_wait().unwrap()).success());
+}

@@ -1,0 +1,357 @@
+//! `aynig set-state`.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::support::*;
+
+const RUN: &str = "11111111-2222-4333-8444-555555555555";
+
+#[test]
+fn on_the_branch_checked_out_here_the_index_is_the_tree() {
+    let repo = Repo::new();
+    let before = repo.head("main");
+    repo.write("staged", "s");
+    repo.git(["add", "staged"]);
+    repo.write("unstaged", "u");
+    let output = repo.aynig_ok(["set-state", "--state", "review/code"]);
+    let short = &repo.head("main")[..10];
+    assert_eq!(out(&output), format!("main  (no state) → review/code  ({short})\n"));
+    assert_eq!(err(&output), "");
+    assert_eq!(repo.head("main~1"), before);
+    assert_eq!(repo.message("main"), "chore: set review/code\n\ndwp-state: review/code");
+    assert_eq!(repo.git(["ls-tree", "--name-only", "main"]), "README\nstaged");
+    assert_eq!(repo.git(["status", "--porcelain"]), "?? unstaged");
+}
+
+#[test]
+fn on_another_branch_its_own_tree_stays() {
+    let repo = Repo::new();
+    let base = repo.ready("work", "build");
+    repo.write("staged", "s");
+    repo.git(["add", "staged"]);
+    let answer = json(&repo.aynig_ok(["set-state", "--state", "done", "--branch", "work", "--json"]));
+    assert_eq!(
+        answer,
+        serde_json::json!({
+            "branch": "work", "state": "done", "commit": repo.head("work"), "previous": "build", "parent": base
+        })
+    );
+    assert_eq!(repo.git(["ls-tree", "--name-only", "work"]), "README");
+    assert_eq!(repo.head("work~1"), base);
+    assert_eq!(repo.git(["status", "--porcelain"]), "A  staged", "the checkout is left alone");
+    repo.aynig_ok(["set-state", "--state", "x", "--branch", "main"]);
+    assert_eq!(repo.git(["ls-tree", "--name-only", "main"]), "README\nstaged", "named, and checked out here");
+}
+
+#[test]
+fn all_its_parts_and_the_other_names_of_the_options() {
+    let repo = Repo::new();
+    let message = "go\n\nplease do\n\ndwp-state: build\ndwp-pr: 7\nReviewed-by: me: too";
+    for (state, body) in [("--state", "--body"), ("--dwp-state", "--prompt")] {
+        repo.aynig_ok([
+            "set-state",
+            state,
+            "build",
+            body,
+            "please do",
+            "--subject",
+            "go",
+            "--trailer",
+            "dwp-pr: 7",
+            "--trailer=Reviewed-by: me: too",
+        ]);
+        assert_eq!(repo.message("main"), message);
+    }
+    fs::write(repo.beside("text"), b"caf\xe9\n\n- dash\n").unwrap();
+    for option in ["--body-file", "--prompt-file"] {
+        repo.aynig_ok(["set-state", "--state", "b", option, "../text"]);
+        let raw = repo.git_command().args(["cat-file", "commit", "main"]).output().unwrap().stdout;
+        assert!(raw.ends_with(b"chore: set b\n\ncaf\xe9\n\n- dash\n\ndwp-state: b\n"), "{raw:?}");
+    }
+    for options in [["--body-stdin"].as_slice(), &["--prompt-stdin"], &["--body-file", "-"]] {
+        let mut command = repo.aynig_command();
+        command.args(["set-state", "--state", "b"]).args(options);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let text = format!("by {}", options.join(" "));
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(repo.message("main").contains(&text), "{options:?}");
+    }
+    repo.aynig_ok(["set-state", "--state", "b", "--body", "- a list"]);
+    assert!(repo.message("main").contains("- a list"));
+}
+
+#[test]
+fn keep_trailers_leaves_the_runners_behind() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    repo.lease("work", RUN, "other", 1, 100);
+    repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
+    assert_eq!(repo.trailer("work", "dwp-pr"), "");
+    repo.lease("work", RUN, "other", 1, 100);
+    repo.aynig_ok([
+        "set-state",
+        "--state",
+        "a",
+        "--branch",
+        "work",
+        "--keep-trailers",
+        "--trailer",
+        "dwp-b: 2",
+    ]);
+    assert_eq!(repo.message("work"), "chore: set a\n\ndwp-state: a\ndwp-pr: 7\ndwp-b: 2");
+    repo.lease("work", RUN, "other", 1, 100);
+    repo.branch_from("work", "work", b"plain\n");
+    repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--keep-trailers"]);
+    assert_eq!(repo.trailer("work", "dwp-pr"), "7", "from the lease below a plain commit");
+    repo.branch_from("work", "work", b"plain\n");
+    repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--keep-trailers"]);
+    assert_eq!(repo.trailer("work", "dwp-pr"), "", "but only from a lease");
+}
+
+#[test]
+fn an_unborn_branch_gets_its_first_commit() {
+    let repo = Repo::unborn();
+    repo.write("first", "1");
+    repo.git(["add", "first"]);
+    let answer = json(&repo.aynig_ok(["set-state", "--state", "build", "--json"]));
+    assert_eq!(answer["previous"], serde_json::Value::Null);
+    assert_eq!(answer["parent"], serde_json::Value::Null);
+    assert_eq!(repo.git(["rev-list", "--count", "main"]), "1");
+    assert_eq!(repo.git(["ls-tree", "--name-only", "main"]), "first");
+    let empty = Repo::unborn();
+    empty.aynig_ok(["set-state", "--state", "build"]);
+    assert_eq!(empty.git(["ls-tree", "main"]), "");
+    empty.assert_tidy();
+}
+
+#[test]
+fn misuse_is_refused_before_anything_is_touched() {
+    let repo = Repo::new();
+    let head = repo.head("main");
+    for (arguments, words) in [
+        (["--state", "working"].as_slice(), ["set-working", "hint: "].as_slice()),
+        (&["--state", "../x"], &["not a legal state name"]),
+        (&["--state", ""], &["it is empty"]),
+        (&[], &["--state"]),
+        (&["--state", "a", "--trailer", "dwp-run-id: x"], &["written by the runner only"]),
+        (&["--state", "a", "--trailer", "Dwp-State: x"], &["written by the runner only"]),
+        (&["--state", "a", "--trailer", "no colon"], &["has no colon"]),
+        (&["--state", "a", "--trailer", "k: v\ndwp-state: b"], &["trailer", "cannot be written"]),
+        (&["--state", "a", "--subject", "two\nlines"], &["subject cannot be written"]),
+        (&["--state", "a", "--body", "x", "--body-stdin"], &["cannot be used with"]),
+        (&["--state", "a", "--body-file", "missing"], &["could not read the body from", "missing", "hint: "]),
+        (&["--state", "a", "--branch", "none"], &["no branch none", "git branch none"]),
+        (&["--state", "a", "--branch", "a..b"], &["not a legal branch name"]),
+    ] {
+        let arguments = ["set-state"].into_iter().chain(arguments.iter().copied());
+        assert_refused(&repo.aynig(arguments), 2, words);
+    }
+    assert_eq!(repo.head("main"), head);
+}
+
+#[test]
+fn where_there_is_no_current_branch_it_asks_for_one() {
+    let repo = Repo::new();
+    let bare = repo.beside("bare.git");
+    repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    let bare = bare.to_str().unwrap();
+    assert_refused(&repo.aynig(["-C", bare, "set-state", "--state", "a"]), 3, &["is bare", "--branch"]);
+    repo.aynig_ok(["-C", bare, "set-state", "--state", "a", "--branch", "main"]);
+    assert_eq!(repo.git(["-C", bare, "log", "-1", "--format=%s", "main"]), "chore: set a");
+    repo.git(["checkout", "--quiet", "--detach"]);
+    assert_refused(&repo.aynig(["set-state", "--state", "a"]), 3, &["is detached", "--branch", "git switch"]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
+    let output = repo.aynig(["set-state", "--state", "a", "--branch", "link"]);
+    assert_refused(&output, 2, &["symbolic ref to refs/heads/main", "--branch main"]);
+}
+
+#[test]
+fn an_index_with_conflicts_is_no_tree() {
+    let repo = Repo::new();
+    repo.git(["checkout", "--quiet", "-b", "other"]);
+    repo.write("README", "theirs\n");
+    repo.commit_all("theirs");
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.write("README", "ours\n");
+    let head = repo.commit_all("ours");
+    assert!(!repo.git_command().args(["merge", "-q", "other"]).output().unwrap().status.success());
+    let output = repo.aynig(["set-state", "--state", "a"]);
+    assert_refused(&output, 3, &["conflicts in README", "git merge --abort"]);
+    assert_eq!(repo.head("main"), head);
+}
+
+#[test]
+fn over_a_live_lease_it_warns() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    repo.lease("work", RUN, "far-host", 300, 0);
+    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
+    let said = err(&output);
+    for words in ["warning:", "work was leased to far-host", RUN, " s; its runner will notice"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    repo.lease("work", RUN, "far-host", 10, 100);
+    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
+    assert_eq!(err(&output), "", "an expired lease protects nobody");
+}
+
+#[test]
+fn a_branch_that_moves_meanwhile_is_lost() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    // A "signing program" that moves the branch is in exactly the window between look and swap.
+    let program = repo.beside("sign");
+    fs::write(
+        &program,
+        "#!/bin/sh\nunset GIT_DIR\ncat > /dev/null\ngit -C \"$REPO\" update-ref refs/heads/work main\n\
+         printf '\\n[GNUPG:] SIG_CREATED \\n' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho '-----END PGP SIGNATURE-----'\n",
+    )
+    .unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    repo.git(["config", "gpg.program", program.to_str().unwrap()]);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    let mut command = repo.aynig_command();
+    command.env("REPO", &repo.path).args(["set-state", "--state", "a", "--branch", "work"]);
+    let output = command.output().unwrap();
+    assert_refused(&output, 1, &["work moved", &repo.head("main")[..10], "nothing was changed", "try again"]);
+    assert_eq!(repo.head("work"), repo.head("main"));
+}
+
+#[test]
+fn inside_a_command_it_acts_on_the_commands_branch() {
+    let repo = Repo::new();
+    let main = repo.head("main");
+    repo.ready("work", "build");
+    let lease = repo.lease("work", RUN, "host", 300, 0);
+    repo.write("staged", "s");
+    repo.git(["add", "staged"]);
+    let output = repo.aynig_inside("work", RUN).args(["set-state", "--state", "done"]).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(err(&output), "", "no warning about one's own lease");
+    assert_eq!(repo.head("work~1"), lease);
+    assert_eq!(repo.state("work"), "done");
+    assert_eq!(repo.git(["ls-tree", "--name-only", "work"]), "README", "the index here is another branch's");
+    assert_eq!(repo.head("main"), main);
+}
+
+#[test]
+fn in_a_detached_worktree_of_the_command_its_index_counts() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    repo.lease("work", RUN, "host", 300, 0);
+    let path = repo.beside("there");
+    repo.git(["worktree", "add", "--quiet", "--detach", path.to_str().unwrap(), "work"]);
+    fs::write(path.join("made"), "m").unwrap();
+    repo.git(["-C", path.to_str().unwrap(), "add", "made"]);
+    let run = |worktree: bool| {
+        let mut command = repo.aynig_inside("work", RUN);
+        command.current_dir(&path).args(["set-working"]);
+        if worktree {
+            command.env("WORKTREE_PATH", &path);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        repo.git(["ls-tree", "--name-only", "work"])
+    };
+    assert_eq!(run(false), "README");
+    assert_eq!(run(true), "README\nmade");
+}
+
+#[test]
+fn in_another_repository_the_surrounding_command_does_not_count() {
+    let outer = Repo::new();
+    let repo = Repo::new();
+    let mut command = repo.aynig_inside("work", RUN);
+    command.env("AYNIG_GIT_DIR", outer.path.join(".git")).args(["set-state", "--state", "a"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(repo.state("main"), "a");
+}
+
+#[test]
+fn an_attempt_that_is_over_is_refused_unless_it_names_the_branch() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    let over: [(&str, &[&str]); 4] = [
+        ("dwp-state: review", &["which declares the state review"]),
+        ("dwp-state: stalled\ndwp-stalled-run: 11111111-2222-4333-8444-555555555555", &["the state stalled"]),
+        (
+            "dwp-state: working\ndwp-run-id: 99999999-2222-4333-8444-555555555555\ndwp-runner-id: far",
+            &["a lease of far", "attempt 99999999"],
+        ),
+        ("no: state", &["which declares"]),
+    ];
+    for (trailers, words) in over {
+        let head = repo.branch_from("work", "work", format!("s\n\n{trailers}\n").as_bytes());
+        let output = repo.aynig_inside("work", RUN).args(["set-state", "--state", "a"]).output().unwrap();
+        if trailers == "no: state" {
+            // On top of the other attempt's lease.
+            assert_refused(&output, 1, &["on top of a lease of far"]);
+        } else {
+            assert_refused(&output, 1, words);
+        }
+        assert_refused(&output, 1, &[RUN, "no longer holds work", &head[..10], "hint: `--branch work`"]);
+        assert_eq!(repo.head("work"), head);
+    }
+    let mut command = repo.aynig_inside("work", RUN);
+    command.args(["set-state", "--state", "a", "--branch", "work"]);
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(repo.state("work"), "a");
+    repo.git(["branch", "-D", "work"]);
+    let output = repo.aynig_inside("work", RUN).args(["set-state", "--state", "a"]).output().unwrap();
+    assert_refused(&output, 2, &["no branch work"]);
+}
+
+/// Contract §6: a process that a command left behind keeps the branch, and advances it later.
+fn a_process_left_behind(advance_from: &str) -> Repo {
+    let repo = Repo::with_commands(&[(
+        "build",
+        r#"
+        (
+            exec > /dev/null 2> "$ROOM/trouble"
+            set -e
+            until test -e "$ROOM/settled"; do sleep 0.05; done
+            cd "$WORKTREE_PATH"
+            echo part > part; git add part
+            "$AYNIG_BIN" set-working
+            echo own > own; git add own; git commit -q -m "my own commit"
+            cd "$FROM"
+            "$AYNIG_BIN" set-state --state done --body 'later' --keep-trailers
+            mv "$ROOM/trouble" "$ROOM/done"
+        ) &
+        exit 0"#,
+    )]);
+    repo.branch_with_message("work", b"s\n\ndwp-state: build\ndwp-pr: 7\n");
+    let room = repo.path.parent().unwrap().to_owned();
+    let from = if advance_from.is_empty() { repo.path.clone() } else { repo.path.join(advance_from) };
+    let mut runner = repo.aynig_command();
+    let output = runner.env("ROOM", &room).env("FROM", from).args(["run"]).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(repo.state("work"), "working");
+    let run = repo.trailer("work", "dwp-run-id");
+    let main = repo.head("main");
+    fs::write(room.join("settled"), "").unwrap();
+    wait_until("the process left behind", || room.join("done").exists());
+    assert_eq!(repo.state("work"), "done", "{}", fs::read_to_string(room.join("done")).unwrap());
+    assert_eq!(repo.trailer("work", "dwp-pr"), "7");
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "work~1"]), "my own commit");
+    assert_eq!(repo.state("work~2"), "working");
+    assert_eq!(repo.trailer("work~2", "dwp-run-id"), run);
+    assert_eq!(repo.git(["ls-tree", "--name-only", "work~2"]), ".aynig\nREADME\npart");
+    assert_eq!(repo.git(["ls-tree", "--name-only", "work"]), ".aynig\nREADME\nown\npart");
+    assert_eq!(repo.head("main"), main);
+    repo
+}
+
+#[test]
+fn a_process_left_behind_advances_from_its_worktree() {
+    a_process_left_behind(".worktrees/work");
+}
+
+#[test]
+fn a_process_left_behind_advances_from_the_main_checkout() {
+    a_process_left_behind("");
+}

@@ -1,0 +1,175 @@
+//! `aynig status`.
+
+use serde_json::Value;
+
+use super::support::*;
+
+fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["branch"] == branch)
+        .unwrap_or_else(|| panic!("{branch}: {rows}"))
+}
+
+const KEYS: [&str; 14] = [
+    "branch",
+    "commit",
+    "state",
+    "kind",
+    "originState",
+    "runId",
+    "runner",
+    "leaseSeconds",
+    "expiresAt",
+    "secondsLeft",
+    "command",
+    "reason",
+    "subject",
+    "date",
+];
+
+/// A repository with one branch of every kind.
+fn zoo() -> Repo {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.ready("ready", "build");
+    repo.ready("parked", "done");
+    repo.ready("held", "build");
+    repo.lease("held", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
+    repo.ready("late", "build");
+    repo.lease("late", "21111111-2222-4333-8444-555555555555", "other\u{1b}[31m", 10, 100);
+    repo.branch_with_message("odd", b"s\n\ndwp-state: ../x\n");
+    repo.git(["branch", "plain"]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/ready"]);
+    repo
+}
+
+#[test]
+fn every_kind_as_json() {
+    let repo = zoo();
+    let rows = json(&repo.aynig_ok(["status", "--all", "--json"]));
+    for row in rows.as_array().unwrap() {
+        let keys: Vec<&String> = row.as_object().unwrap().keys().collect();
+        assert_eq!(keys, KEYS);
+    }
+    let names: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["branch"].as_str().unwrap()).collect();
+    assert_eq!(names, ["held", "late", "link", "odd", "parked", "ready"], "unmanaged ones are only counted");
+    for (branch, kind, state) in [
+        ("ready", "ready", "build"),
+        ("parked", "passed", "done"),
+        ("held", "working", "working"),
+        ("late", "expired", "working"),
+        ("odd", "invalid", "../x"),
+    ] {
+        assert_eq!(of(&rows, branch)["kind"], kind, "{branch}");
+        assert_eq!(of(&rows, branch)["state"], state, "{branch}");
+    }
+    assert_eq!(of(&rows, "link")["kind"], "excluded");
+    let ready = of(&rows, "ready");
+    assert_eq!(ready["command"], ".aynig/command/build");
+    assert_eq!(ready["reason"], Value::Null);
+    assert_eq!(ready["subject"], "please build");
+    assert_eq!(ready["commit"], repo.head("ready").as_str());
+    assert!(of(&rows, "parked")["reason"].as_str().unwrap().contains(".aynig/command/done is not in commit"));
+    let held = of(&rows, "held");
+    assert_eq!(held["originState"], "build");
+    assert_eq!(held["runId"], "11111111-2222-4333-8444-555555555555");
+    assert_eq!(held["runner"], "other");
+    assert_eq!(held["leaseSeconds"], 300);
+    assert!((200..=300).contains(&held["secondsLeft"].as_i64().unwrap()), "{held}");
+    assert!(held["expiresAt"].as_str().unwrap().ends_with('Z'));
+    assert!(of(&rows, "late")["secondsLeft"].as_i64().unwrap() <= -90);
+}
+
+#[test]
+fn a_table_for_people() {
+    let repo = zoo();
+    let output = repo.aynig_ok(["status", "--all"]);
+    let said = out(&output);
+    assert_eq!(said.lines().count(), 6, "{said}");
+    let line = |branch: &str| said.lines().find(|line| line.starts_with(branch)).unwrap().to_owned();
+    assert!(line("ready").contains(".aynig/command/build"));
+    assert!(line("held").contains("working (build)") && line("held").contains("other: "), "{said}");
+    assert!(line("late").contains("expired 9") && line("late").contains(" s ago"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    // main and plain.
+    assert!(err(&output).contains("2 branches declare no state"), "{}", err(&output));
+    let column = said.lines().next().unwrap().find("working").unwrap();
+    assert_eq!(line("ready").find("build"), Some(column), "aligned: {said}");
+}
+
+#[test]
+fn globs_narrow_and_show_unmanaged_branches() {
+    let repo = zoo();
+    let rows = json(&repo.aynig_ok(["status", "--branch", "pl*", "--branch", "ready", "--json"]));
+    let kinds: Vec<(&str, &str)> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["branch"].as_str().unwrap(), row["kind"].as_str().unwrap()))
+        .collect();
+    assert_eq!(kinds, [("plain", "unmanaged"), ("ready", "ready")]);
+    assert_refused(&repo.aynig(["status", "--branch", "["]), 2, &["--branch [ is not a glob"]);
+}
+
+#[test]
+fn the_current_branch_says_that_run_skips_it() {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.aynig_ok(["set-state", "--state", "build", "--subject", "go"]);
+    let row = json(&repo.aynig_ok(["status", "--json"]));
+    assert_eq!(row["branch"], "main");
+    assert_eq!(row["kind"], "ready");
+    assert_eq!(row["command"], ".aynig/command/build");
+    assert!(row["reason"].as_str().unwrap().contains("--current-branch include"), "{row}");
+    let said = out(&repo.aynig_ok(["status"]));
+    for words in ["main  build  ready", "command  .aynig/command/build", "--current-branch include", "  go"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn the_lease_of_one_branch_in_a_few_lines() {
+    let repo = zoo();
+    repo.git(["checkout", "--quiet", "held"]);
+    let said = out(&repo.aynig_ok(["status"]));
+    for words in ["held  working (build)  working", "other, attempt 11111111", " s left (until "] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_role_changes_the_command() {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.command(".aynig/roles/dev/command/build", "exit 0");
+    repo.commit_all("role");
+    repo.ready("work", "build");
+    let command = |arguments: &[&str]| {
+        let arguments = ["status", "--all", "--json"].into_iter().chain(arguments.iter().copied());
+        of(&json(&repo.aynig_ok(arguments)), "work")["command"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(command(&[]), ".aynig/command/build");
+    assert_eq!(command(&["--role", "dev"]), ".aynig/roles/dev/command/build");
+    assert_eq!(command(&["--role", "other"]), ".aynig/command/build");
+}
+
+#[test]
+fn where_there_is_no_current_branch_it_asks_for_one() {
+    let repo = Repo::new();
+    repo.git(["checkout", "--quiet", "--detach"]);
+    assert_refused(&repo.aynig(["status"]), 3, &["detached", "--branch"]);
+    assert_refused(&Repo::unborn().aynig(["status"]), 3, &["main has no commit yet"]);
+    let bare = repo.beside("bare.git");
+    repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    assert_refused(&repo.aynig(["-C", bare.to_str().unwrap(), "status"]), 3, &["is bare", "--branch"]);
+    repo.aynig_ok(["-C", bare.to_str().unwrap(), "status", "--all"]);
+}
+
+#[test]
+fn it_changes_nothing() {
+    let repo = zoo();
+    let refs = |repo: &Repo| repo.git(["for-each-ref"]);
+    let before = refs(&repo);
+    repo.aynig_ok(["status", "--all"]);
+    assert_eq!(refs(&repo), before);
+}
