@@ -216,6 +216,11 @@ impl Repo {
         })
     }
 
+    /// Stores the empty tree if `tree` is it.
+    pub(super) fn empty_tree_if(&self, tree: CommitId) -> Result<(), CommitError> {
+        if gits(tree).is_empty_tree() { self.empty_tree().map(drop) } else { Ok(()) }
+    }
+
     /// What the user may type for a commit (a hash, a prefix, a ref), resolved.
     pub fn parse_commit(&self, text: &str) -> Option<CommitId> {
         let id = self.gix.rev_parse_single(text.as_bytes().as_bstr()).ok()?;

@@ -13,7 +13,13 @@ use crate::contract::ids::CommitId;
 impl Repo {
     /// The tree that the index of the checkout at `path` stands for. Fails while the index holds conflicts.
     pub fn index_tree(&self, path: &Path) -> Result<CommitId, ProcessError> {
-        tree_id(Git::new(path).arg("write-tree"))
+        let tree = tree_id(Git::new(path).arg("write-tree"))?;
+        // Git believes it has the empty tree even where it is not stored, and does not always write it; `git fsck`
+        // and other readers would then miss it.
+        if let Err(error) = self.empty_tree_if(tree) {
+            tracing::warn!(%error, "the empty tree could not be stored");
+        }
+        Ok(tree)
     }
 
     /// Paths with conflicts in the index of the checkout at `path`, made readable.

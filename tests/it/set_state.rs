@@ -128,6 +128,15 @@ fn an_unborn_branch_gets_its_first_commit() {
 }
 
 #[test]
+fn an_index_without_files_is_a_tree_like_any_other() {
+    let repo = Repo::new();
+    repo.git(["rm", "-q", "--cached", "README"]);
+    repo.aynig_ok(["set-state", "--state", "empty"]);
+    assert_eq!(repo.git(["ls-tree", "main"]), "");
+    repo.assert_tidy();
+}
+
+#[test]
 fn misuse_is_refused_before_anything_is_touched() {
     let repo = Repo::new();
     let head = repo.head("main");
