@@ -329,22 +329,23 @@ fn a_process_left_behind(advance_from: &str) -> Repo {
             echo own > own; git add own; git commit -q -m "my own commit"
             cd "$FROM"
             "$AYNIG_BIN" set-state --state done --body 'later' --keep-trailers
+            echo over >&2
             mv "$ROOM/trouble" "$ROOM/done"
         ) &
         exit 0"#,
     )]);
     repo.branch_with_message("work", b"s\n\ndwp-state: build\ndwp-pr: 7\n");
-    let room = repo.path.parent().unwrap().to_owned();
+    let room = repo.path.parent().expect("the room").to_owned();
     let from = if advance_from.is_empty() { repo.path.clone() } else { repo.path.join(advance_from) };
     let mut runner = repo.aynig_command();
-    let output = runner.env("ROOM", &room).env("FROM", from).args(["run"]).output().unwrap();
+    let output = runner.env("ROOM", &room).env("FROM", from).args(["run"]).output().expect("it runs");
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(repo.state("work"), "working");
     let run = repo.trailer("work", "dwp-run-id");
     let main = repo.head("main");
-    fs::write(room.join("settled"), "").unwrap();
+    fs::write(room.join("settled"), "").expect("a file");
     wait_until("the process left behind", || room.join("done").exists());
-    assert_eq!(repo.state("work"), "done", "{}", fs::read_to_string(room.join("done")).unwrap());
+    assert_eq!(repo.state("work"), "done", "{}", wait_for_file(&room.join("done")));
     assert_eq!(repo.trailer("work", "dwp-pr"), "7");
     assert_eq!(repo.git(["log", "-1", "--format=%s", "work~1"]), "my own commit");
     assert_eq!(repo.state("work~2"), "working");

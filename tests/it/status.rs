@@ -6,7 +6,7 @@ use super::support::*;
 
 fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
     rows.as_array()
-        .unwrap()
+        .expect("an array")
         .iter()
         .find(|row| row["branch"] == branch)
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
