@@ -72,7 +72,7 @@ fn without_a_record_the_contracts_file_name_counts() {
 fn another_hosts_logs_are_there() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    repo.lease("work", "11111111-2222-4333-8444-555555555555", "far-host", 300, 0);
+    repo.foreign_lease("work", "11111111-2222-4333-8444-555555555555", "far-host", 300, 0);
     let output = repo.aynig(["logs", "--branch", "work"]);
     assert_refused(
         &output,

@@ -87,10 +87,10 @@ fn all_its_parts_and_the_other_names_of_the_options() {
 fn keep_trailers_leaves_the_runners_behind() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    repo.lease("work", RUN, "other", 1, 100);
+    repo.foreign_lease("work", RUN, "other", 1, 100);
     repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     assert_eq!(repo.trailer("work", "dwp-pr"), "");
-    repo.lease("work", RUN, "other", 1, 100);
+    repo.foreign_lease("work", RUN, "other", 1, 100);
     repo.aynig_ok([
         "set-state",
         "--state",
@@ -102,7 +102,7 @@ fn keep_trailers_leaves_the_runners_behind() {
         "dwp-b: 2",
     ]);
     assert_eq!(repo.message("work"), "chore: set a\n\ndwp-state: a\ndwp-pr: 7\ndwp-b: 2");
-    repo.lease("work", RUN, "other", 1, 100);
+    repo.foreign_lease("work", RUN, "other", 1, 100);
     repo.branch_from("work", "work", b"plain\n");
     repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--keep-trailers"]);
     assert_eq!(repo.trailer("work", "dwp-pr"), "7", "from the lease below a plain commit");
@@ -196,13 +196,13 @@ fn an_index_with_conflicts_is_no_tree() {
 fn over_a_live_lease_it_warns() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    repo.lease("work", RUN, "far-host", 300, 0);
+    repo.foreign_lease("work", RUN, "far-host", 300, 0);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     let said = err(&output);
     for words in ["warning:", "work was leased to far-host", RUN, " s; its runner will notice"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    repo.lease("work", RUN, "far-host", 10, 100);
+    repo.foreign_lease("work", RUN, "far-host", 10, 100);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     assert_eq!(err(&output), "", "an expired lease protects nobody");
 }
@@ -234,7 +234,7 @@ fn inside_a_command_it_acts_on_the_commands_branch() {
     let repo = Repo::new();
     let main = repo.head("main");
     repo.ready("work", "build");
-    let lease = repo.lease("work", RUN, "host", 300, 0);
+    let lease = repo.foreign_lease("work", RUN, "host", 300, 0);
     repo.write("staged", "s");
     repo.git(["add", "staged"]);
     let output = repo.aynig_inside("work", RUN).args(["set-state", "--state", "done"]).output().unwrap();
@@ -250,7 +250,7 @@ fn inside_a_command_it_acts_on_the_commands_branch() {
 fn in_a_detached_worktree_of_the_command_its_index_counts() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    repo.lease("work", RUN, "host", 300, 0);
+    repo.foreign_lease("work", RUN, "host", 300, 0);
     let path = repo.beside("there");
     repo.git(["worktree", "add", "--quiet", "--detach", path.to_str().unwrap(), "work"]);
     fs::write(path.join("made"), "m").unwrap();

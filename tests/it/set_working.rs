@@ -37,7 +37,7 @@ fn a_claim_by_hand() {
 fn a_renewal_keeps_the_attempt_its_runner_and_trailers() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    let old = repo.lease("work", RUN, "elsewhere", 60, 30);
+    let old = repo.foreign_lease("work", RUN, "elsewhere", 60, 30);
     let output = repo.aynig_ok(["set-working", "--branch", "work"]);
     assert_eq!(repo.head("work~1"), old);
     for (key, value) in [
@@ -70,7 +70,7 @@ fn it_needs_a_state_to_work_on() {
 fn inside_a_command_it_renews_below_the_commands_own_commits() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    repo.lease("work", RUN, "host", 60, 0);
+    repo.foreign_lease("work", RUN, "host", 60, 0);
     let own = repo.branch_from("work", "work", b"my own commit\n");
     let output = repo.aynig_inside("work", RUN).args(["set-working"]).output().unwrap();
     assert!(output.status.success(), "{}", err(&output));
@@ -84,7 +84,7 @@ fn inside_a_command_it_renews_below_the_commands_own_commits() {
 fn inside_a_command_whose_attempt_is_over_it_is_refused() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    let head = repo.lease("work", "99999999-2222-4333-8444-555555555555", "host", 60, 0);
+    let head = repo.foreign_lease("work", "99999999-2222-4333-8444-555555555555", "host", 60, 0);
     let output = repo.aynig_inside("work", RUN).args(["set-working"]).output().unwrap();
     assert_refused(&output, 1, &[RUN, "no longer holds work", "attempt 99999999", "--branch work"]);
     assert_eq!(repo.head("work"), head);

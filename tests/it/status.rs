@@ -35,9 +35,9 @@ fn zoo() -> Repo {
     repo.ready("ready", "build");
     repo.ready("parked", "done");
     repo.ready("held", "build");
-    repo.lease("held", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
+    repo.foreign_lease("held", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
     repo.ready("late", "build");
-    repo.lease("late", "21111111-2222-4333-8444-555555555555", "other\u{1b}[31m", 10, 100);
+    repo.foreign_lease("late", "21111111-2222-4333-8444-555555555555", "other\u{1b}[31m", 10, 100);
     repo.branch_with_message("odd", b"s\n\ndwp-state: ../x\n");
     repo.git(["branch", "plain"]);
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/ready"]);

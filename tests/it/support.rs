@@ -401,7 +401,7 @@ impl Repo {
     }
 
     /// Puts a lease on a branch, dated now less `age` seconds.
-    pub fn lease(&self, branch: &str, run: &str, runner: &str, seconds: u64, age: u64) -> String {
+    pub fn foreign_lease(&self, branch: &str, run: &str, runner: &str, seconds: u64, age: u64) -> String {
         let message = format!(
             "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: {run}\n\
              dwp-runner-id: {runner}\ndwp-lease-seconds: {seconds}\ndwp-pr: 7\n"
