@@ -1,7 +1,6 @@
 //! What the tests of races, leases and ends share: commands that speak with the test through files beside the
 //! repository, and processes that no test leaves behind.
 
-use std::path::Path;
 use std::process::Output;
 
 use nix::sys::signal::{Signal, kill};
@@ -160,9 +159,4 @@ impl Drop for Process {
 /// Both streams of a finished run, for messages of failing asserts.
 pub fn told(output: &Output) -> String {
     format!("exit {:?}\nstdout: {}\nstderr: {}", output.status.code(), out(output), err(output))
-}
-
-/// Whether anything is at a path, a dangling link included.
-pub fn exists(path: impl AsRef<Path>) -> bool {
-    path.as_ref().symlink_metadata().is_ok()
 }
