@@ -103,6 +103,17 @@ pub struct Worktree {
     _held: FileLock,
 }
 
+/// What there is of an attempt's worktree.
+#[derive(Debug)]
+pub enum Found {
+    /// None is registered.
+    Missing,
+    /// Some process has hold of it.
+    Held,
+    /// Its runner is gone, and this process has hold of it now.
+    Free(Worktree),
+}
+
 impl Repo {
     /// Serialises changes of the worktree registry on this host, until dropped.
     pub fn registry_lock(&self) -> Result<DirLock, WorktreeError> {
@@ -165,6 +176,18 @@ impl Repo {
             held.extend(self.take_hold(registered)?);
         }
         Ok(held)
+    }
+
+    /// Takes hold of the worktree of one attempt, if nobody else has.
+    pub fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
+        let _registry = self.registry_lock()?;
+        let all = self.linked_worktrees()?;
+        let its = all.iter().find(|known| known.mark.as_ref().is_some_and(|mark| mark.attempt == attempt));
+        Ok(match its.map(|registered| self.take_hold(registered)).transpose()? {
+            None => Found::Missing,
+            Some(None) => Found::Held,
+            Some(Some(worktree)) => Found::Free(worktree),
+        })
     }
 
     /// The branch a worktree's HEAD is on.

@@ -3,6 +3,8 @@
 //! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
 //! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
 
+use std::time::Duration;
+
 use bstr::ByteSlice;
 
 use crate::clock;
@@ -14,7 +16,7 @@ use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::NewCommit;
 use crate::git::rescue::{Rescue, Saved, Situation};
-use crate::git::worktree::{Mark, Worktree};
+use crate::git::worktree::{Found, Mark, Worktree};
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
@@ -24,6 +26,12 @@ use super::{Context, attempt, error_words};
 
 /// How much of a log's end goes into a stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
+
+/// How often an attempt's worktree is asked for.
+const TRIES: u32 = 20;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Closes an expired lease; says whether this runner did it.
 pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &Lease, now: i64) -> bool {
@@ -193,10 +201,17 @@ fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
     None
 }
 
+/// The worktree of an attempt whose runner is gone. Another recoverer may have hold of it for a moment, so it is asked
+/// for a few times; a runner that lives but let its lease end keeps it.
 fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
-    let mut found =
-        repo.abandoned_worktrees(|mark| mark.attempt == attempt).map_err(|error| error_words(&error))?;
-    Ok(found.pop())
+    for _ in 0..TRIES {
+        match repo.worktree_of(attempt).map_err(|error| error_words(&error))? {
+            Found::Free(worktree) => return Ok(Some(worktree)),
+            Found::Missing => return Ok(None),
+            Found::Held => clock::pause(PAUSE),
+        }
+    }
+    Ok(None)
 }
 
 fn save(
