@@ -134,6 +134,7 @@ fn after_the_runner_was_killed() {
     for process in [&command, &child, &grandchild] {
         process.gone();
     }
+    repo.deserted();
     assert_eq!(repo.state("task"), "working");
     assert_eq!(repo.worktrees().len(), 1);
     let output = repo.run_until("task", "stalled", &["run"]);
@@ -152,6 +153,7 @@ fn after_the_runner_was_killed_over_the_commands_own_commit() {
     runner.signal(Signal::SIGKILL);
     drop(runner.finish());
     command.gone();
+    repo.deserted();
     let own = repo.head("task");
     assert_eq!(repo.state("task"), "");
     let output = repo.run_until("task", "stalled", &["run", "--json"]);
@@ -171,6 +173,7 @@ fn a_killed_runners_branch_set_on_by_hand_gives_up_its_work_first() {
     runner.signal(Signal::SIGKILL);
     drop(runner.finish());
     command.gone();
+    repo.deserted();
     repo.branch_from("task", "task", b"on\n\nthe body\n\ndwp-state: review\n");
     let output = repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");

@@ -204,3 +204,37 @@ fn two_recoverers_close_a_lease_once() {
     }
     repo.assert_tidy();
 }
+
+#[test]
+fn many_recoverers_save_a_killed_runners_work_once() {
+    let repo = Repo::scene(&[(
+        "work",
+        "echo precious >\"new-$AYNIG_BRANCH\"; say \"at-$AYNIG_BRANCH\" $$; await release",
+    )]);
+    let branches: Vec<String> = (0..4).map(|n| format!("b{n}")).collect();
+    repo.ready_many(&branches, "work");
+    let runner = repo.aynig_start(["run", "--jobs", "4", "--lease-seconds", "1", "--no-heartbeat"]);
+    let commands: Vec<Process> =
+        branches.iter().map(|branch| repo.said_pid(&format!("at-{branch}"))).collect();
+    runner.signal(nix::sys::signal::Signal::SIGKILL);
+    drop(runner.finish());
+    commands.iter().for_each(Process::gone);
+    repo.deserted();
+    wait_until("all to be recovered", || {
+        for output in race(&repo, 6, &["run"]) {
+            assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        }
+        branches.iter().all(|branch| repo.state(branch) == "stalled")
+    });
+    // One that lost the race for the lease may have held a worktree while the winner wanted to remove it.
+    repo.aynig_ok(["run"]);
+    repo.assert_tidy();
+    assert_eq!(repo.rescues().len(), 4, "{:?}", repo.rescues());
+    for branch in &branches {
+        assert_eq!(repo.linear(&format!("main..{branch}")).len(), 3);
+        let rescue =
+            repo.git(["for-each-ref", "--format=%(refname)", &format!("refs/aynig/rescue/{branch}/")]);
+        assert_eq!(repo.show(&format!("{rescue}:new-{branch}")), "precious");
+        assert!(repo.message(branch).contains(&rescue), "{}", repo.message(branch));
+    }
+}

@@ -116,6 +116,18 @@ impl Repo {
         self.branch_from(base, branch, message.as_bytes())
     }
 
+    /// Waits until nobody works in a worktree any more: of a killed group, or of a survivor that has just ended, a
+    /// `sleep` may need another moment.
+    pub fn deserted(&self) {
+        let worktrees = self.worktrees();
+        wait_until("the worktrees to be deserted", || {
+            let processes = std::fs::read_dir("/proc").expect("it is there").flatten();
+            let mut places =
+                processes.filter_map(|process| std::fs::read_link(process.path().join("cwd")).ok());
+            !places.any(|place| worktrees.iter().any(|worktree| place.starts_with(worktree)))
+        });
+    }
+
     /// Runs passes until the branch declares `state`; for what only the end of a lease brings about.
     pub fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
         wait_for(&format!("{branch} to be {state}"), || {
@@ -137,14 +149,6 @@ impl Process {
     /// Waits for its end.
     pub fn gone(&self) {
         wait_until(&format!("process {} to end", self.0), || !self.lives());
-    }
-
-    /// Ends it.
-    pub fn end(&self) {
-        if self.lives() {
-            kill(Pid::from_raw(self.0), Signal::SIGKILL).ok();
-        }
-        self.gone();
     }
 }
 

@@ -31,6 +31,7 @@ fn the_step_ends_with_the_command_not_with_its_output() {
 
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
     assert_eq!(repo.rescues(), Vec::<String>::new());
@@ -46,6 +47,7 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
     repo.release("release");
     repo.said("printed");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
     repo.assert_tidy();
@@ -71,7 +73,9 @@ fn a_grandchild_of_a_success_lives_on() {
     let grandchild = repo.said_pid("grandchild");
     assert!(grandchild.lives());
     assert_eq!(repo.state("task"), "done");
-    grandchild.end();
+    repo.release("release");
+    grandchild.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
 }
@@ -92,6 +96,7 @@ fn one_that_left_the_group_lives_after_a_success() {
     assert_eq!(repo.worktrees().len(), 1);
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
 }
@@ -108,6 +113,7 @@ fn one_that_left_the_group_keeps_its_place_after_a_failure() {
     assert_eq!(repo.worktrees().len(), 1, "nobody's ground is taken away");
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
     assert_eq!(repo.rescues().len(), 1, "it was saved once");
@@ -135,6 +141,7 @@ fn the_next_state_runs_beside_a_survivor() {
 
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
     assert_eq!(repo.rescues(), Vec::<String>::new(), "it held nothing that the branch has not");
@@ -152,6 +159,7 @@ fn what_a_survivor_writes_late_is_saved_when_it_is_gone() {
     let survivor = repo.said_pid("survivor");
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     assert_eq!(repo.show(&format!("{}:late.txt", repo.rescue())), "late");
     repo.assert_tidy();
@@ -176,6 +184,7 @@ fn passes_over_a_busy_survivor_do_not_pile_up_rescues() {
     assert!(repo.rescues().len() <= 1, "{:?}", repo.rescues());
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     let last = std::fs::read_to_string(&busy).expect("still there").trim_end().to_owned();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
@@ -209,6 +218,7 @@ fn without_a_declaration_a_survivor_may_advance_the_branch_later() {
     repo.release("release");
     repo.said("moved");
     survivor.gone();
+    repo.deserted();
     assert_eq!(repo.state("task"), "review");
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
@@ -254,6 +264,7 @@ fn kept_working_with_somebody_still_in_it_when_the_lease_ends() {
 
     repo.release("release");
     survivor.gone();
+    repo.deserted();
     repo.aynig_ok(["run"]);
     let saved = repo.rescues();
     assert!(saved.iter().any(|rescue| repo.paths_in(rescue).contains(&"more.txt".to_owned())), "{saved:?}");
