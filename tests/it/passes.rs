@@ -288,7 +288,7 @@ fn a_file_where_worktrees_go_stalls_the_branch_and_runs_nowhere_else() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert_eq!(repo.state("task"), "stalled");
     assert!(repo.message("task").contains("worktree could not be made"), "{}", repo.message("task"));
-    assert!(!exists(repo.beside("ran")));
+    assert!(!repo.beside("ran").exists());
     assert_eq!(std::fs::read_to_string(repo.beside("trees")).expect("still there"), "a file\n");
     repo.assert_tidy();
 }
