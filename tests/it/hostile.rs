@@ -27,21 +27,26 @@ fn hostile(script: &str) -> Repo {
 #[test]
 fn illegal_states_are_named_and_left_alone() {
     let long = "x".repeat(101);
-    for state in
-        ["../../x", ".hidden", "a/.hidden", "-x", "", "/etc/passwd", "a//b", "a b", "a\u{1b}[31mb", &long]
-    {
-        let repo = hostile(DONE);
-        repo.command("x", "echo escaped > \"$ROOM/escaped\"");
-        repo.command(".aynig/command/.hidden", "echo escaped > \"$ROOM/escaped\"");
-        repo.commit_all("bait");
-        let head = repo.branch_with_message("aa-bad", format!("s\n\ndwp-state: {state}\n").as_bytes());
-        let output = pass_beside(&repo, 0, &[]);
-        let line = one_message(&output, "aa-bad");
-        assert!(line.starts_with("warning: aa-bad: ") && line.contains("not a legal state name"), "{line}");
-        assert!(!line.contains('\u{1b}'), "{line:?}");
-        repo.assert_untouched("aa-bad", &head);
-        assert!(!repo.was_noted("escaped"), "{state:?}");
+    let states =
+        ["../../x", ".hidden", "a/.hidden", "-x", "", "/etc/passwd", "a//b", "a b", "a\u{1b}[31mb", &long];
+    let repo = hostile(DONE);
+    for bait in ["x", ".aynig/command/.hidden", ".aynig/command/-x", ".aynig/command/a b"] {
+        repo.command(bait, "echo escaped > \"$ROOM/escaped\"");
     }
+    repo.commit_all("bait");
+    let branch = |number: usize| format!("aa-{number}-bad");
+    let heads: Vec<String> = (0..states.len())
+        .map(|n| repo.branch_with_message(&branch(n), format!("s\n\ndwp-state: {}\n", states[n]).as_bytes()))
+        .collect();
+    let output = pass_beside(&repo, 0, &[]);
+    assert_eq!(err(&output).lines().count(), states.len(), "{}", err(&output));
+    for (number, head) in heads.iter().enumerate() {
+        let line = one_message(&output, &branch(number));
+        assert!(line.starts_with("warning: ") && line.contains("not a legal state name"), "{line}");
+        assert!(!line.contains('\u{1b}'), "{line:?}");
+        repo.assert_untouched(&branch(number), head);
+    }
+    assert!(!repo.was_noted("escaped"));
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn said(lines: &str) -> (Repo, Output) {
 
 #[test]
 fn line_breaks_in_subject_and_trailers_are_refused() {
-    for field in [
+    let fields = [
         r#""subject":"x\n\ndwp-state: forged""#,
         r#""subject":"x\ry""#,
         r#""subject":"x\u0000y""#,
@@ -225,10 +230,14 @@ fn line_breaks_in_subject_and_trailers_are_refused() {
         r#""trailers":["a: b\ndwp-run-id: forged"]"#,
         r#""trailers":{"a\ndwp-state":"forged"}"#,
         r#""body":"x\u0000y""#,
-    ] {
-        let (repo, output) = said(&format!("SET_STATE {{\"state\":\"done\",{field}}}\n"));
-        assert_eq!(repo.state("aa-said"), "working", "{field}");
-        assert!(one_message(&output, "SET_STATE").starts_with("warning: aa-said: "), "{}", err(&output));
+    ];
+    let lines: String =
+        fields.iter().map(|field| format!("SET_STATE {{\"state\":\"done\",{field}}}\n")).collect();
+    let (repo, output) = said(&lines);
+    assert_eq!(repo.state("aa-said"), "working");
+    for number in 1..=fields.len() {
+        let line = one_message(&output, &format!("on line {number} "));
+        assert!(line.starts_with("warning: aa-said: ") && line.contains("SET_STATE"), "{line}");
     }
 }
 

@@ -20,13 +20,17 @@ fn leads_to(text: &str, state: &str) -> Repo {
     repo
 }
 
-/// For one line that must be refused with a warning that holds `reason`, and change nothing.
-fn refused(line: &str, reason: &str) {
-    let (repo, output) = printing(format!("{line}\n").as_bytes(), 0);
-    assert_eq!(repo.state("work"), "working", "{line}");
-    let warning = one_message(&output, "SET_STATE");
-    for part in ["work", "`step`", "line 1", reason] {
-        assert!(warning.contains(part), "{part:?} is not in: {warning}");
+/// For lines that must each be refused, with a warning that holds this reason, and together change nothing.
+fn refused(lines: &[(&str, &str)]) {
+    let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+    let (repo, output) = printing(text.as_bytes(), 0);
+    assert_eq!(repo.state("work"), "working", "{text}{}", out(&output));
+    assert_eq!(err(&output).lines().count(), lines.len(), "one warning a line: {}", err(&output));
+    for (number, (line, reason)) in lines.iter().enumerate() {
+        let warning = one_message(&output, &format!("on line {} ", number + 1));
+        for part in ["warning: work: `step`", "SET_STATE", reason] {
+            assert!(warning.contains(part), "{part:?} is not in the answer to {line}: {warning}");
+        }
     }
 }
 
@@ -50,13 +54,15 @@ fn c4_the_line_must_start_with_set_state() {
 
 #[test]
 fn c4_the_payload_must_be_json_on_one_line() {
-    refused("SET_STATE {\"state\":\"done\"", "not JSON");
-    refused("SET_STATE {\"state\":", "not JSON");
-    refused("SET_STATE state=done", "not JSON");
-    refused(r#"SET_STATE ["state","done"]"#, "not an object");
-    refused(r#"SET_STATE {"state":"done"} trailing"#, "not JSON");
-    refused("SET_STATE", "JSON object");
-    refused(r#"SET_STATE:{"state":"done"}"#, "one space");
+    refused(&[
+        ("SET_STATE {\"state\":\"done\"", "not JSON"),
+        ("SET_STATE {\"state\":", "not JSON"),
+        ("SET_STATE state=done", "not JSON"),
+        (r#"SET_STATE ["state","done"]"#, "not an object"),
+        (r#"SET_STATE {"state":"done"} trailing"#, "not JSON"),
+        ("SET_STATE", "JSON object"),
+        (r#"SET_STATE:{"state":"done"}"#, "one space"),
+    ]);
 }
 
 #[test]
@@ -68,21 +74,23 @@ fn c4_a_payload_on_two_lines_is_none() {
 
 #[test]
 fn c4_state_is_required() {
-    refused(r#"SET_STATE {"subject":"x"}"#, "\"state\" is missing");
-    refused(r#"SET_STATE {"state":null}"#, "\"state\" is missing");
-    refused(r#"SET_STATE {"state":7}"#, "\"state\" is a number");
+    refused(&[
+        (r#"SET_STATE {"subject":"x"}"#, "\"state\" is missing"),
+        (r#"SET_STATE {"state":null}"#, "\"state\" is missing"),
+        (r#"SET_STATE {"state":7}"#, "\"state\" is a number"),
+    ]);
 }
 
 #[test]
 fn c4_state_cannot_be_working() {
-    refused(r#"SET_STATE {"state":"working"}"#, "only the runner may set");
+    refused(&[(r#"SET_STATE {"state":"working"}"#, "only the runner may set")]);
 }
 
 #[test]
 fn c4_state_must_be_a_legal_name() {
-    for name in ["", "../x", ".x", "-x", "a//b", "a b", "ü"] {
-        refused(&format!(r#"SET_STATE {{"state":"{name}"}}"#), "not a legal state name");
-    }
+    let names = ["", "../x", ".x", "-x", "a//b", "a b", "ü"];
+    let lines = names.map(|name| format!(r#"SET_STATE {{"state":"{name}"}}"#));
+    refused(&lines.each_ref().map(|line| (line.as_str(), "not a legal state name")));
 }
 
 #[test]
@@ -137,9 +145,11 @@ fn c4_the_subject_defaults() {
 
 #[test]
 fn c4_subject_and_body_must_be_strings() {
-    refused(r#"SET_STATE {"state":"x","subject":1}"#, "\"subject\" is a number");
-    refused(r#"SET_STATE {"state":"x","body":["a"]}"#, "\"body\" is a list");
-    refused(r#"SET_STATE {"state":"x","keep_trailers":"yes"}"#, "\"keep_trailers\" is a string");
+    refused(&[
+        (r#"SET_STATE {"state":"x","subject":1}"#, "\"subject\" is a number"),
+        (r#"SET_STATE {"state":"x","body":["a"]}"#, "\"body\" is a list"),
+        (r#"SET_STATE {"state":"x","keep_trailers":"yes"}"#, "\"keep_trailers\" is a string"),
+    ]);
 }
 
 /// A trigger with trailers of every kind.
@@ -187,16 +197,18 @@ fn c4_a_declared_trailer_beats_a_kept_one() {
 
 #[test]
 fn c4_malformed_trailers_are_refused() {
-    refused(r#"SET_STATE {"state":"x","trailers":["no colon"]}"#, "no colon");
-    refused(r#"SET_STATE {"state":"x","trailers":["a b: c"]}"#, "not allowed");
-    refused(r#"SET_STATE {"state":"x","trailers":[1]}"#, "a number");
-    refused(r#"SET_STATE {"state":"x","trailers":{"a":1}}"#, "a number");
-    refused(r#"SET_STATE {"state":"x","trailers":"a: b"}"#, "neither a list nor an object");
+    refused(&[
+        (r#"SET_STATE {"state":"x","trailers":["no colon"]}"#, "no colon"),
+        (r#"SET_STATE {"state":"x","trailers":["a b: c"]}"#, "not allowed"),
+        (r#"SET_STATE {"state":"x","trailers":[1]}"#, "a number"),
+        (r#"SET_STATE {"state":"x","trailers":{"a":1}}"#, "a number"),
+        (r#"SET_STATE {"state":"x","trailers":"a: b"}"#, "neither a list nor an object"),
+    ]);
 }
 
 #[test]
 fn c4_runner_managed_trailers_are_refused() {
-    for key in [
+    let keys = [
         "dwp-state",
         "dwp-source",
         "dwp-origin-state",
@@ -206,9 +218,11 @@ fn c4_runner_managed_trailers_are_refused() {
         "dwp-stalled-run",
         "Dwp-State",
         " dwp-state ",
-    ] {
-        refused(&format!(r#"SET_STATE {{"state":"x","trailers":{{"{key}":"y"}}}}"#), "the runner only");
-        refused(&format!(r#"SET_STATE {{"state":"x","trailers":["{key}: y"]}}"#), "the runner only");
+    ];
+    let objects = keys.map(|key| format!(r#"SET_STATE {{"state":"x","trailers":{{"{key}":"y"}}}}"#));
+    let lists = keys.map(|key| format!(r#"SET_STATE {{"state":"x","trailers":["{key}: y"]}}"#));
+    for lines in [objects, lists] {
+        refused(&lines.each_ref().map(|line| (line.as_str(), "the runner only")));
     }
 }
 
