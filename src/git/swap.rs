@@ -86,7 +86,13 @@ impl Repo {
                 continue;
             };
             let Some(short) = reference.name().as_bstr().strip_prefix(prefix.as_bytes()) else { continue };
-            let Ok(branch) = BranchName::new(short) else { continue };
+            let branch = match BranchName::new(short) {
+                Ok(branch) => branch,
+                Err(error) => {
+                    tracing::debug!(%error, "passed over");
+                    continue;
+                }
+            };
             let target = match reference.target() {
                 gix::refs::TargetRef::Object(id) => Ok(ours(id)),
                 gix::refs::TargetRef::Symbolic(name) => Err(name.as_bstr().to_owned()),
