@@ -405,6 +405,17 @@ fn very_long_branch_names_run_and_their_way_back_is_whole() {
     assert!(body.contains(&format!("--branch {deep}\n")), "{body}");
 }
 
+#[test]
+fn a_branch_name_that_git_branch_would_refuse_is_named() {
+    let repo = hostile(DONE);
+    let head = repo.ready("seed", "step");
+    repo.git(["update-ref", "-d", "refs/heads/seed"]);
+    repo.git(["update-ref", "refs/heads/-odd", &head]);
+    let output = pass_beside(&repo, 0, &["--log-level", "debug"]);
+    assert!(one_message(&output, "-odd").contains("begins with a dash"), "{}", err(&output));
+    repo.assert_untouched("refs/heads/-odd", &head);
+}
+
 // Links where the runner writes.
 
 #[test]
