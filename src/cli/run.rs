@@ -12,7 +12,7 @@ use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::notice::StepReport;
 use crate::runner::options::{CurrentBranch, Options, Selection};
-use crate::runner::pass::{Summary, drain, pass};
+use crate::runner::pass::{Done, Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, notice::Notice};
 use crate::supervise::{Shutdown, Watchdog};
@@ -55,7 +55,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report)?,
-        None if arguments.drain => report(drain(&context, &repo)?),
+        None if arguments.drain => report(drain(&context, &repo, &mut Done::new())?),
         None => report(pass(&context, &repo)?),
     }
     Ok(shutdown.requested().map_or(exit, Exit::Signal))

@@ -73,6 +73,8 @@ pub fn trailer_variables(trailers: &Trailers, exists: impl Fn(&str) -> bool) -> 
             Err(reason) => skip(&mut out, &trailer.key, reason),
         }
     }
+    // What the workflow itself lives by is not crowded out by whatever else a commit carries.
+    wanted.sort_by_key(|(name, _, _)| !name.starts_with("DWP_"));
     let mut room = MAX_TOTAL_BYTES;
     for (name, key, value) in wanted {
         let size = name.len() + value.len();

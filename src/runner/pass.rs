@@ -1,6 +1,9 @@
 //! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
 
+use std::collections::HashSet;
+
 use crate::clock;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::Lease;
 use crate::git::Repo;
 
@@ -70,8 +73,17 @@ impl Summary {
     }
 }
 
+/// Branches and the triggers that were run on them.
+pub type Done = HashSet<(BranchName, CommitId)>;
+
 /// One pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
+    pass_beyond(context, repo, &Done::new())
+}
+
+/// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
+/// run again and again, by a command that sets its own branch back.
+fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summary, PassError> {
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
     let mut candidates = Vec::new();
@@ -95,6 +107,11 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
                     summary.recovered += 1;
                 }
             }
+            Verdict::Ready(candidate) if done.contains(&(branch.clone(), candidate.event.commit)) => {
+                passed_over(
+                    "its command has run already; the branch was set back to the same commit".to_owned(),
+                );
+            }
             Verdict::Ready(candidate) => candidates.push(candidate),
         }
     }
@@ -109,11 +126,12 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
     Ok(summary)
 }
 
-/// Passes until one finds nothing to do.
-pub fn drain(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
+/// Passes until one finds nothing to do; leaves alone what is `done`, and adds to it.
+pub fn drain(context: &Context<'_>, repo: &Repo, done: &mut Done) -> Result<Summary, PassError> {
     let mut total = Summary::default();
     loop {
-        let one = pass(context, repo)?;
+        let one = pass_beyond(context, repo, done)?;
+        done.extend(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
         let go_on = one.did_something() && context.shutdown.requested().is_none();
         total.add(one);
         if !go_on {
@@ -122,7 +140,7 @@ pub fn drain(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
     }
 }
 
-fn warn_if_ahead(context: &Context<'_>, branch: &crate::contract::ids::BranchName, lease: &Lease, now: i64) {
+fn warn_if_ahead(context: &Context<'_>, branch: &BranchName, lease: &Lease, now: i64) {
     if let Some(ahead) = lease.dated_ahead(now, CLOCK_TOLERANCE) {
         let text = format!(
             "its lease is dated {ahead} s ahead of this host's clock (lease by {}: {}, here: {}); one of the two clocks is wrong, \

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::git::Repo;
 
 use super::Context;
-use super::pass::{PassError, Summary, drain};
+use super::pass::{Done, PassError, Summary, drain};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
 const SETTLE: Duration = Duration::from_millis(20);
@@ -34,8 +34,9 @@ pub fn watch(
     });
     // Held until the end: dropping it ends the notifications.
     let _watcher = watch_refs(repo, wake);
+    let mut done = Done::new();
     loop {
-        let round = drain(context, repo)?;
+        let round = drain(context, repo, &mut done)?;
         if context.shutdown.requested().is_some() {
             each(round);
             return Ok(());
@@ -46,7 +47,8 @@ pub fn watch(
         }
         match woken.recv_timeout(nap) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {}
+            // A branch that was set back to a commit that has run already gets another try, once an interval.
+            Err(RecvTimeoutError::Timeout) => done.clear(),
             Ok(Wake::Refs) => {
                 while let Ok(Wake::Refs) = woken.recv_timeout(SETTLE) {}
                 if context.shutdown.requested().is_some() {

@@ -344,3 +344,13 @@ fn a_command_without_the_executable_bit_is_named_with_its_cure() {
     assert!(err(&output).contains("git update-index --chmod=+x .aynig/command/work"), "{}", told(&output));
     assert_eq!(repo.state("task"), "work", "nothing is written");
 }
+
+#[test]
+fn drain_ends_where_a_command_sets_its_branch_back() {
+    let repo = Repo::scene(&[("again", "echo x >>\"$ROOM/ran\"; git reset --quiet --soft HEAD~1")]);
+    let trigger = repo.ready("loop", "again");
+    let output = repo.aynig(["run", "--drain"]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", out(&output), err(&output));
+    assert_eq!(repo.noted_lines("ran"), ["x"], "one commit's command runs once");
+    assert_eq!(repo.head("loop"), trigger);
+}
