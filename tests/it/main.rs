@@ -14,6 +14,7 @@ mod documents;
 mod events;
 mod generated;
 mod hostile;
+mod crashes;
 mod idle;
 mod in_place;
 mod init;

@@ -231,7 +231,14 @@ impl Repo {
 
     /// Starts `aynig` and goes on.
     pub fn aynig_start<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Running {
-        let mut command = self.aynig_command();
+        let mut command = if ignores_interrupts() {
+            // Tests started as a script's background job; what is ignored then stays so, and could not be tested.
+            let mut command = Command::new("env");
+            hermetic(&mut command).current_dir(&self.path).arg("--default-signal=INT,QUIT").arg(binary());
+            command
+        } else {
+            self.aynig_command()
+        };
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running { child: Some(command.spawn().expect("aynig starts")) }
     }
@@ -345,6 +352,13 @@ pub fn wait_for_file(path: &Path) -> String {
 pub fn is_alive(pid: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Whether this process was started with SIGINT ignored.
+fn ignores_interrupts() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
 }
 
 /// Seconds since the epoch.
