@@ -121,10 +121,11 @@ fn an_ignored_hangup_stays_ignored() {
     let mut shell = std::process::Command::new("sh");
     hermetic(&mut shell).current_dir(&repo.path);
     shell.args(["-c", "trap '' HUP; exec \"$0\" run"]).arg(binary());
-    let mut runner = shell.spawn().expect("sh starts");
+    let mut runner = shell.stdout(std::process::Stdio::null()).spawn().expect("sh starts");
+    let started = Process(i32::try_from(runner.id()).expect("a pid"));
     let command = repo.said_pid("ready");
-    for pid in [i32::try_from(runner.id()).expect("a pid"), command.0] {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGHUP).expect("it runs");
+    for process in [&started, &command] {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.0), Signal::SIGHUP).expect("it runs");
     }
     repo.release("release");
     let status = wait_for("aynig to end", || runner.try_wait().expect("ours"));

@@ -301,12 +301,14 @@ impl Running {
 
     /// Waits for its end, with a deadline.
     pub fn finish(mut self) -> Output {
-        let mut child = self.child.take().expect("running");
+        let child = self.child.as_mut().expect("running");
         let mut stdout = child.stdout.take().expect("piped");
         let mut stderr = child.stderr.take().expect("piped");
         let out = std::thread::spawn(move || read_all(&mut stdout));
         let err = std::thread::spawn(move || read_all(&mut stderr));
+        // If that fails the test, the child is still ours to end.
         let status = wait_for("aynig to end", || child.try_wait().expect("it is ours"));
+        self.child = None;
         Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") }
     }
 }
