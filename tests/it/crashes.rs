@@ -42,7 +42,7 @@ fn killed_at_any_moment() {
     });
     repo.assert_tidy();
 
-    let (began, ended) = (repo.noted("began"), repo.noted("ended"));
+    let (began, ended) = (repo.noted_lines("began"), repo.noted_lines("ended"));
     let mut once = began.clone();
     once.dedup();
     assert_eq!(began, once, "no step was begun twice");

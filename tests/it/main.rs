@@ -9,12 +9,12 @@
 
 mod architecture;
 mod contract;
+mod crashes;
 mod demo;
 mod documents;
 mod events;
 mod generated;
 mod hostile;
-mod crashes;
 mod idle;
 mod in_place;
 mod init;
