@@ -280,11 +280,14 @@ fn a_foreign_directory_at_its_place_is_not_touched() {
 }
 
 #[test]
-fn a_file_where_worktrees_go_stalls_the_branch_and_runs_nowhere_else() {
+fn a_worktree_that_cannot_be_made_stalls_the_branch_and_runs_nowhere_else() {
     let repo = Repo::scene(&[("work", "say ran yes; next done")]);
     repo.ready("task", "work");
     std::fs::write(repo.beside("trees"), "a file\n").expect("a file");
     let output = repo.aynig(["run", "--worktree", "../trees"]);
+    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+    assert_eq!(repo.state("task"), "work", "what can be seen beforehand costs no branch its state");
+    let output = repo.aynig(["run", "--worktree", "../trees/deep"]);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert_eq!(repo.state("task"), "stalled");
     assert!(repo.message("task").contains("worktree could not be made"), "{}", repo.message("task"));
