@@ -86,7 +86,10 @@ impl Repo {
         }
         let base = self.commit(situation.base)?;
         let snapshot = self.snapshot_tree(path, &worktree.git_dir).map_err(snapshot_failed)?;
-        let foreign = self.foreign_repositories(path, base.tree, snapshot).map_err(snapshot_failed)?;
+        let mut foreign = self.foreign_repositories(path, base.tree, snapshot).map_err(snapshot_failed)?;
+        foreign.extend(self.unsaved_submodules(path, &worktree.git_dir).map_err(snapshot_failed)?);
+        foreign.sort();
+        foreign.dedup();
         if !foreign.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
         }

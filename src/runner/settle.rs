@@ -427,7 +427,7 @@ fn clean_up(
         return;
     }
     if let (Outcome::Advanced { .. }, Some(commit)) = (&report.outcome, report.commit)
-        && !repo.is_clean(&worktree.path).unwrap_or(false)
+        && (worktree.git_dir.join("modules").exists() || !repo.is_clean(&worktree.path).unwrap_or(false))
     {
         let label = finished.claim.attempt.to_string();
         let situation =
