@@ -33,6 +33,7 @@ mod settle_table;
 mod signals;
 mod status;
 mod steps;
+mod submodules;
 mod support;
 mod surroundings;
 mod survivors;
