@@ -13,6 +13,7 @@ use super::logging::Level;
 use crate::contract::ids::{RoleName, StateName};
 use crate::contract::protocol::parse_trailer_arg;
 use crate::contract::trailers::Trailer;
+use crate::contract::ids::{RemoteName, RoleName};
 
 /// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
 #[derive(Debug, Parser)]
@@ -73,12 +74,16 @@ pub enum Verb {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command ended stalled; \
-    2 usage; 3 set-up; 70 a bug; 128+n stopped by signal n."
+    2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."
 )]
 pub struct Run {
     /// Prefer the commands in .aynig/roles/NAME/command/ [default: ROLE, if set]
     #[arg(long, value_name = "NAME", value_parser = parse_role)]
     pub role: Option<RoleName>,
+
+    /// Work on the branches of this remote, which decides every race [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
 
     /// Where worktrees are made, relative to the top of the repository
     #[arg(short = 'w', long, value_name = "DIR", default_value = ".worktrees")]
@@ -298,6 +303,8 @@ fn parse_state(text: &str) -> Result<StateName, String> {
 
 fn parse_trailer(text: &str) -> Result<Trailer, String> {
     parse_trailer_arg(text).map_err(|error| error.to_string())
+fn parse_remote(text: &str) -> Result<RemoteName, String> {
+    RemoteName::parse(text).map_err(|error| error.to_string())
 }
 
 fn parse_role(text: &str) -> Result<RoleName, String> {

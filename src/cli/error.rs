@@ -124,6 +124,13 @@ impl From<PassError> for CommandError {
     fn from(error: PassError) -> Self {
         match error {
             PassError::Scan(error) => error.into(),
+            PassError::Remote(ref cause) => Self {
+                exit: if cause.is_remote() { Exit::Remote } else { Exit::Setup },
+                message: format!("nothing was run: {}", error_words(&error)),
+                hints: vec![
+                    "`git ls-remote` with the same remote shows whether it can be reached".to_owned(),
+                ],
+            },
             PassError::Worktrees(_) | PassError::Logs(_) => {
                 Self::setup(format!("nothing was run: {}", error_words(&error)))
             }

@@ -28,7 +28,7 @@ use super::ui;
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
     let repo = store.handle();
     let options = options(&repo, surroundings, arguments)?;
-    refuse_remote_mode(&repo)?;
+    let arbiter = arbiter(&repo, arguments.remote.as_ref())?;
     let shutdown =
         Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
@@ -36,7 +36,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let tell = |notice: Notice| narrator.tell(notice);
     let context = Context {
         store,
-        arbiter: &Arbiter::local(),
+        arbiter: &arbiter,
         options: &options,
         shutdown: &shutdown,
         watchdog: &watchdog,
@@ -47,7 +47,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         if summary.any_failure() {
             exit = Exit::Failed;
         } else if !summary.failed.is_empty() && exit == Exit::Done {
-            exit = Exit::Setup;
+            exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
         }
         if arguments.json {
             ui::answer(&summary_json(&summary).to_string());
@@ -138,20 +138,22 @@ fn absolute_below(top: &std::path::Path, path: &std::path::Path) -> PathBuf {
     clean
 }
 
-/// A checkout whose HEAD says `dwp-source` asks for a remote to decide, which this version cannot do; deciding
-/// here instead could run a step a second time.
-fn refuse_remote_mode(repo: &Repo) -> Result<(), CommandError> {
-    let Some(branch) = repo.checkout().and_then(|checkout| checkout.branch) else { return Ok(()) };
-    let Ok(Some(head)) = repo.branch_head(&branch) else { return Ok(()) };
-    let Ok(stored) = repo.commit(head) else { return Ok(()) };
-    let message = Message::parse(&stored.message);
-    match message.trailers.last("dwp-source").and_then(RemoteName::from_source) {
-        None => Ok(()),
-        Some(remote) => Err(CommandError::usage(format!(
-            "HEAD of {branch} says `dwp-source: git:{remote}`: its workflow is decided on that remote, and this version runs local branches only"
-        ))
-        .hint("run from a checkout of another branch, or from a bare clone, to work on local branches")),
+/// Who decides: the remote named on the command line, else the one that `dwp-source` at the checkout's HEAD names,
+/// else this repository.
+pub fn arbiter(repo: &Repo, flag: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
+    let Some(remote) = flag.cloned().or_else(|| source_at_head(repo)) else { return Ok(Arbiter::Local) };
+    if repo.has_remote(&remote) {
+        return Ok(Arbiter::remote(remote));
     }
+    let from = if flag.is_some() { "--remote" } else { "dwp-source at HEAD" };
+    Err(CommandError::usage(format!("{from} names the remote {remote}, which this repository does not have"))
+        .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")))
+}
+
+fn source_at_head(repo: &Repo) -> Option<RemoteName> {
+    let head = repo.branch_head(&repo.checkout()?.branch?).ok()??;
+    let message = Message::parse(&repo.commit(head).ok()?.message);
+    message.trailers.last("dwp-source").and_then(RemoteName::from_source)
 }
 
 fn summary_json(summary: &Summary) -> Value {

@@ -193,6 +193,42 @@ impl Repo {
         })
     }
 
+    /// Rewrites the commits from `tip` down to (not including) `old` so that they lie on `new`, which has the tree of `old`; returns
+    /// the new tip. Trees, authors, dates and messages stay; signatures cannot.
+    pub fn replant(&self, tip: CommitId, old: CommitId, new: CommitId) -> Result<CommitId, CommitError> {
+        let mut chain = Vec::new();
+        let mut next = tip;
+        while next != old {
+            let stored = self.commit(next)?;
+            let Some(parent) = stored.parents.first().copied() else {
+                return Err(CommitError::Unreadable {
+                    id: tip,
+                    why: format!("it does not descend from {old}"),
+                });
+            };
+            chain.push(next);
+            next = parent;
+        }
+        let mut below = new;
+        for id in chain.into_iter().rev() {
+            let unreadable = |why: String| CommitError::Unreadable { id, why };
+            let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(error_chain(&error)))?;
+            let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
+            let mut owned: gix::objs::Commit =
+                decoded.to_owned().map_err(|error| unreadable(error.to_string()))?;
+            if let Some(first) = owned.parents.first_mut() {
+                *first = gits(below);
+            }
+            owned.extra_headers.retain(|(name, _)| !name.starts_with(b"gpgsig"));
+            let written = self.gix.write_object(&owned).map_err(|error| CommitError::Unwritable {
+                objects: self.common_dir().join("objects").display().to_string(),
+                why: error_chain(&error),
+            })?;
+            below = ours(&written);
+        }
+        Ok(below)
+    }
+
     /// Whether `ancestor` is reachable from `commit` (a commit reaches itself).
     ///
     /// Judged by the graph, not by dates: a command may date its commits as it likes.

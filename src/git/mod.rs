@@ -13,12 +13,14 @@
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
+//! | `remote` | fetching, asking, and the leased push |
 //! | `rescue` | saving what a worktree holds before it goes |
 //! | `process` | one call of the `git` program |
 
 pub mod commit;
 pub mod index;
 pub mod process;
+pub mod remote;
 pub mod repo;
 pub mod rescue;
 pub mod swap;

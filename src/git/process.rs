@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use bstr::ByteSlice;
 
@@ -45,6 +46,16 @@ pub enum ProcessError {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+    /// The program did not come to an end in time.
+    #[error("`git {what}` in {} took longer than {} s and was ended", directory.display(), limit.as_secs())]
+    TooSlow {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+        /// How long it was given.
+        limit: Duration,
     },
     /// The program ran and said no.
     #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
@@ -85,6 +96,7 @@ pub struct Git {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
+    timeout: Option<Duration>,
 }
 
 impl Git {
@@ -96,7 +108,13 @@ impl Git {
         let fixed =
             ["core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"];
         let arguments = fixed.iter().flat_map(|pair| ["-c".into(), OsString::from(pair)]).collect();
-        Self { directory: directory.to_owned(), arguments, environment: Vec::new(), stdin: None }
+        Self {
+            directory: directory.to_owned(),
+            arguments,
+            environment: Vec::new(),
+            stdin: None,
+            timeout: None,
+        }
     }
 
     /// Adds one argument.
@@ -120,6 +138,12 @@ impl Git {
     /// Gives the call something to read.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// Ends the call, and everything it started, if it takes longer.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
         self
     }
 
@@ -165,11 +189,24 @@ impl Git {
             None => expression.stdin_null(),
         };
         tracing::trace!(git = %what, directory = %self.directory.display(), "spawn");
-        let output = expression.run().map_err(|source| ProcessError::NotStarted {
-            what,
-            directory: self.directory,
-            source,
-        })?;
+        let directory = self.directory;
+        let not_started =
+            |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
+        let handle = expression.start().map_err(not_started)?;
+        if let Some(limit) = self.timeout
+            && handle.wait_timeout(limit).map_err(not_started)?.is_none()
+        {
+            for pid in handle.pids() {
+                // The transport helpers git started are in its group.
+                let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
+                if let Err(error) = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL) {
+                    tracing::debug!(%error, "a git that took too long was gone already");
+                }
+            }
+            drop(handle.kill());
+            return Err(ProcessError::TooSlow { what, directory, limit });
+        }
+        let output = handle.into_output().map_err(not_started)?;
         Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 

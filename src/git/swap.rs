@@ -74,7 +74,7 @@ impl Repo {
         self.tips("refs/heads/")
     }
 
-    fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
+    pub(super) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
         let platform = self.gix.references().map_err(|error| unreadable(error_chain(&error)))?;
         let iter = platform.prefixed(prefix).map_err(|error| unreadable(error_chain(&error)))?;

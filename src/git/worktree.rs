@@ -16,10 +16,12 @@ use bstr::{BString, ByteSlice};
 
 use super::process::{Git, ProcessError};
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
-use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
 
 const MARK: &[u8] = b"aynig attempt ";
+/// How often to try again when a command commits at the same moment.
+const TRIES: u32 = 10;
 const KEPT: &[u8] = b"aynig kept ";
 
 /// Why a worktree could not be made, read or removed.
@@ -61,6 +63,8 @@ pub struct Mark {
     pub attempt: AttemptId,
     /// Its branch.
     pub branch: BranchName,
+    /// The remote whose branch that is; none for a local one.
+    pub remote: Option<RemoteName>,
 }
 
 impl Mark {
@@ -69,13 +73,21 @@ impl Mark {
         text.extend_from_slice(self.attempt.to_string().as_bytes());
         text.extend_from_slice(b" branch ");
         text.extend_from_slice(self.branch.as_bstr());
+        if let Some(remote) = &self.remote {
+            text.extend_from_slice(format!(" remote {remote}").as_bytes());
+        }
         text
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
         let rest = text.trim().strip_prefix(MARK)?;
         let (attempt, branch) = rest.split_once_str(" branch ")?;
-        Some(Self { attempt: AttemptId::parse(attempt)?, branch: BranchName::new(branch).ok()? })
+        // Neither name can hold a space.
+        let (branch, remote) = match branch.split_once_str(" remote ") {
+            Some((branch, remote)) => (branch, Some(RemoteName::parse(remote).ok()?)),
+            None => (branch, None),
+        };
+        Some(Self { attempt: AttemptId::parse(attempt)?, branch: BranchName::new(branch).ok()?, remote })
     }
 }
 
@@ -282,6 +294,34 @@ impl Repo {
         Ok(worktree)
     }
 
+    /// Moves a detached HEAD from `from` to `to`, which lies on top of it with the same tree; commits that a command made in the
+    /// same moment are put on top of `to`. Returns where HEAD is now.
+    pub fn advance_detached(
+        &self,
+        path: &Path,
+        git_dir: &Path,
+        from: CommitId,
+        to: CommitId,
+    ) -> Result<CommitId, WorktreeError> {
+        let (mut expected, mut target) = (from, to);
+        for _ in 0..TRIES {
+            let moved = Git::new(path)
+                .args(["update-ref", "--no-deref", "-m", "aynig: renew the lease", "HEAD"])
+                .args([target.to_string(), expected.to_string()])
+                .run();
+            let error = match moved {
+                Ok(_) => return Ok(target),
+                Err(error) => error,
+            };
+            let Some(head) = Self::detached_head(git_dir).filter(|head| *head != expected) else {
+                return Err(error.into());
+            };
+            let Ok(replanted) = self.replant(head, from, to) else { return Err(error.into()) };
+            (expected, target) = (head, replanted);
+        }
+        Err(WorktreeError::Unsuitable { path: path.to_owned(), what: "changing too fast" })
+    }
+
     /// Initialises submodules, if the worktree has any; what went wrong comes back as a warning.
     pub fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
         if !worktree.path.join(".gitmodules").exists() {
@@ -377,11 +417,11 @@ mod tests {
 
     #[test]
     fn the_mark_reads_back() {
-        let mark = Mark {
-            attempt: AttemptId::random(),
-            branch: BranchName::new("feat/a branch b".replace(' ', "-")).unwrap(),
-        };
-        assert_eq!(Mark::parse(&mark.text()), Some(mark));
+        for remote in [None, Some(RemoteName::parse("origin").unwrap())] {
+            let mark =
+                Mark { attempt: AttemptId::random(), branch: BranchName::new("feat/a").unwrap(), remote };
+            assert_eq!(Mark::parse(&mark.text()), Some(mark));
+        }
         assert_eq!(Mark::parse(b"on a removable disk"), None);
         assert_eq!(Mark::parse(b"aynig kept from attempt x: y"), None);
     }

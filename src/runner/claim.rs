@@ -9,9 +9,10 @@ use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::{Message, MessageError};
 use crate::git::commit::NewCommit;
-use crate::git::{CommitError, RefError, Repo, Swap};
+use crate::git::remote::Move;
+use crate::git::{CommitError, Repo, Swap};
 
-use super::arbiter::Arbiter;
+use super::arbiter::{Arbiter, ArbiterError};
 use super::notice::Holder;
 use super::options::Options;
 use super::resolve::Command;
@@ -45,7 +46,7 @@ pub enum ClaimError {
         branch: BranchName,
         /// Why.
         #[source]
-        source: RefError,
+        source: ArbiterError,
     },
 }
 
@@ -74,6 +75,13 @@ pub struct Claim {
     /// Its length.
     pub seconds: u64,
     settled: bool,
+}
+
+impl ClaimError {
+    /// Whether the remote is to blame (exit code 4).
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Ref { source, .. } if source.is_remote())
+    }
 }
 
 impl Claim {
@@ -105,13 +113,55 @@ pub enum Claimed {
     },
 }
 
-/// Tries to claim `candidate`.
-pub fn claim(
+/// Tries to claim all `candidates` at once; one answer each, in their order.
+pub fn claim_all(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    options: &Options,
+    candidates: Vec<Candidate>,
+) -> Vec<(BranchName, Result<Claimed, ClaimError>)> {
+    let drafted: Vec<(BranchName, Result<Claim, ClaimError>)> = candidates
+        .into_iter()
+        .map(|candidate| (candidate.branch.clone(), draft(repo, arbiter, options, candidate)))
+        .collect();
+    let moves = drafted
+        .iter()
+        .filter_map(|(branch, claim)| {
+            let claim = claim.as_ref().ok()?;
+            Some(Move { branch: branch.clone(), expected: claim.trigger.commit, new: claim.lease })
+        })
+        .collect();
+    let log = format!("aynig: claim by {}", options.runner_id);
+    let mut answers = arbiter.swap_all(repo, moves, &log).into_iter();
+    drafted
+        .into_iter()
+        .map(|(branch, drafted)| {
+            let outcome = drafted.and_then(|mut claim| {
+                let answer = answers.next().expect("one answer for each move");
+                match answer {
+                    Ok(Swap::Won) => Ok(Claimed::Won(Box::new(claim))),
+                    Ok(Swap::Lost { actual }) => {
+                        claim.close();
+                        Ok(Claimed::Lost { holder: actual.and_then(|head| holder(repo, head)) })
+                    }
+                    Err(source) => {
+                        claim.close();
+                        Err(ClaimError::Ref { branch: branch.clone(), source })
+                    }
+                }
+            });
+            (branch, outcome)
+        })
+        .collect()
+}
+
+/// Writes the lease commit; until the branch points at it, it is nobody's.
+fn draft(
     repo: &Repo,
     arbiter: &Arbiter,
     options: &Options,
     candidate: Candidate,
-) -> Result<Claimed, ClaimError> {
+) -> Result<Claim, ClaimError> {
     let Candidate { branch, event: trigger, command, venue } = candidate;
     let failed = |source| ClaimError::Commit { branch: branch.clone(), source };
     let attempt = AttemptId::random();
@@ -129,25 +179,20 @@ pub fn claim(
         .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded })
         .map_err(failed)?;
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
-    let log = format!("aynig: claim {} by {}", trigger.state, options.runner_id);
-    let swap = arbiter
-        .swap(repo, &branch, trigger.commit, lease, &log)
-        .map_err(|source| ClaimError::Ref { branch: branch.clone(), source })?;
-    Ok(match swap {
-        Swap::Won => Claimed::Won(Box::new(Claim {
-            attempt,
-            lease,
-            tree,
-            message: Message::parse(&encoded),
-            leased_at,
-            seconds: options.lease_seconds,
-            branch,
-            trigger,
-            command,
-            venue,
-            settled: false,
-        })),
-        Swap::Lost { actual } => Claimed::Lost { holder: actual.and_then(|head| holder(repo, head)) },
+    let message = Message::parse(&encoded);
+    let seconds = options.lease_seconds;
+    Ok(Claim {
+        branch,
+        trigger,
+        command,
+        venue,
+        attempt,
+        lease,
+        tree,
+        message,
+        leased_at,
+        seconds,
+        settled: false,
     })
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::git::Repo;
 
-use super::claim::{Claimed, claim};
+use super::claim::{Claimed, claim_all};
 use super::notice::{Notice, StepReport};
 use super::scan::Candidate;
 use super::{Context, error_words, step};
@@ -23,6 +23,8 @@ pub struct Dispatched {
     pub beaten: usize,
     /// Candidates that could not be claimed, with the reasons.
     pub failed: Vec<String>,
+    /// Whether the remote was to blame for one of those.
+    pub remote_trouble: bool,
 }
 
 /// Claims and runs `candidates`; returns when the last step is settled.
@@ -37,10 +39,14 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
     thread::scope(|scope| {
         let mut running = 0;
         loop {
-            while running < context.options.jobs.get() && context.shutdown.requested().is_none() {
-                let Some(candidate) = waiting.pop_front() else { break };
-                let branch = candidate.branch.clone();
-                match claim(repo, context.arbiter, context.options, candidate) {
+            // As many as can start at once, and those in one go.
+            let free = context.options.jobs.get() - running;
+            let stopping = context.shutdown.requested().is_some();
+            let batch: Vec<Candidate> =
+                if stopping { Vec::new() } else { waiting.drain(..free.min(waiting.len())).collect() };
+            let tried = !batch.is_empty();
+            for (branch, outcome) in claim_all(repo, context.arbiter, context.options, batch) {
+                match outcome {
                     Ok(Claimed::Won(claimed)) => {
                         running += 1;
                         let ended = ended.clone();
@@ -57,11 +63,15 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
                         (context.tell)(Notice::Beaten { branch, holder });
                     }
                     Err(error) => {
+                        done.remote_trouble |= error.is_remote();
                         let words = error_words(&error);
                         (context.tell)(Notice::Warning { branch: Some(branch), text: words.clone() });
                         done.failed.push(words);
                     }
                 }
+            }
+            if tried && running < context.options.jobs.get() && !waiting.is_empty() {
+                continue;
             }
             if running == 0 {
                 break;
@@ -69,6 +79,11 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             let report = endings.recv().expect("a running step holds a sender");
             running -= 1;
             take(&mut done, report);
+            // Steps that ended together make room together.
+            while let Ok(report) = endings.try_recv() {
+                running -= 1;
+                take(&mut done, report);
+            }
         }
     });
     done

@@ -4,7 +4,10 @@
 //! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
 //! the command made itself counts.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use bstr::ByteSlice;
 
 use crate::clock;
 use crate::contract::commits::renewal_draft;
@@ -30,8 +33,8 @@ pub struct Heartbeat<'a> {
     arbiter: &'a Arbiter,
     claim: &'a Claim,
     renews: bool,
-    /// The registration of the attempt's worktree, to see whether git is at work in it.
-    git_dir: Option<std::path::PathBuf>,
+    /// Where the command works and that checkout's own git directory.
+    site: Option<(PathBuf, PathBuf)>,
     /// The last HEAD that was ours.
     held: CommitId,
     leased_at: i64,
@@ -61,11 +64,11 @@ impl<'a> Heartbeat<'a> {
         arbiter: &'a Arbiter,
         claim: &'a Claim,
         options: &Options,
-        git_dir: Option<std::path::PathBuf>,
+        site: Option<(PathBuf, PathBuf)>,
     ) -> Self {
         let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
         let (renews, grace) = (options.heartbeat, options.grace);
-        Self { repo, arbiter, claim, renews, git_dir, held, leased_at, seconds, grace, over: None }
+        Self { repo, arbiter, claim, renews, site, held, leased_at, seconds, grace, over: None }
     }
 
     /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
@@ -84,7 +87,23 @@ impl<'a> Heartbeat<'a> {
                 Attend::Continue { wake_in: left }
             };
         }
-        match look(self.repo, self.arbiter, self.claim) {
+        if !self.arbiter.attaches() {
+            return self.attend_from_afar();
+        }
+        let seen = look(self.repo, self.arbiter, self.claim);
+        self.judge(seen)
+    }
+
+    /// With a remote, nothing but a renewal is worth a connection; losing it is how a lost lease is noticed.
+    fn attend_from_afar(&mut self) -> Attend<StopReason> {
+        if !self.renews {
+            return Attend::Continue { wake_in: Duration::MAX };
+        }
+        self.renew_if_due(self.held)
+    }
+
+    fn judge(&mut self, seen: Result<(Standing, Option<CommitId>), String>) -> Attend<StopReason> {
+        match seen {
             Ok((Standing::Ours, Some(head))) => {
                 self.note(head);
                 self.renew_if_due(head)
@@ -117,7 +136,7 @@ impl<'a> Heartbeat<'a> {
         }
         // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
         if self.left() > self.third() / 2
-            && self.git_dir.as_ref().is_some_and(|dir| dir.join("index.lock").exists())
+            && self.site.as_ref().is_some_and(|(_, git_dir)| git_dir.join("index.lock").exists())
         {
             return self.go_on();
         }
@@ -126,24 +145,71 @@ impl<'a> Heartbeat<'a> {
                 self.note(renewal);
                 self.go_on()
             }
-            // HEAD moved between the look and the swap: look again at once.
-            Ok(None) => Attend::Continue { wake_in: Duration::from_millis(1) },
+            // HEAD is not what we took it for: look at what it is.
+            Ok(None) => match look(self.repo, self.arbiter, self.claim) {
+                Ok((Standing::Ours, Some(head))) => {
+                    self.note(head);
+                    Attend::Continue { wake_in: Duration::from_millis(1) }
+                }
+                other => self.judge(other),
+            },
             Err(why) => self.troubled(&why),
         }
     }
 
     fn renew(&self, head: CommitId) -> Result<Option<CommitId>, String> {
         let message = renewal_draft(&self.claim.message).encode().map_err(|error| error.to_string())?;
-        let tree = self.repo.commit(head).map_err(|error| error.to_string())?.tree;
+        // On top of what the command has committed so far, where that is not the branch itself already.
+        let parent = self.detached().filter(|own| self.repo.descends(*own, head)).unwrap_or(head);
+        let tree = self.repo.commit(parent).map_err(|error| error.to_string())?.tree;
         let renewal = self
             .repo
-            .write_commit(&NewCommit { tree, parents: &[head], message: &message })
+            .write_commit(&NewCommit { tree, parents: &[parent], message: &message })
             .map_err(|error| error.to_string())?;
         let swap = self
             .arbiter
             .swap(self.repo, &self.claim.branch, head, renewal, "aynig: renew the lease")
             .map_err(|error| error.to_string())?;
-        Ok((swap == Swap::Won).then_some(renewal))
+        if swap != Swap::Won {
+            return Ok(None);
+        }
+        self.follow(parent, renewal);
+        Ok(Some(renewal))
+    }
+
+    /// The commit a detached worktree is at; with an attached one the branch's HEAD is that commit.
+    fn detached(&self) -> Option<CommitId> {
+        if self.arbiter.attaches() {
+            return None;
+        }
+        let (_, git_dir) = self.site.as_ref()?;
+        match Repo::attached_branch(git_dir) {
+            Some(local) => self.repo.branch_head(&local).ok().flatten(),
+            None => Repo::detached_head(git_dir),
+        }
+    }
+
+    /// Takes the worktree along to the renewal, so that the result will descend from it.
+    fn follow(&self, from: CommitId, renewal: CommitId) {
+        if self.arbiter.attaches() {
+            return;
+        }
+        let Some((path, git_dir)) = &self.site else { return };
+        let moved = match Repo::attached_branch(git_dir) {
+            Some(local) => self
+                .repo
+                .swap(local.full_ref().as_bstr(), Some(from), renewal, "aynig: follow the lease")
+                .map(drop)
+                .map_err(|error| error.to_string()),
+            None => self
+                .repo
+                .advance_detached(path, git_dir, from, renewal)
+                .map(drop)
+                .map_err(|error| error.to_string()),
+        };
+        if let Err(why) = moved {
+            tracing::warn!(branch = %self.claim.branch, why, "the worktree did not follow the renewed lease");
+        }
     }
 
     /// We could not look or not renew: keep trying until the lease is over, never beyond.

@@ -8,6 +8,7 @@ use crate::contract::lease::Lease;
 use crate::git::Repo;
 
 use super::Context;
+use super::arbiter::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
 use super::dispatch::{Dispatched, dispatch};
 use super::notice::{Notice, StepReport};
@@ -24,6 +25,9 @@ pub enum PassError {
     /// There is no place for worktrees.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
+    /// The remote could not be asked what there is.
+    #[error(transparent)]
+    Remote(#[from] ArbiterError),
     /// There is no place for logs.
     #[error(transparent)]
     Logs(#[from] AttemptError),
@@ -47,6 +51,8 @@ pub struct Summary {
     pub beaten: usize,
     /// Claims that could not be tried.
     pub failed: Vec<String>,
+    /// Whether the remote was to blame for one of those.
+    pub remote_trouble: bool,
     /// When the next lease that is alive now ends, seconds since the epoch.
     pub next_expiry: Option<i64>,
 }
@@ -59,6 +65,7 @@ impl Summary {
         self.recovered += pass.recovered;
         self.beaten += pass.beaten;
         self.failed.extend(pass.failed);
+        self.remote_trouble |= pass.remote_trouble;
         self.next_expiry = pass.next_expiry;
     }
 
@@ -84,10 +91,11 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
 /// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
 /// run again and again, by a command that sets its own branch back.
 fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summary, PassError> {
+    context.arbiter.refresh(repo)?;
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
     let mut candidates = Vec::new();
-    for Scanned { branch, verdict, .. } in scan(repo, context.options, now)? {
+    for Scanned { branch, verdict, .. } in scan(repo, context.arbiter, context.options, now)? {
         summary.branches += 1;
         let passed_over =
             |reason: String| (context.tell)(Notice::PassedOver { branch: branch.clone(), reason });
@@ -119,10 +127,11 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
         check_log_directory(repo)?;
         repo.check_worktree_directory(&context.options.worktrees)?;
     }
-    let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
+    let Dispatched { steps, beaten, failed, remote_trouble } = dispatch(context, repo, candidates);
     summary.steps = steps;
     summary.beaten = beaten;
     summary.failed = failed;
+    summary.remote_trouble = remote_trouble;
     Ok(summary)
 }
 

@@ -128,13 +128,18 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
     };
     for worktree in abandoned {
         let branch = worktree.mark.branch.clone();
-        let Ok(head) = context.arbiter.head(repo, &branch) else { continue };
+        let known = match &worktree.mark.remote {
+            None => repo.branch_head(&branch),
+            Some(remote) => repo.fetched_head(remote, &branch),
+        };
+        let Ok(head) = known else { continue };
         if let Some((head, mut lease)) =
             head.and_then(|head| Some((head, lease_of(repo, head, worktree.mark.attempt)?)))
         {
             // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
             // and only who finds the worktree knows of it.
-            if lease.commit != head && context.options.selection.admits(&branch) {
+            let ours = worktree.mark.remote.as_ref() == context.arbiter.source();
+            if lease.commit != head && ours && context.options.selection.admits(&branch) {
                 drop(worktree);
                 lease.commit = head;
                 closed += usize::from(recover(context, repo, &branch, &lease, clock::wall_seconds()));

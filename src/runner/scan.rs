@@ -11,6 +11,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::git::worktree::{Registered, WorktreeError};
 use crate::git::{CommitError, ProcessError, RefError, Repo};
 
+use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
 use super::resolve::{self, Command};
 
@@ -98,10 +99,10 @@ pub struct Scanned {
 }
 
 /// Looks at all selected branches at `now` (seconds since the epoch).
-pub fn scan(repo: &Repo, options: &Options, now: i64) -> Result<Vec<Scanned>, ScanError> {
-    let view = View::new(repo, options)?;
+pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Result<Vec<Scanned>, ScanError> {
+    let view = View::new(repo, arbiter, options)?;
     let mut seen = Vec::new();
-    for tip in repo.branches()? {
+    for tip in arbiter.branches(repo)? {
         let head = tip.target.as_ref().ok().copied();
         let verdict = match tip.target {
             Err(target) => Verdict::Excluded {
@@ -126,14 +127,23 @@ struct Elsewhere {
 }
 
 impl View {
-    fn new(repo: &Repo, options: &Options) -> Result<Self, ScanError> {
+    fn new(repo: &Repo, arbiter: &Arbiter, options: &Options) -> Result<Self, ScanError> {
         let here = repo.checkout();
-        let current = here.as_ref().and_then(|checkout| checkout.branch.clone());
+        let checked_out = here.as_ref().and_then(|checkout| checkout.branch.clone());
+        let current = match arbiter.source() {
+            None => checked_out,
+            // Of a remote's branches the current one is what the checked-out branch follows.
+            Some(remote) => checked_out.and_then(|branch| repo.upstream_on(&branch, remote)),
+        };
         if options.selection.current == CurrentBranch::Only && current.is_none() {
             let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
             return Err(ScanError::NoCurrentBranch { why });
         }
         let mut elsewhere = HashMap::new();
+        if arbiter.source().is_some() {
+            // A remote's branches are run detached: no checkout of a local branch is in their way.
+            return Ok(Self { current, elsewhere });
+        }
         let mut note = |branch: Option<BranchName>, words: String| {
             if let Some(branch) = branch {
                 elsewhere.entry(branch).or_insert(Elsewhere { words });
@@ -230,6 +240,14 @@ impl View {
         };
         if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
             return Ok(Verdict::Passed { event, reason: words.clone() });
+        }
+        if venue == Venue::InPlace
+            && let Some(here) = repo.checkout()
+            && let Some(local) = here.branch
+            && repo.branch_head(&local)? != Some(head)
+        {
+            let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
+            return Ok(Verdict::Passed { event, reason });
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()

@@ -148,8 +148,15 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut why = format!("`{}` {}", claim.trigger.state, finished.ending.describe());
     let mut rescued: Option<Saved> = None;
     let mut trouble = String::new();
+    // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
+    let mut doubtful = context.arbiter.attaches();
     for _ in 0..TRIES {
-        let head = match look(repo, context.arbiter, claim) {
+        let seen = if doubtful {
+            look(repo, context.arbiter, claim)
+        } else {
+            Ok((Standing::Ours, Some(finished.held)))
+        };
+        let head = match seen {
             Ok((Standing::Ours, Some(head))) => head,
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
             Err(error) => {
@@ -158,7 +165,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 continue;
             }
         };
-        let parent = match worktree_head(repo, finished, head) {
+        let parent = match worktree_head(context, repo, finished, head) {
             Some(parent) if repo.descends(parent, head) => parent,
             Some(astray) => {
                 // The command left its worktree at a commit that is no continuation of the branch.
@@ -211,6 +218,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
         match context.arbiter.swap(repo, &claim.branch, head, new, &log) {
             Ok(Swap::Won) => {
+                follow_result(context, repo, finished, parent, new);
                 let outcome = match settlement {
                     Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
                     Settlement::KeepWorking => Outcome::KeptWorking,
@@ -218,7 +226,10 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 };
                 return Landed { outcome, commit: Some(new), rescued };
             }
-            Ok(Swap::Lost { .. }) => trouble = "the branch kept moving".to_owned(),
+            Ok(Swap::Lost { .. }) => {
+                doubtful = true;
+                trouble = "the branch kept moving".to_owned();
+            }
             Err(error) => {
                 trouble = error_words(&error);
                 clock::pause(PAUSE);
@@ -231,6 +242,30 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             .to_owned(),
     });
     Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued }
+}
+
+/// With a remote, the checkout is not the branch: it is taken along to the result.
+fn follow_result(context: &Context<'_>, repo: &Repo, finished: &Finished, parent: CommitId, new: CommitId) {
+    if context.arbiter.attaches() {
+        return;
+    }
+    let moved = match &finished.site {
+        Site::None => return,
+        Site::Worktree(worktree) => repo
+            .advance_detached(&worktree.path, &worktree.git_dir, parent, new)
+            .map(drop)
+            .map_err(|error| error_words(&error)),
+        Site::InPlace(checkout) => match &checkout.branch {
+            Some(local) => repo
+                .swap(local.full_ref().as_bstr(), Some(parent), new, "aynig: follow the result")
+                .map(drop)
+                .map_err(|error| error_words(&error)),
+            None => return,
+        },
+    };
+    if let Err(why) = moved {
+        tracing::warn!(branch = %finished.claim.branch, why, "the checkout did not follow the result");
+    }
 }
 
 /// The branch is not ours to write any more.
@@ -296,10 +331,15 @@ fn base_of(repo: &Repo, finished: &Finished) -> CommitId {
 }
 
 /// The commit the worktree is at: the branch's own HEAD while attached to it.
-fn worktree_head(repo: &Repo, finished: &Finished, branch_head: CommitId) -> Option<CommitId> {
+fn worktree_head(
+    context: &Context<'_>,
+    repo: &Repo,
+    finished: &Finished,
+    branch_head: CommitId,
+) -> Option<CommitId> {
     let git_dir = finished.site.git_dir()?;
     match Repo::attached_branch(git_dir) {
-        Some(branch) if branch == finished.claim.branch => Some(branch_head),
+        Some(branch) if context.arbiter.attaches() && branch == finished.claim.branch => Some(branch_head),
         Some(other) => repo.branch_head(&other).ok().flatten(),
         None => Repo::detached_head(git_dir),
     }

@@ -8,10 +8,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use bstr::ByteSlice;
+
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
-use crate::git::Repo;
 use crate::git::worktree::Mark;
+use crate::git::{Checkout, Repo, Swap};
 use crate::supervise::{How, Spec, StopCause};
 
 use super::attempt::{self, Files};
@@ -47,13 +49,7 @@ fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Fin
 fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, String> {
     if claim.venue == Venue::InPlace {
         let checkout = repo.checkout().ok_or("there is no checkout here any more")?;
-        if checkout.branch.as_ref() != Some(&claim.branch) {
-            return Err(format!(
-                "{} is not checked out in {} any more",
-                claim.branch,
-                checkout.path.display()
-            ));
-        }
+        follow_claim(context, repo, claim, &checkout)?;
         // The scan saw the index equal to HEAD; what was staged since then is the person's and no result of ours.
         match repo.index_equals_head(&checkout.path) {
             Ok(true) => {}
@@ -64,7 +60,11 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
     }
     // What an earlier attempt left on this branch must not be in the way, and must not be lost.
     sweep(context, repo, Some(&claim.branch));
-    let mark = Mark { attempt: claim.attempt, branch: claim.branch.clone() };
+    let mark = Mark {
+        attempt: claim.attempt,
+        branch: claim.branch.clone(),
+        remote: context.arbiter.source().cloned(),
+    };
     let attached = context.arbiter.attaches();
     let worktree = repo
         .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
@@ -73,6 +73,32 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
     }
     Ok(Site::Worktree(worktree))
+}
+
+/// Makes sure that a checkout in which the command is to run in place is at the lease.
+fn follow_claim(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    checkout: &Checkout,
+) -> Result<(), String> {
+    let gone = || format!("{} is not checked out in {} any more", claim.branch, checkout.path.display());
+    let local = checkout.branch.as_ref().ok_or_else(gone)?;
+    let Some(remote) = context.arbiter.source() else {
+        return if *local == claim.branch { Ok(()) } else { Err(gone()) };
+    };
+    if repo.upstream_on(local, remote).as_ref() != Some(&claim.branch) {
+        return Err(gone());
+    }
+    // The person's branch goes along with the remote's, as after a fast-forward pull; the trees are the same.
+    let log = "aynig: follow the claim";
+    match repo.swap(local.full_ref().as_bstr(), Some(claim.trigger.commit), claim.lease, log) {
+        Ok(Swap::Won) => Ok(()),
+        Ok(Swap::Lost { .. }) => {
+            Err(format!("{} is not where {remote} has {}; pull first", local, claim.branch))
+        }
+        Err(error) => Err(error_words(&error)),
+    }
 }
 
 fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files: Files) -> Finished {
@@ -98,12 +124,12 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
         timeout: options.command_timeout,
         watchdog: Some(context.watchdog.clone()),
     };
-    let git_dir = match &site {
-        Site::Worktree(worktree) => Some(worktree.git_dir.clone()),
-        Site::InPlace(checkout) => Some(checkout.git_dir.clone()),
+    let workplace = match &site {
+        Site::Worktree(worktree) => Some((worktree.path.clone(), worktree.git_dir.clone())),
+        Site::InPlace(checkout) => Some((checkout.path.clone(), checkout.git_dir.clone())),
         Site::None => None,
     };
-    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, git_dir);
+    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, workplace);
     let mut announced = false;
     let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
         if !std::mem::replace(&mut announced, true) {

@@ -1,0 +1,294 @@
+//! Talking to a remote: fetching its branches, asking what a ref is, and the leased push.
+//!
+//! Invariant: a push moves a branch only from the value that is named to it (`--force-with-lease=<ref>:<id>`) and only
+//! forward (the refspec is not forced): after a rewind of the remote branch a plain push would bring removed commits
+//! back. What a push answered is told apart ref by ref; where the answer never came, the remote is asked what
+//! it has. Transport, credentials and proxies are the `git` program's business (CONTRACT.md §5).
+//!
+//! What was fetched lies below `refs/aynig/remotes/<remote>/`, so that a person's own tracking refs, which may be the last
+//! name of a commit, are neither moved nor pruned.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::process::{Git, ProcessError};
+use super::repo::Repo;
+use super::swap::{RefError, Tip};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::fsutil::DirLock;
+
+/// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Why a remote could not be talked to.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// No such remote is configured.
+    #[error("there is no remote {remote} in this repository")]
+    Unknown {
+        /// The name asked for.
+        remote: RemoteName,
+    },
+    /// It does not answer, or not to us.
+    #[error("could not {what} {remote}")]
+    Unreachable {
+        /// The verb: "fetch from", "ask", "push to".
+        what: &'static str,
+        /// Which remote.
+        remote: RemoteName,
+        /// Git's own words.
+        #[source]
+        source: ProcessError,
+    },
+    /// Local refs could not be read or written.
+    #[error(transparent)]
+    Refs(#[from] RefError),
+}
+
+/// A branch to be moved on the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Which.
+    pub branch: BranchName,
+    /// What it must point at.
+    pub expected: CommitId,
+    /// What it is to point at; a descendant of `expected`.
+    pub new: CommitId,
+}
+
+/// What a push did to one branch, as far as its answer tells.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pushed {
+    /// It was moved, or holds our commit already.
+    Accepted,
+    /// The remote has another value than the expected one.
+    Stale,
+    /// The server said no; its reason.
+    Refused(String),
+    /// The answer never came.
+    Unknown,
+}
+
+impl Repo {
+    /// Whether a remote of this name is configured.
+    pub fn has_remote(&self, remote: &RemoteName) -> bool {
+        self.config(&format!("remote.{remote}.url")).is_some()
+            || self.config(&format!("remote.{remote}.pushurl")).is_some()
+    }
+
+    /// The branch on `remote` that `branch` follows, if it follows one there.
+    pub fn upstream_on(&self, branch: &BranchName, remote: &RemoteName) -> Option<BranchName> {
+        if self.config(&format!("branch.{branch}.remote"))? != remote.as_str() {
+            return None;
+        }
+        let merge = self.config(&format!("branch.{branch}.merge"))?;
+        BranchName::from_full_ref(BStr::new(merge.as_bytes()))
+    }
+
+    /// Fetches all branches of `remote`; one connection.
+    pub fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
+        self.fetch(remote, &[format!("+refs/heads/*:refs/aynig/remotes/{remote}/*")], true)
+    }
+
+    /// Fetches some branches of `remote`, those that exist.
+    pub fn fetch_some(&self, remote: &RemoteName, branches: &[BranchName]) -> Result<(), RemoteError> {
+        let specs: Vec<String> = branches
+            .iter()
+            .map(|branch| format!("+refs/heads/{branch}:refs/aynig/remotes/{remote}/{branch}"))
+            .collect();
+        self.fetch(remote, &specs, false)
+    }
+
+    fn fetch(&self, remote: &RemoteName, specs: &[String], prune: bool) -> Result<(), RemoteError> {
+        // Runners in one clone would fight over the locks of the fetched refs; this only saves them the trouble.
+        let turn = self
+            .state_dir()
+            .ok()
+            .map(|state| state.join("remotes"))
+            .filter(|dir| std::fs::create_dir_all(dir).is_ok());
+        let _turn = turn.and_then(|dir| DirLock::acquire(&dir).ok());
+        let mut git = Git::new(self.common_dir()).args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--refmap=",
+        ]);
+        if prune {
+            git = git.arg("--prune");
+        }
+        git.arg("--end-of-options")
+            .arg(remote.as_str())
+            .args(specs)
+            .timeout(PATIENCE)
+            .run()
+            .map(drop)
+            .map_err(|source| RemoteError::Unreachable { what: "fetch from", remote: remote.clone(), source })
+    }
+
+    /// The branches of `remote` as last fetched.
+    pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
+        self.tips(&format!("refs/aynig/remotes/{remote}/"))
+    }
+
+    /// One branch of `remote` as last fetched.
+    pub fn fetched_head(
+        &self,
+        remote: &RemoteName,
+        branch: &BranchName,
+    ) -> Result<Option<CommitId>, RefError> {
+        self.read_ref(fetched_ref(remote, branch).as_bstr())
+    }
+
+    /// Notes what `branch` of `remote` is known to point at now.
+    pub fn note_fetched(&self, remote: &RemoteName, branch: &BranchName, head: CommitId) {
+        let name = fetched_ref(remote, branch);
+        let noted = self
+            .read_ref(name.as_bstr())
+            .and_then(|known| self.swap(name.as_bstr(), known, head, "aynig: pushed").map(drop));
+        if let Err(error) = noted {
+            tracing::debug!(%branch, %error, "what the remote has now was not noted; the next fetch will");
+        }
+    }
+
+    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched.
+    pub fn ask_remote(
+        &self,
+        remote: &RemoteName,
+        branches: &[BranchName],
+    ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
+        let mut git = Git::new(self.common_dir()).args([
+            "ls-remote",
+            "--quiet",
+            "--heads",
+            "--end-of-options",
+            remote.as_str(),
+        ]);
+        for branch in branches {
+            git = git.arg(branch.full_ref().to_os_str_lossy());
+        }
+        let output = git.timeout(PATIENCE).run().map_err(|source| RemoteError::Unreachable {
+            what: "ask",
+            remote: remote.clone(),
+            source,
+        })?;
+        Ok(output.stdout.lines().filter_map(parse_listed).collect())
+    }
+
+    /// Tries all `moves` in one push, each judged by itself, in their order. An `Err` means that no ref was judged; refs may
+    /// have been moved all the same (the connection broke), so the remote must be asked.
+    pub fn push_moves(&self, remote: &RemoteName, moves: &[Move]) -> Result<Vec<Pushed>, RemoteError> {
+        let mut git = Git::new(self.common_dir()).args([
+            "push",
+            "--porcelain",
+            "--no-verify",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+        ]);
+        for Move { branch, expected, .. } in moves {
+            git = git.arg(format!("--force-with-lease={}:{expected}", branch.full_ref()));
+        }
+        git = git.arg("--end-of-options").arg(remote.as_str());
+        for Move { branch, new, .. } in moves {
+            git = git.arg(format!("{new}:{}", branch.full_ref()));
+        }
+        let output = git.timeout(PATIENCE).run_unchecked().map_err(|source| RemoteError::Unreachable {
+            what: "push to",
+            remote: remote.clone(),
+            source,
+        })?;
+        let rows = parse_push(&output.stdout);
+        let answers = moves.iter().map(|wanted| {
+            let row = rows.iter().find(|row| row.reference == wanted.branch.full_ref());
+            row.map_or(Pushed::Unknown, |row| row.outcome.clone())
+        });
+        let said = server_words(&output.stderr);
+        Ok(answers
+            .map(|answer| match answer {
+                Pushed::Refused(reason) if !said.is_empty() => Pushed::Refused(format!("{reason}: {said}")),
+                other => other,
+            })
+            .collect())
+    }
+}
+
+fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
+    let mut name = BString::from(format!("refs/aynig/remotes/{remote}/"));
+    name.extend_from_slice(branch.as_bstr());
+    name
+}
+
+/// `<id>\trefs/heads/<name>`.
+fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
+    let (id, name) = line.split_once_str("\t")?;
+    Some((BranchName::from_full_ref(name.as_bstr())?, CommitId::parse_hex(id)?))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    reference: BString,
+    outcome: Pushed,
+}
+
+/// The lines `<flag>\t<from>:<to>\t<summary>` of `git push --porcelain`.
+fn parse_push(stdout: &[u8]) -> Vec<Row> {
+    stdout.lines().filter_map(parse_row).collect()
+}
+
+fn parse_row(line: &[u8]) -> Option<Row> {
+    let mut fields = line.splitn(3, |byte| *byte == b'\t');
+    let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
+    let (_, reference) = refs.split_once_str(":")?;
+    let outcome = match flag {
+        // `=` means that the remote holds exactly our commit; ours are unique, so it was we who put it there.
+        b" " | b"*" | b"=" => Pushed::Accepted,
+        b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
+            Pushed::Refused(summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned())
+        }
+        b"!" => Pushed::Stale,
+        _ => Pushed::Unknown,
+    };
+    Some(Row { reference: reference.into(), outcome })
+}
+
+/// What the server itself said (`remote: …`), on one line, bounded.
+fn server_words(stderr: &[u8]) -> String {
+    let text = stderr.to_str_lossy();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("remote: "))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("; ").chars().filter(|c| !c.is_control()).take(600).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn push_answers_are_told_apart() {
+        let answer = "To ../r.git\n \taa:refs/heads/won\t1..2\n=\taa:refs/heads/mine\t[up to date]\n!\taa:refs/heads/lost\t[rejected] (stale info)\n\
+            !\taa:refs/heads/behind\t[rejected] (non-fast-forward)\n!\taa:refs/heads/kept\t[remote rejected] (hook declined)\nDone\n";
+        let rows = parse_push(answer.as_bytes());
+        let of = |name: &str| {
+            rows.iter().find(|row| row.reference == format!("refs/heads/{name}")).map(|row| &row.outcome)
+        };
+        assert_eq!(of("won"), Some(&Pushed::Accepted));
+        assert_eq!(of("mine"), Some(&Pushed::Accepted));
+        assert_eq!(of("lost"), Some(&Pushed::Stale));
+        assert_eq!(of("behind"), Some(&Pushed::Stale));
+        assert_eq!(of("kept"), Some(&Pushed::Refused("(hook declined)".to_owned())));
+        assert_eq!(rows.len(), 5);
+    }
+
+    #[test]
+    fn the_servers_own_words_are_kept() {
+        assert_eq!(server_words(b"remote: no, protected   \nremote: \nerror: failed\n"), "no, protected");
+    }
+}
