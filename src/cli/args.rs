@@ -105,6 +105,10 @@ pub struct Run {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub lease_seconds: u64,
 
+    /// With a remote: how far clocks may be apart; an expired lease is taken over only that much later
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub skew_seconds: u64,
+
     /// Do not renew leases
     #[arg(long)]
     pub no_heartbeat: bool,

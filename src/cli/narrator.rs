@@ -41,6 +41,13 @@ impl Narrator {
                     ui::harmless(&format!("{about}{text}"))
                 ));
             }
+            Notice::Relieved { text } => {
+                self.note(&ui::harmless(&text));
+                // The same trouble may come again, and is worth saying again.
+                if let Ok(mut said) = self.said.lock() {
+                    said.clear();
+                }
+            }
             Notice::Beaten { branch, holder } => {
                 let who = match holder {
                     Some(Holder { runner, until }) => {

@@ -5,7 +5,7 @@
 //! run. Moves that are wanted while a push is under way go together in the next one: a push costs a connection, and one
 //! connection can carry any number of refs, each judged by itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bstr::ByteSlice;
@@ -47,6 +47,11 @@ pub enum ArbiterError {
 }
 
 impl ArbiterError {
+    /// Whether trying again cannot help: the server understood and said no.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
     /// Whether the remote is to blame (exit code 4).
     pub fn is_remote(&self) -> bool {
         match self {
@@ -100,6 +105,16 @@ impl Arbiter {
         match self {
             Self::Local => true,
             Self::Remote(_) => false,
+        }
+    }
+
+    /// Asks a remote what its branches are, without fetching them; `None` where no remote decides.
+    pub fn ask(&self, repo: &Repo) -> Option<Result<BTreeMap<BranchName, CommitId>, ArbiterError>> {
+        match self {
+            Self::Local => None,
+            Self::Remote(remote) => Some(
+                repo.ask_remote(&remote.name, &[]).map(|all| all.into_iter().collect()).map_err(Into::into),
+            ),
         }
     }
 

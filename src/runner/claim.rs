@@ -46,7 +46,7 @@ pub enum ClaimError {
         branch: BranchName,
         /// Why.
         #[source]
-        source: ArbiterError,
+        source: Box<ArbiterError>,
     },
 }
 
@@ -146,7 +146,7 @@ pub fn claim_all(
                     }
                     Err(source) => {
                         claim.close();
-                        Err(ClaimError::Ref { branch: branch.clone(), source })
+                        Err(ClaimError::Ref { branch: branch.clone(), source: Box::new(source) })
                     }
                 }
             });

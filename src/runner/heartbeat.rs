@@ -235,7 +235,7 @@ impl<'a> Heartbeat<'a> {
     }
 
     /// What is left of the lease.
-    fn left(&self) -> Duration {
+    pub fn left(&self) -> Duration {
         let end = self
             .leased_at
             .saturating_mul(1000)

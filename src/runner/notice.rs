@@ -25,6 +25,11 @@ pub enum Notice {
         /// What, and what to do.
         text: String,
     },
+    /// What a warning was about is over.
+    Relieved {
+        /// What is well again.
+        text: String,
+    },
     /// Another runner was faster. A normal outcome.
     Beaten {
         /// On which branch.

@@ -49,6 +49,8 @@ pub struct Options {
     pub worktrees: PathBuf,
     /// How many commands at once.
     pub jobs: NonZeroUsize,
+    /// How far clocks of different hosts may be apart, seconds: a remote lease is taken over only so much later.
+    pub skew_seconds: u64,
     /// Length of the leases we take, seconds.
     pub lease_seconds: u64,
     /// Whether leases are renewed while a command runs.

@@ -117,6 +117,8 @@ pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Resu
 
 /// What is the same for all branches of a scan.
 struct View {
+    /// Seconds by which the clock that dated a lease may be ahead of or behind ours.
+    skew: i64,
     current: Option<BranchName>,
     /// Branches that are checked out in a worktree that is not ours.
     elsewhere: HashMap<BranchName, Elsewhere>,
@@ -142,7 +144,8 @@ impl View {
         let mut elsewhere = HashMap::new();
         if arbiter.source().is_some() {
             // A remote's branches are run detached: no checkout of a local branch is in their way.
-            return Ok(Self { current, elsewhere });
+            let skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX);
+            return Ok(Self { skew, current, elsewhere });
         }
         let mut note = |branch: Option<BranchName>, words: String| {
             if let Some(branch) = branch {
@@ -173,7 +176,7 @@ impl View {
                 Some(_) => {}
             }
         }
-        Ok(Self { current, elsewhere })
+        Ok(Self { skew: 0, current, elsewhere })
     }
 
     fn judge(
@@ -208,7 +211,7 @@ impl View {
             Head::Unmanaged => return Ok(Verdict::Unmanaged),
             Head::Invalid(invalid) => return Ok(Verdict::Invalid { why: invalid.reason }),
             Head::Working(lease) => {
-                return Ok(match lease.liveness(now) {
+                return Ok(match lease.liveness(now.saturating_sub(self.skew)) {
                     Liveness::Live { .. } => Verdict::Held(lease),
                     Liveness::Expired { .. } => Verdict::Expired(lease),
                 });

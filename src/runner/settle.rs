@@ -36,8 +36,12 @@ const TAIL: u64 = 64 * 1024;
 /// How often a landing is tried again when the branch moves under it (by the command's own survivors).
 const TRIES: u32 = 20;
 
-/// Between two tries after an error.
+/// Between two tries after an error, at first; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a local ref store that gives errors is tried.
+const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a command ran.
 #[derive(Debug)]
@@ -86,6 +90,8 @@ pub struct Finished {
     pub held: CommitId,
     /// How long it ran.
     pub elapsed: Duration,
+    /// What was left of the lease when it ended.
+    pub lease_left: Duration,
 }
 
 /// What was written, or that nothing was.
@@ -148,9 +154,11 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut why = format!("`{}` {}", claim.trigger.state, finished.ending.describe());
     let mut rescued: Option<Saved> = None;
     let mut trouble = String::new();
+    let mut patience = Patience::new(context, finished);
     // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
     let mut doubtful = context.arbiter.attaches();
-    for _ in 0..TRIES {
+    let mut tries = 0;
+    while tries < TRIES {
         let seen = if doubtful {
             look(repo, context.arbiter, claim)
         } else {
@@ -161,8 +169,10 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
             Err(error) => {
                 trouble = error;
-                clock::pause(PAUSE);
-                continue;
+                if patience.wait(context) {
+                    continue;
+                }
+                break;
             }
         };
         let parent = match worktree_head(context, repo, finished, head) {
@@ -211,8 +221,10 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             }
             Err(error) => {
                 trouble = error;
-                clock::pause(PAUSE);
-                continue;
+                if patience.wait(context) {
+                    continue;
+                }
+                break;
             }
         };
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
@@ -227,14 +239,23 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 return Landed { outcome, commit: Some(new), rescued };
             }
             Ok(Swap::Lost { .. }) => {
+                tries += 1;
                 doubtful = true;
                 trouble = "the branch kept moving".to_owned();
             }
             Err(error) => {
                 trouble = error_words(&error);
-                clock::pause(PAUSE);
+                doubtful = context.arbiter.attaches();
+                if error.is_final() || !patience.wait(context) {
+                    break;
+                }
             }
         }
+    }
+    if !context.arbiter.attaches() {
+        // Out of reach until the lease was over: whoever closes it cannot see this host, so what is here is saved here.
+        let rescued = save(context, repo, finished, base_of(repo, finished), None, left).or(rescued);
+        return Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued };
     }
     *left = finished.site.path().map(|path| Left {
         path: path.to_owned(),
@@ -242,6 +263,31 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             .to_owned(),
     });
     Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued }
+}
+
+/// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
+struct Patience {
+    left: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(context: &Context<'_>, finished: &Finished) -> Self {
+        let left = if context.arbiter.attaches() { LOCAL_PATIENCE } else { finished.lease_left };
+        Self { left, pause: PAUSE }
+    }
+
+    /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
+    fn wait(&mut self, context: &Context<'_>) -> bool {
+        if self.left.is_zero() || context.shutdown.count() > 1 {
+            return false;
+        }
+        let pause = self.pause.min(self.left);
+        clock::pause(pause);
+        self.left -= pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
 }
 
 /// With a remote, the checkout is not the branch: it is taken along to the result.
@@ -451,7 +497,8 @@ fn clean_up(
     worktree: Worktree,
     report: &mut StepReport,
 ) {
-    if report.outcome == Outcome::KeptWorking || matches!(report.outcome, Outcome::Unwritten { .. }) {
+    let unsaved = matches!(report.outcome, Outcome::Unwritten { .. }) && report.rescued.is_none();
+    if report.outcome == Outcome::KeptWorking || unsaved {
         // Whatever the command left running works here until it declares a state or the lease ends.
         return;
     }

@@ -42,7 +42,8 @@ pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
 fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Finished {
     let held = claim.lease;
     let ending = Ending::NotStarted(why);
-    Finished { claim, site, ending, declaration: None, files, held, elapsed: Duration::ZERO }
+    let lease_left = Duration::from_secs(claim.seconds);
+    Finished { claim, site, ending, declaration: None, files, held, elapsed: Duration::ZERO, lease_left }
 }
 
 /// Finds or makes the place where the command runs.
@@ -143,14 +144,23 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
         }
         heartbeat.attend(moment)
     });
-    let held = heartbeat.held();
+    let (held, lease_left) = (heartbeat.held(), heartbeat.left());
     // Measured now: what a survivor writes later does not count.
     let length = std::fs::metadata(&files.stdout).map_or(0, |found| found.len());
     let ending = ending(finished.how);
     let observed = read_declarations(&files.stdout, length);
     tell_malformed(context, &claim, &observed, &ending);
     let declaration = observed.declaration;
-    Finished { claim, site, ending, declaration, files: Some(files), held, elapsed: finished.elapsed }
+    Finished {
+        claim,
+        site,
+        ending,
+        declaration,
+        files: Some(files),
+        held,
+        elapsed: finished.elapsed,
+        lease_left,
+    }
 }
 
 fn ending(how: How<StopReason>) -> Ending {

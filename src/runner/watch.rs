@@ -4,6 +4,7 @@
 //! Invariant: a wake-up is only ever a reason to look. One that is missed costs the interval at most, one too many
 //! costs a scan.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -11,13 +12,19 @@ use std::time::Duration;
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 
 use crate::clock;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
-use super::Context;
+use super::arbiter::ArbiterError;
+use super::notice::Notice;
 use super::pass::{Done, PassError, Summary, drain};
+use super::{Context, error_words};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
 const SETTLE: Duration = Duration::from_millis(20);
+
+/// A remote that does not answer is asked at least this often.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
 /// Passes until a stop is asked for; `each` sees every round that did something.
 pub fn watch(
@@ -34,18 +41,26 @@ pub fn watch(
     });
     // Held until the end: dropping it ends the notifications.
     let _watcher = watch_refs(repo, wake);
+    let mut doorbell = Doorbell::default();
     let mut done = Done::new();
     loop {
-        let round = drain(context, repo, &mut done)?;
+        if doorbell.rings(context, repo) {
+            match drain(context, repo, &mut done) {
+                Ok(round) => {
+                    doorbell.answered(context);
+                    doorbell.next_expiry = round.next_expiry;
+                    if round.did_something() || !round.failed.is_empty() {
+                        each(round);
+                    }
+                }
+                Err(PassError::Remote(error)) => doorbell.failed(context, &error),
+                Err(error) => return Err(error),
+            }
+        }
         if context.shutdown.requested().is_some() {
-            each(round);
             return Ok(());
         }
-        let nap = nap(interval, round.next_expiry);
-        if round.did_something() || !round.failed.is_empty() {
-            each(round);
-        }
-        match woken.recv_timeout(nap) {
+        match woken.recv_timeout(doorbell.nap(context, interval)) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
             Err(RecvTimeoutError::Timeout) => done.clear(),
@@ -59,17 +74,71 @@ pub fn watch(
     }
 }
 
+/// Whether it is worth looking. Of a remote that is one cheap question, and a fetch only when its answer changed or a lease
+/// has ended; each failure is said once, and its end.
+#[derive(Default)]
+struct Doorbell {
+    last: Option<BTreeMap<BranchName, CommitId>>,
+    /// When the next lease that is alive now ends, seconds since the epoch.
+    next_expiry: Option<i64>,
+    failures: u32,
+}
+
+impl Doorbell {
+    fn rings(&mut self, context: &Context<'_>, repo: &Repo) -> bool {
+        let asked = match context.arbiter.ask(repo) {
+            None => return true,
+            Some(Ok(asked)) => asked,
+            Some(Err(error)) => {
+                self.failed(context, &error);
+                return false;
+            }
+        };
+        let changed = self.last.as_ref() != Some(&asked);
+        self.last = Some(asked);
+        changed || self.expiry_millis(context).is_some_and(|end| end <= clock::wall_millis())
+    }
+
+    fn failed(&mut self, context: &Context<'_>, error: &ArbiterError) {
+        // What was seen before tells nothing about what will be there when it answers again.
+        self.last = None;
+        self.failures = self.failures.saturating_add(1);
+        if self.failures == 1 {
+            let text = format!("{}; trying again, less and less often", error_words(error));
+            (context.tell)(Notice::Warning { branch: None, text });
+        }
+    }
+
+    fn answered(&mut self, context: &Context<'_>) {
+        if std::mem::take(&mut self.failures) > 0 {
+            (context.tell)(Notice::Relieved { text: "the remote answers again".to_owned() });
+        }
+    }
+
+    /// When the next known lease may be closed by others.
+    fn expiry_millis(&self, context: &Context<'_>) -> Option<i64> {
+        let skew = match context.arbiter.source() {
+            None => 0,
+            Some(_) => i64::try_from(context.options.skew_seconds).unwrap_or(i64::MAX),
+        };
+        // A lease is over when its last second has passed.
+        Some(self.next_expiry?.saturating_add(skew).saturating_add(1).saturating_mul(1000))
+    }
+
+    /// Until the interval is over, or the next lease ends; longer while the remote does not answer.
+    fn nap(&self, context: &Context<'_>, interval: Duration) -> Duration {
+        if self.failures > 0 {
+            return interval.saturating_mul(1 << self.failures.min(8)).min(LONGEST_BACK_OFF.max(interval));
+        }
+        let Some(end) = self.expiry_millis(context) else { return interval };
+        let left = u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0);
+        interval.min(Duration::from_millis(left.max(50)))
+    }
+}
+
 enum Wake {
     Refs,
     Stop,
-}
-
-/// Until the interval is over, or the next lease ends.
-fn nap(interval: Duration, next_expiry: Option<i64>) -> Duration {
-    let Some(expiry) = next_expiry else { return interval };
-    // A lease is over when its last second has passed.
-    let left = expiry.saturating_add(1).saturating_mul(1000).saturating_sub(clock::wall_millis());
-    interval.min(Duration::from_millis(u64::try_from(left).unwrap_or(0).max(50)))
 }
 
 /// Watches the places where branches change; without them there is the interval.
