@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::logging::Level;
-use crate::contract::ids::{RoleName, StateName};
+use crate::contract::ids::{RemoteName, RoleName, StateName};
 use crate::contract::protocol::parse_trailer_arg;
 use crate::contract::trailers::Trailer;
-use crate::contract::ids::{RemoteName, RoleName};
 
 /// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
 #[derive(Debug, Parser)]
@@ -192,6 +191,11 @@ pub struct SetWorking {
 /// What a commit by hand may hold.
 #[derive(Debug, Args)]
 pub struct CommitOptions {
+    /// Put the commit on the branch of this remote [default: AYNIG_REMOTE inside a command, else what
+    /// `dwp-source` at HEAD names]
+    #[arg(long, alias = "dwp-remote", value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
+
     /// The commit's subject [default: chore: set STATE]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub subject: Option<String>,
@@ -229,6 +233,10 @@ pub struct CommitOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
 pub struct Status {
+    /// Show the branches of this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
+
     /// All branches; those without a state are only counted
     #[arg(long)]
     pub all: bool,
@@ -250,6 +258,10 @@ pub struct Status {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
 pub struct Events {
+    /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
+
     /// All state events of the branch's first-parent history, newest first
     #[arg(long)]
     pub history: bool,
@@ -307,6 +319,8 @@ fn parse_state(text: &str) -> Result<StateName, String> {
 
 fn parse_trailer(text: &str) -> Result<Trailer, String> {
     parse_trailer_arg(text).map_err(|error| error.to_string())
+}
+
 fn parse_remote(text: &str) -> Result<RemoteName, String> {
     RemoteName::parse(text).map_err(|error| error.to_string())
 }

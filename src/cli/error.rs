@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::git::OpenError;
+use crate::runner::arbiter::ArbiterError;
 use crate::runner::error_words;
 use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
@@ -116,6 +117,20 @@ impl From<ScanError> for CommandError {
             ScanError::Refs(_) | ScanError::Worktrees(_) | ScanError::Checkout(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
             }
+        }
+    }
+}
+
+impl From<ArbiterError> for CommandError {
+    fn from(error: ArbiterError) -> Self {
+        Self {
+            exit: if error.is_remote() { Exit::Remote } else { Exit::Setup },
+            message: error_words(&error),
+            hints: if error.is_remote() {
+                vec!["`git ls-remote` with the same remote shows whether it can be reached".to_owned()]
+            } else {
+                Vec::new()
+            },
         }
     }
 }

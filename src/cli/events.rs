@@ -21,8 +21,9 @@ use super::ui::{self, BAD, CARE, FAINT, GOOD, styled};
 /// Runs the subcommand.
 pub fn run(store: &Store, arguments: &Events) -> Result<Exit, CommandError> {
     let repo = store.handle();
-    let branch = target::branch(&repo, arguments.branch.as_deref())?;
-    let head = target::existing_head(&repo, &branch)?;
+    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
+    let head = target::existing_head(&repo, &arbiter, &branch)?;
     let limit = if arguments.history { arguments.max_count.unwrap_or(usize::MAX) } else { 1 };
     let mut found = Vec::new();
     for stored in state_events(&repo, head).take(limit) {

@@ -50,8 +50,9 @@ pub fn run(store: &Store, arguments: &Logs) -> Result<Exit, CommandError> {
         (Some(id), _) => by_id(&repo, id)?,
         (None, Some(text)) => by_commit(&repo, text)?,
         (None, None) => {
-            let branch = target::branch(&repo, arguments.branch.as_deref())?;
-            let head = target::existing_head(&repo, &branch)?;
+            let arbiter = target::arbiter(&repo, None)?;
+            let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
+            let head = target::existing_head(&repo, &arbiter, &branch)?;
             newest(&repo, head, Some(&branch)).ok_or_else(|| {
                 CommandError::failed(format!(
                     "no attempt was ever made on {branch}: there is no lease in its history"

@@ -16,7 +16,7 @@ use crate::git::Store;
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
-use super::target::{Written, warn_of_foreign_lease, write};
+use super::target::{Written, arbiter, warn_of_foreign_lease, write};
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
@@ -29,14 +29,15 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
     let body = body(options, &surroundings.start)?;
     let repo = store.handle();
     let log = format!("aynig: set {}", arguments.state);
-    let written = write(&repo, options.branch.as_deref(), &log, |target| {
+    let arbiter = arbiter(&repo, options.remote.as_ref())?;
+    let written = write(&repo, &arbiter, options.branch.as_deref(), &log, |target| {
         let asked = ManualState {
             state: arguments.state.clone(),
             subject: options.subject.clone(),
             body: body.clone(),
             trailers: options.trailer.clone(),
             kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
-            source: None,
+            source: arbiter.source().cloned(),
         };
         set_state_draft(&asked).map_err(|error| refused(&error))
     })?;

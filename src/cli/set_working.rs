@@ -16,7 +16,7 @@ use super::args::SetWorking;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::set_state::{body, refused, transition};
-use super::target::{runner_words, write};
+use super::target::{arbiter, runner_words, write};
 use super::ui;
 
 /// Runs the subcommand.
@@ -24,7 +24,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
     let options = &arguments.commit;
     let body = body(options, &surroundings.start)?;
     let repo = store.handle();
-    let written = write(&repo, options.branch.as_deref(), "aynig: set working", |target| {
+    let arbiter = arbiter(&repo, options.remote.as_ref())?;
+    let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set working", |target| {
         let head = if target.inside {
             target.trailers()
         } else {
@@ -40,7 +41,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
             subject: options.subject.clone(),
             body: body.clone(),
             trailers: options.trailer.clone(),
-            source: None,
+            source: arbiter.source().cloned(),
         };
         set_working_draft(&asked).map_err(|error| refused(&error))
     })?;

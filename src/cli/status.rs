@@ -13,6 +13,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::git::commit::Stored;
 use crate::git::{Repo, Store};
+use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict, scan};
 
@@ -53,22 +54,29 @@ struct LeaseRow {
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Result<Exit, CommandError> {
     let repo = store.handle();
+    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    arbiter.refresh(&repo)?;
     let plain = Options { role: role(arguments.role.clone())?, ..plain_options(&repo, surroundings) };
     if arguments.all || !arguments.branch.is_empty() {
         let globs = branch_globs(&arguments.branch)?;
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
-        return several(&repo, &options, arguments);
+        return several(&repo, &arbiter, &options, arguments);
     }
-    let branch = target::branch(&repo, None)?;
-    target::existing_head(&repo, &branch)?;
-    one(&repo, &plain, &branch, arguments.json)
+    let branch = target::branch(&repo, &arbiter, None)?;
+    target::existing_head(&repo, &arbiter, &branch)?;
+    one(&repo, &arbiter, &plain, &branch, arguments.json)
 }
 
-fn several(repo: &Repo, options: &Options, arguments: &Status) -> Result<Exit, CommandError> {
+fn several(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    options: &Options,
+    arguments: &Status,
+) -> Result<Exit, CommandError> {
     let now = clock::wall_seconds();
     let mut rows = Vec::new();
     let mut unmanaged = 0_usize;
-    for scanned in scan(repo, options, now)? {
+    for scanned in scan(repo, arbiter, options, now)? {
         if !options.selection.admits(&scanned.branch) {
             continue;
         }
@@ -95,13 +103,19 @@ fn several(repo: &Repo, options: &Options, arguments: &Status) -> Result<Exit, C
     Ok(Exit::Done)
 }
 
-fn one(repo: &Repo, plain: &Options, branch: &BranchName, json: bool) -> Result<Exit, CommandError> {
+fn one(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    plain: &Options,
+    branch: &BranchName,
+    json: bool,
+) -> Result<Exit, CommandError> {
     let now = clock::wall_seconds();
     let name = globset::escape(&branch.to_string());
     let globs = branch_globs(&[name])?;
     let options =
         Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain.clone() };
-    let seen = scan(repo, &options, now)?;
+    let seen = scan(repo, arbiter, &options, now)?;
     let Some(scanned) = seen.iter().find(|scanned| scanned.branch == *branch) else {
         return Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
             .hint("`git branch` lists the branches there are"));

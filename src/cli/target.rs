@@ -13,17 +13,17 @@ use bstr::{BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::head::Head;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
 use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
-use crate::git::{Repo, Swap};
+use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::error_words;
 
 use super::error::CommandError;
-use super::ui;
+use super::{run, ui};
 
 /// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
 const TRIES: u32 = 10;
@@ -35,6 +35,8 @@ pub struct Inside {
     pub branch: BranchName,
     /// `AYNIG_RUN_ID`.
     pub run: Option<BString>,
+    /// `AYNIG_REMOTE`.
+    remote: Option<RemoteName>,
     /// `WORKTREE_PATH`.
     worktree: Option<PathBuf>,
 }
@@ -53,18 +55,39 @@ impl Inside {
         let branch = BranchName::new(branch.as_bytes())
             .map_err(|error| CommandError::usage(format!("the variable AYNIG_BRANCH: {error}")))?;
         let run = variable("AYNIG_RUN_ID").map(|run| BString::from(run.as_bytes()));
-        Ok(Some(Self { branch, run, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
+        let remote = match variable("AYNIG_REMOTE") {
+            None => None,
+            Some(name) => Some(
+                RemoteName::parse(name.as_bytes())
+                    .map_err(|error| CommandError::usage(format!("the variable AYNIG_REMOTE: {error}")))?,
+            ),
+        };
+        Ok(Some(Self { branch, run, remote, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
     }
 }
 
+/// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
+/// checkout's HEAD says.
+pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
+    if named.is_none()
+        && let Some(inside) = Inside::of(repo)?
+    {
+        return match inside.remote {
+            Some(remote) => run::arbiter(repo, Some(&remote)),
+            None => Ok(Arbiter::Local),
+        };
+    }
+    run::arbiter(repo, named)
+}
+
 /// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
-pub fn branch(repo: &Repo, named: Option<&OsStr>) -> Result<BranchName, CommandError> {
+pub fn branch(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<BranchName, CommandError> {
     if let Some(named) = named {
         return branch_name(named);
     }
     match Inside::of(repo)? {
         Some(inside) => Ok(inside.branch),
-        None => current_branch(repo),
+        None => current_branch(repo, arbiter),
     }
 }
 
@@ -74,7 +97,19 @@ fn branch_name(named: &OsStr) -> Result<BranchName, CommandError> {
     })
 }
 
-fn current_branch(repo: &Repo) -> Result<BranchName, CommandError> {
+fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, CommandError> {
+    let local = checked_out(repo)?;
+    let Some(remote) = arbiter.source() else { return Ok(local) };
+    repo.upstream_on(&local, remote).ok_or_else(|| {
+        CommandError::setup(format!(
+            "the branch {local} that is checked out here follows no branch of {remote}"
+        ))
+        .hint("name a branch with --branch")
+        .hint(format!("or let it follow one: `git branch --set-upstream-to={remote}/BRANCH`"))
+    })
+}
+
+fn checked_out(repo: &Repo) -> Result<BranchName, CommandError> {
     let name_one = "name a branch with --branch";
     match repo.checkout() {
         None => Err(CommandError::setup(format!(
@@ -94,19 +129,23 @@ fn current_branch(repo: &Repo) -> Result<BranchName, CommandError> {
 }
 
 /// The HEAD of a branch, which must exist.
-pub fn existing_head(repo: &Repo, branch: &BranchName) -> Result<CommitId, CommandError> {
-    match head_of(repo, branch)? {
+pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<CommitId, CommandError> {
+    match head_of(repo, arbiter, branch)? {
         Some(head) => Ok(head),
-        None => Err(missing(repo, branch)),
+        None => Err(missing(repo, arbiter, branch)),
     }
 }
 
-fn head_of(repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
-    repo.branch_head(branch).map_err(|error| CommandError::because(&format!("read branch {branch}"), &error))
+fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
+    Ok(arbiter.head(repo, branch)?)
 }
 
 /// Why there is nothing to read at a branch.
-fn missing(repo: &Repo, branch: &BranchName) -> CommandError {
+fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> CommandError {
+    if let Some(remote) = arbiter.source() {
+        return CommandError::usage(format!("there is no branch {branch} on {remote}"))
+            .hint(format!("`git ls-remote --heads {remote}` lists its branches"));
+    }
     let tips = repo.branches().unwrap_or_default();
     if let Some(Err(target)) = tips.into_iter().find(|tip| tip.branch == *branch).map(|tip| tip.target) {
         let target = target.to_str_lossy().into_owned();
@@ -143,23 +182,23 @@ pub struct Target {
 }
 
 impl Target {
-    fn look(repo: &Repo, named: Option<&OsStr>) -> Result<Self, CommandError> {
+    fn look(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<Self, CommandError> {
         let around = Inside::of(repo)?;
         let inside = around.as_ref().filter(|_| named.is_none());
         let branch = match (named, inside) {
             (Some(named), _) => branch_name(named)?,
             (None, Some(inside)) => inside.branch.clone(),
-            (None, None) => current_branch(repo)?,
+            (None, None) => current_branch(repo, arbiter)?,
         };
         let here = repo.checkout();
         let attached =
-            here.as_ref().filter(|here| here.branch.as_ref() == Some(&branch)).map(|here| here.path.clone());
-        let head = match head_of(repo, &branch)? {
+            here.as_ref().filter(|here| follows(repo, arbiter, here, &branch)).map(|here| here.path.clone());
+        let head = match head_of(repo, arbiter, &branch)? {
             Some(id) => Some(repo.commit(id).map_err(|error| {
                 CommandError::because(&format!("read the newest commit of {branch}"), &error)
             })?),
             None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
-            None => return Err(missing(repo, &branch)),
+            None => return Err(missing(repo, arbiter, &branch)),
         };
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
@@ -213,6 +252,27 @@ impl Target {
         self.meaning.state().map(|state| state.to_string())
     }
 
+    /// What the new commit lies on: HEAD; with a remote, the checkout's own commits on top of it.
+    fn parent(&self, repo: &Repo, arbiter: &Arbiter) -> Option<CommitId> {
+        let head = self.head.as_ref()?.id;
+        if arbiter.attaches() || self.index.is_none() {
+            return Some(head);
+        }
+        let own = repo.checkout().and_then(|here| repo.checkout_head(&here));
+        Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
+    }
+
+    /// With a remote the checkout is not the branch: it is taken along, if the commit was made from it.
+    fn follow(&self, repo: &Repo, arbiter: &Arbiter, parent: Option<CommitId>, new: CommitId) {
+        let (Some(parent), Some(here), Some(_)) = (parent, repo.checkout(), &self.index) else { return };
+        if arbiter.attaches() {
+            return;
+        }
+        if let Err(error) = repo.advance_checkout(&here, parent, new, "aynig: follow the state") {
+            ui::narrate(&format!("warning: this checkout did not follow: {}", error_words(&error)));
+        }
+    }
+
     fn refusal(&self, run: &BString) -> CommandError {
         CommandError::failed(format!(
             "attempt {run} no longer holds {}: {}; nothing was changed",
@@ -259,14 +319,14 @@ pub struct Written {
 /// at any moment, which is no reason to lose the state it wants to declare.
 pub fn write(
     repo: &Repo,
+    arbiter: &Arbiter,
     named: Option<&OsStr>,
     log: &str,
     compose: impl Fn(&Target) -> Result<Draft, CommandError>,
 ) -> Result<Written, CommandError> {
-    let arbiter = Arbiter::local();
     let mut tries = 0;
     loop {
-        let before = Target::look(repo, named)?;
+        let before = Target::look(repo, arbiter, named)?;
         let message = compose(&before)?.encode().map_err(|error| {
             CommandError::usage(format!(
                 "could not set the state of {}: {}",
@@ -278,7 +338,8 @@ pub fn write(
         let failed = |error: &dyn std::error::Error| CommandError::because(&trying, error);
         let expected = before.head.as_ref().map(|head| head.id);
         let tree = before.tree(repo)?;
-        let parents = expected.as_slice();
+        let parent = before.parent(repo, arbiter);
+        let parents = parent.as_slice();
         let new =
             repo.write_commit(&NewCommit { tree, parents, message: &message }).map_err(|e| failed(&e))?;
         let swap = match expected {
@@ -286,8 +347,9 @@ pub fn write(
             None => arbiter.create(repo, &before.branch, new, log),
         };
         tries += 1;
-        match swap.map_err(|error| failed(&error))? {
+        match swap? {
             Swap::Won => {
+                before.follow(repo, arbiter, parent, new);
                 let commit = repo.commit(new).map_err(|error| failed(&error))?;
                 return Ok(Written { before, commit });
             }
@@ -361,4 +423,13 @@ fn unborn(repo: &Repo, branch: &BranchName) -> bool {
 
 fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
+fn follows(repo: &Repo, arbiter: &Arbiter, here: &Checkout, branch: &BranchName) -> bool {
+    match (&here.branch, arbiter.source()) {
+        (None, _) => false,
+        (Some(local), None) => local == branch,
+        (Some(local), Some(remote)) => repo.upstream_on(local, remote).as_ref() == Some(branch),
+    }
 }

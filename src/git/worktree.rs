@@ -16,6 +16,7 @@ use bstr::{BString, ByteSlice};
 
 use super::process::{Git, ProcessError};
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
+use super::swap::{RefError, Swap};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
 
@@ -30,6 +31,9 @@ pub enum WorktreeError {
     /// Git refused.
     #[error(transparent)]
     Git(#[from] ProcessError),
+    /// A ref could not be moved.
+    #[error(transparent)]
+    Ref(#[from] RefError),
     /// The file system refused.
     #[error("could not {what} {}", path.display())]
     Files {
@@ -320,6 +324,35 @@ impl Repo {
             (expected, target) = (head, replanted);
         }
         Err(WorktreeError::Unsuitable { path: path.to_owned(), what: "changing too fast" })
+    }
+
+    /// The commit a checkout is at; none while unborn.
+    pub fn checkout_head(&self, checkout: &Checkout) -> Option<CommitId> {
+        match Self::attached_branch(&checkout.git_dir) {
+            Some(local) => self.branch_head(&local).ok().flatten(),
+            None => Self::detached_head(&checkout.git_dir),
+        }
+    }
+
+    /// Moves what a checkout is at, its branch or its detached HEAD, from `from` to `to`, which lies on top of it with the tree of
+    /// its index.
+    pub fn advance_checkout(
+        &self,
+        checkout: &Checkout,
+        from: CommitId,
+        to: CommitId,
+        log: &str,
+    ) -> Result<(), WorktreeError> {
+        match Self::attached_branch(&checkout.git_dir) {
+            None => self.advance_detached(&checkout.path, &checkout.git_dir, from, to).map(drop),
+            Some(local) => match self.swap(local.full_ref().as_bstr(), Some(from), to, log)? {
+                Swap::Won => Ok(()),
+                Swap::Lost { .. } => Err(WorktreeError::Unsuitable {
+                    path: checkout.path.clone(),
+                    what: "not where it was a moment ago",
+                }),
+            },
+        }
     }
 
     /// Initialises submodules, if the worktree has any; what went wrong comes back as a warning.

@@ -171,6 +171,24 @@ impl Arbiter {
         self.swap_all(repo, vec![wanted], log).pop().expect("one answer for one move")
     }
 
+    /// Makes a branch that does not exist yet point at `new`; lost if it exists by now.
+    pub fn create(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+        new: CommitId,
+        log: &str,
+    ) -> Result<Swap, ArbiterError> {
+        match self {
+            Self::Local => Ok(repo.swap(branch.full_ref().as_bstr(), None, new, log)?),
+            Self::Remote(remote) => Err(ArbiterError::Refused {
+                remote: remote.name.clone(),
+                branch: branch.clone(),
+                reason: "it does not exist there, and new branches are pushed with `git push`".to_owned(),
+            }),
+        }
+    }
+
     /// Moves several branches, each judged by itself; answers in their order. Of a remote: in one push.
     pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, log: &str) -> Vec<Result<Swap, ArbiterError>> {
         match self {
@@ -298,16 +316,5 @@ impl Remote {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes a branch that does not exist yet point at `new`; lost if it exists by now.
-    pub fn create(
-        &self,
-        repo: &Repo,
-        branch: &BranchName,
-        new: CommitId,
-        log: &str,
-    ) -> Result<Swap, RefError> {
-        repo.swap(branch.full_ref().as_bstr(), None, new, log)
     }
 }

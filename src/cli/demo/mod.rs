@@ -133,7 +133,7 @@ fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Shutdown) -> Res
     };
     let context = Context {
         store,
-        arbiter: &Arbiter::local(),
+        arbiter: &Arbiter::Local,
         options: &options,
         shutdown,
         watchdog: &watchdog,
