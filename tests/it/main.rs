@@ -26,6 +26,7 @@ mod passes;
 mod probe;
 mod races;
 mod readme;
+mod remote;
 mod scene;
 mod set_state;
 mod set_working;

@@ -1,0 +1,173 @@
+//! One step, and who gets it: claims that are won, lost, refused, cut off.
+
+use super::*;
+
+#[test]
+fn one_step_from_claim_to_result() {
+    let script = format!(
+        "git symbolic-ref -q HEAD >\"$ROOM/attached\"; git for-each-ref --format='%(refname)' refs/heads >\"$ROOM/local\"\n\
+         {WORK}\n rm loose.txt; next done"
+    );
+    let hub = hub(&[("work", &script)]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let before = heads(&clone);
+    let runner = clone.aynig_start(["run", "--remote", "origin", "--lease-seconds", "2"]);
+    hub.said("at");
+    wait_until("two renewals", || {
+        states(&hub, "task").iter().filter(|state| *state == "working").count() >= 3
+    });
+    hub.release("release");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(fs::read_to_string(hub.beside("attached")).expect("written"), "", "the worktree is detached");
+    assert_eq!(hub.said("local"), "refs/heads/main", "no branch was made for it");
+    assert_eq!(heads(&clone), before);
+    let commits = hub.linear("main..task");
+    let states = states(&hub, "task");
+    assert_eq!((states[0].as_str(), states[1].as_str()), ("work", "working"), "{states:?}");
+    assert_eq!(states.last().map(String::as_str), Some("done"), "{states:?}");
+    assert_eq!(states.iter().filter(|state| *state == "-").count(), 1, "its own commit: {states:?}");
+    let run = hub.trailer(&commits[1], "dwp-run-id");
+    for (commit, state) in commits.iter().zip(&states) {
+        match state.as_str() {
+            "working" => {
+                assert_eq!(hub.trailer(commit, "dwp-run-id"), run);
+                assert_eq!(hub.trailer(commit, "dwp-source"), "git:origin");
+                assert_eq!(hub.trailer(commit, "dwp-lease-seconds"), "2");
+            }
+            "done" => assert_eq!(hub.trailer(commit, "dwp-source"), "git:origin"),
+            _ => assert_eq!(hub.trailer(commit, "dwp-source"), ""),
+        }
+    }
+    assert_eq!(hub.show("task:own.txt"), "own");
+    assert_eq!(clone.rescues(), Vec::<String>::new());
+    clone.assert_tidy();
+    hub.assert_tidy();
+}
+
+/// A runner that has scanned and is about to push its claim, told to go on by the file `go`.
+const HOLD_FIRST_PUSH: &str =
+    r#"if [ "$verb" = push ] && [ "$count" = 1 ]; then say pushing yes; await go; fi"#;
+
+/// Lets something happen to the branch between scan and claim; the step must be lost and the branch be left alone.
+fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
+    let runner = wrapper.start(&clone, RUN);
+    hub.said("pushing");
+    happens(&hub);
+    let after = heads(&hub);
+    hub.release("go");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(heads(&hub), after, "nothing was overwritten or brought back");
+    assert_eq!(hub.noted_lines("ran"), Vec::<String>::new());
+    assert_eq!(wrapper.count("push"), 1);
+    clone.assert_tidy();
+    output
+}
+
+#[test]
+fn a_loser_says_who_holds_it_and_until_when() {
+    let output = between_scan_and_claim(|hub| {
+        let trigger = hub.head("task");
+        hub.taken_by_other(&trigger, "task", 300);
+    });
+    let line = err(&output);
+    let said = line.lines().find(|line| line.contains("other-host")).expect("it is named");
+    assert!(said.contains("task") && said.contains("until 20"), "{}", told(&output));
+}
+
+#[test]
+fn rewound_before_the_claim() {
+    between_scan_and_claim(|hub| {
+        hub.git(["update-ref", "refs/heads/task", "main"]);
+    });
+}
+
+#[test]
+fn deleted_before_the_claim() {
+    between_scan_and_claim(|hub| {
+        hub.git(["update-ref", "-d", "refs/heads/task"]);
+    });
+}
+
+#[test]
+fn replaced_before_the_claim() {
+    between_scan_and_claim(|hub| {
+        hub.branch_with_message("task", b"another\n\ndwp-state: work\n");
+    });
+}
+
+#[test]
+fn advanced_before_the_claim() {
+    between_scan_and_claim(|hub| {
+        hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n");
+    });
+}
+
+/// The n-th push is applied by the server, and the connection cut before its answer.
+fn cut_after(push: u32) {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(
+        &hub,
+        &format!(
+            r#"if [ "$verb" = push ] && [ "$count" = {push} ]; then "$GIT" "$@" >/dev/null 2>&1; exit 128; fi"#
+        ),
+    );
+    let output = wrapper.run(&clone, RUN);
+    assert_exit(&output, 0);
+    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    assert_eq!(states(&hub, "task"), ["work", "working", "done"]);
+    assert_eq!(wrapper.count("push"), 2);
+    assert_eq!(clone.rescues(), Vec::<String>::new());
+    clone.assert_tidy();
+    hub.assert_tidy();
+}
+
+#[test]
+fn connection_cut_after_the_claim_was_applied() {
+    cut_after(1);
+}
+
+#[test]
+fn connection_cut_after_the_result_was_applied() {
+    cut_after(2);
+}
+
+#[test]
+fn connection_cut_before_the_claim_was_applied() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ] && [ "$count" = 1 ]; then exit 128; fi"#);
+    let output = wrapper.run(&clone, RUN);
+    // Whether it is tried once more at once or by the next pass: the step runs once and is not lost.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", told(&output));
+    clone.aynig_ok(RUN.iter().copied());
+    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    assert_eq!(states(&hub, "task"), ["work", "working", "done"]);
+}
+
+#[test]
+fn the_result_is_recognised_when_nobody_could_be_asked_at_first() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; exit 3")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(
+        &hub,
+        r#"if [ "$verb" = push ] && [ "$count" = 2 ]; then "$GIT" "$@" >/dev/null 2>&1; say cut yes; exit 128; fi
+        if [ "$verb" = ls-remote ] && [ -e "$ROOM/cut" ] && [ ! -e "$ROOM/asked" ]; then say asked yes; sleep 1; exit 128; fi"#,
+    );
+    let output = wrapper.run(&clone, RUN);
+    assert_exit(&output, 1);
+    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    assert_eq!(states(&hub, "task"), ["work", "working", "stalled"]);
+    assert!(out(&output).contains("→ stalled"), "it is our own result: {}", told(&output));
+    clone.assert_tidy();
+}

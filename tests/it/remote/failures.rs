@@ -1,0 +1,91 @@
+//! Servers that refuse, remotes that are not there, and what a pass costs.
+
+use super::*;
+
+const STEP: &str = r#"echo "$AYNIG_BRANCH" >>"$ROOM/ran"; next done"#;
+
+#[test]
+fn a_refusing_server_is_heard_and_not_pestered() {
+    let hub = hub(&[("work", STEP)]);
+    hook(&hub, "pre-receive", "echo 'the freeze lasts until monday' >&2; exit 1");
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let before = heads(&hub);
+    let wrapper = Wrapper::new(&hub, "");
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--drain"]);
+    assert_exit(&output, 4);
+    assert!(err(&output).contains("the freeze lasts until monday"), "{}", told(&output));
+    assert_eq!(wrapper.count("push"), 1, "no retry storm");
+    assert_eq!(hub.noted_lines("ran"), Vec::<String>::new());
+    assert_eq!(heads(&hub), before);
+    clone.assert_tidy();
+}
+
+#[test]
+fn refusing_one_branch_does_not_stop_the_others() {
+    let hub = hub(&[("work", STEP)]);
+    hook(&hub, "update", "if [ $1 = refs/heads/b1 ]; then echo 'b1 is protected' >&2; exit 1; fi");
+    let clone = clone(&hub);
+    for branch in ["b0", "b1", "b2"] {
+        hub.ready(branch, "work");
+    }
+    let output = clone.aynig(["run", "--remote", "origin", "--jobs", "3"]);
+    assert_exit(&output, 4);
+    assert!(err(&output).contains("b1 is protected"), "{}", told(&output));
+    assert_eq!(hub.noted_lines("ran"), ["b0", "b2"]);
+    assert_eq!(["b0", "b1", "b2"].map(|branch| hub.state(branch)), ["done", "work", "done"]);
+    clone.assert_tidy();
+}
+
+#[test]
+fn an_unreachable_remote() {
+    let hub = hub(&[("work", STEP)]);
+    let clone = clone(&hub);
+    fs::rename(&hub.path, hub.beside("away.git")).expect("moved");
+    for arguments in [RUN, &["status", "--all", "--remote", "origin"]] {
+        let output = clone.aynig(arguments.iter().copied());
+        assert_exit(&output, 4);
+        assert!(
+            err(&output).contains("origin") && err(&output).contains("git ls-remote"),
+            "{}",
+            told(&output)
+        );
+    }
+    clone.assert_tidy();
+}
+
+#[test]
+fn an_unknown_remote() {
+    let hub = hub(&[("work", STEP)]);
+    let clone = clone(&hub);
+    let output = clone.aynig(["run", "--remote", "nowhere"]);
+    assert_exit(&output, 2);
+    assert!(err(&output).contains("nowhere") && err(&output).contains("git remote"), "{}", told(&output));
+}
+
+#[test]
+fn a_pass_costs_one_fetch_and_few_pushes() {
+    let script = r#"say "at-$AYNIG_BRANCH" yes; await release; next done"#;
+    let hub = hub(&[("work", script)]);
+    let clone = clone(&hub);
+    let branches: Vec<String> = (0..12).map(|n| format!("b{n:02}")).collect();
+    hub.ready_many(&branches, "work");
+    // A connection takes a while, as it does on a network.
+    let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ]; then sleep 0.2; fi"#);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "12"]);
+    for branch in &branches {
+        hub.said(&format!("at-{branch}"));
+    }
+    assert_eq!(wrapper.count("push"), 1, "all claims in one");
+    hub.release("release");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    for branch in &branches {
+        assert_eq!(states(&hub, branch), ["work", "working", "done"], "{branch}");
+    }
+    let pushes = wrapper.count("push");
+    assert!(pushes <= 6, "{pushes} pushes");
+    assert_eq!(wrapper.count("fetch"), 1);
+    assert_eq!(wrapper.count("ls-remote"), 0);
+    clone.assert_tidy();
+}

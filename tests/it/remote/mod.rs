@@ -1,0 +1,144 @@
+//! A remote as arbiter: several clones, hosts and roles, one winner a step (spec §4 to §9 with `--remote`).
+//!
+//! The hub is a bare repository; tests make and read its branches directly, runners only ever through clones. A
+//! wrapper named `git`, first in a runner's PATH, counts its calls and cuts its connections.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use super::scene::*;
+use super::support::*;
+
+mod claims;
+mod failures;
+mod landings;
+mod races;
+mod selection;
+mod sleep;
+mod watching;
+
+/// One pass over the remote.
+const RUN: &[&str] = &["run", "--remote", "origin"];
+
+/// Commits something of its own, leaves something untracked, tells that it is there, and goes on when told to.
+const WORK: &str = r#"echo ran >>"$ROOM/ran"; echo own >own.txt; git add own.txt; git commit -q -m 'own work'
+echo loose >loose.txt; say at $$; await release; "#;
+
+/// A bare repository whose `main` holds these commands.
+fn hub(commands: &[(&str, &str)]) -> Repo {
+    Repo::scene(commands).into_bare()
+}
+
+/// Commands at any path.
+fn hub_at(commands: &[(&str, &str)]) -> Repo {
+    let repo = Repo::new();
+    for (path, script) in commands {
+        repo.command(path, &repo.scripted(script));
+    }
+    repo.commit_all("commands");
+    repo.into_bare()
+}
+
+/// A hook of the hub, which runs on the server's side of a push.
+fn hook(hub: &Repo, name: &str, script: &str) {
+    hub.command(&format!("hooks/{name}"), script);
+}
+
+/// A clone in a room of its own; `main` is checked out.
+fn clone_of(hub: &Repo, url: &str) -> Repo {
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let path = room.path().canonicalize().expect("it exists").join("clone");
+    let target = path.to_str().expect("UTF-8").to_owned();
+    hub.git(["clone", "--quiet", url, &target]);
+    let clone = Repo { room, path };
+    clone.git(["config", "user.name", "Test Person"]);
+    clone.git(["config", "user.email", "person@example.com"]);
+    clone
+}
+
+fn clone(hub: &Repo) -> Repo {
+    clone_of(hub, hub.path.to_str().expect("UTF-8"))
+}
+
+/// A `git` that notes the subcommand of each of its calls and may do something else instead.
+struct Wrapper {
+    directory: PathBuf,
+    calls: PathBuf,
+}
+
+impl Wrapper {
+    /// `script` sees `$verb`, `$count` (how many calls of that subcommand there were, this one included), `$GIT` (the
+    /// real one), and the prelude of scenes; at its end the real git takes over.
+    fn new(hub: &Repo, script: &str) -> Self {
+        let directory = hub.beside("wrapper");
+        fs::create_dir(&directory).expect("a fresh directory");
+        let calls = hub.beside("calls");
+        let found = Command::new("sh").args(["-c", "command -v git"]).output().expect("sh runs");
+        let text = hub.scripted(&format!(
+            "GIT='{}'; CALLS='{}'; verb=\n\
+             for word; do case $word in push|fetch|ls-remote) verb=$word; break;; esac; done\n\
+             if [ -n \"$verb\" ]; then\n\
+             echo \"$verb\" >>\"$CALLS\"; count=$(grep -c \"^$verb\\$\" \"$CALLS\")\n{script}\nfi\nexec \"$GIT\" \"$@\"",
+            out(&found).trim(),
+            calls.display(),
+        ));
+        let file = directory.join("git");
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("chmod");
+        Self { directory, calls }
+    }
+
+    /// How often a subcommand was called.
+    fn count(&self, verb: &str) -> usize {
+        fs::read_to_string(&self.calls).unwrap_or_default().lines().filter(|line| *line == verb).count()
+    }
+
+    /// `aynig` in a clone, with this git.
+    fn aynig(&self, clone: &Repo, arguments: &[&str]) -> Command {
+        let mut command = clone.aynig_command();
+        let path = std::env::var("PATH").expect("a PATH");
+        command.env("PATH", format!("{}:{path}", self.directory.display())).args(arguments);
+        command
+    }
+
+    /// Runs it to its end.
+    fn run(&self, clone: &Repo, arguments: &[&str]) -> Output {
+        self.aynig(clone, arguments).output().expect("aynig runs")
+    }
+
+    /// Starts it and goes on.
+    fn start(&self, clone: &Repo, arguments: &[&str]) -> Running {
+        Running::start(self.aynig(clone, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+}
+
+/// States of the commits in `main..branch`, oldest first; `-` where none is declared.
+fn states(hub: &Repo, branch: &str) -> Vec<String> {
+    let commits = hub.linear(&format!("main..{branch}"));
+    commits
+        .iter()
+        .map(|commit| Some(hub.state(commit)).filter(|state| !state.is_empty()).unwrap_or("-".to_owned()))
+        .collect()
+}
+
+/// Branches of a repository and where they are.
+fn heads(repo: &Repo) -> String {
+    repo.git(["for-each-ref", "refs/heads"])
+}
+
+/// The work of [`WORK`] is on the one rescue ref of the clone, which `output` names.
+fn assert_work_saved(clone: &Repo, output: &Output) {
+    let rescue = clone.rescue();
+    assert_eq!(clone.show(&format!("{rescue}:own.txt")), "own");
+    assert_eq!(clone.show(&format!("{rescue}:loose.txt")), "loose");
+    assert!(out(output).contains(&rescue), "{}", told(output));
+    clone.assert_tidy();
+}
+
+/// An exit code, with everything said if it is another.
+#[track_caller]
+fn assert_exit(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", told(output));
+}
