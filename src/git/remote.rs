@@ -9,6 +9,7 @@
 //! name of a commit, are neither moved nor pruned.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -17,7 +18,7 @@ use super::process::{Git, ProcessError};
 use super::repo::Repo;
 use super::swap::{RefError, Tip};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::fsutil::DirLock;
+use crate::fsutil::{DirLock, FileLock};
 
 /// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -103,13 +104,9 @@ impl Repo {
     }
 
     fn fetch(&self, remote: &RemoteName, specs: &[String], prune: bool) -> Result<(), RemoteError> {
-        // Runners in one clone would fight over the locks of the fetched refs; this only saves them the trouble.
-        let turn = self
-            .state_dir()
-            .ok()
-            .map(|state| state.join("remotes"))
-            .filter(|dir| std::fs::create_dir_all(dir).is_ok());
-        let _turn = turn.and_then(|dir| DirLock::acquire(&dir).ok());
+        // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
+        // turns.
+        let _turn = self.turns().and_then(|dir| DirLock::acquire(&dir).ok());
         let mut git = Git::new(self.common_dir()).args([
             "fetch",
             "--quiet",
@@ -130,6 +127,12 @@ impl Repo {
             .map_err(|source| RemoteError::Unreachable { what: "fetch from", remote: remote.clone(), source })
     }
 
+    /// The directory whose lock is held by whoever moves the fetched refs.
+    fn turns(&self) -> Option<PathBuf> {
+        let dir = self.state_dir().ok()?.join("remotes");
+        std::fs::create_dir_all(&dir).is_ok().then_some(dir)
+    }
+
     /// The branches of `remote` as last fetched.
     pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
         self.tips(&format!("refs/aynig/remotes/{remote}/"))
@@ -144,8 +147,12 @@ impl Repo {
         self.read_ref(fetched_ref(remote, branch).as_bstr())
     }
 
-    /// Notes what `branch` of `remote` is known to point at now.
+    /// Notes what `branch` of `remote` is known to point at now; not while somebody fetches, for it would fail over that.
     pub fn note_fetched(&self, remote: &RemoteName, branch: &BranchName, head: CommitId) {
+        let turn = self.turns().map(|dir| FileLock::try_acquire(&dir));
+        if matches!(turn, Some(Ok(None))) {
+            return;
+        }
         let name = fetched_ref(remote, branch);
         let noted = self
             .read_ref(name.as_bstr())
