@@ -158,6 +158,8 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
     let mut doubtful = context.arbiter.attaches();
     let mut tries = 0;
+    // Results whose push was not answered: one of them may be what the branch has, and then it has landed.
+    let mut unanswered: Vec<CommitId> = Vec::new();
     while tries < TRIES {
         let seen = if doubtful {
             look(repo, context.arbiter, claim)
@@ -165,6 +167,14 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Ok((Standing::Ours, Some(finished.held)))
         };
         let head = match seen {
+            Ok((_, Some(head))) if unanswered.contains(&head) => {
+                if let Some(parent) =
+                    repo.commit(head).ok().and_then(|stored| stored.parents.first().copied())
+                {
+                    follow_result(context, repo, finished, parent, head);
+                }
+                return Landed { outcome: landed_outcome(settlement, why), commit: Some(head), rescued };
+            }
             Ok((Standing::Ours, Some(head))) => head,
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
             Err(error) => {
@@ -231,12 +241,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         match context.arbiter.swap(repo, &claim.branch, head, new, &log) {
             Ok(Swap::Won) => {
                 follow_result(context, repo, finished, parent, new);
-                let outcome = match settlement {
-                    Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
-                    Settlement::KeepWorking => Outcome::KeptWorking,
-                    Settlement::Stall => Outcome::Stalled { why },
-                };
-                return Landed { outcome, commit: Some(new), rescued };
+                return Landed { outcome: landed_outcome(settlement, why), commit: Some(new), rescued };
             }
             Ok(Swap::Lost { .. }) => {
                 tries += 1;
@@ -246,6 +251,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Err(error) => {
                 trouble = error_words(&error);
                 doubtful = context.arbiter.attaches();
+                unanswered.push(new);
                 if error.is_final() || !patience.wait(context) {
                     break;
                 }
@@ -263,6 +269,15 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             .to_owned(),
     });
     Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued }
+}
+
+/// What a settlement that has landed comes to; `why` is for a stalled one.
+fn landed_outcome(settlement: Settlement, why: String) -> Outcome {
+    match settlement {
+        Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
+        Settlement::KeepWorking => Outcome::KeptWorking,
+        Settlement::Stall => Outcome::Stalled { why },
+    }
 }
 
 /// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
