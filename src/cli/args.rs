@@ -163,8 +163,13 @@ pub enum Current {
 )]
 pub struct SetState {
     /// The state to declare; the command .aynig/command/STATE does what it asks for
-    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state)]
-    pub state: StateName,
+    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, required_unless_present = "retry")]
+    pub state: Option<StateName>,
+
+    /// Ask again what was asked last: state, subject, body and trailers of the newest commit below that is neither a lease nor
+    /// stalled
+    #[arg(long, conflicts_with_all = ["state", "subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
+    pub retry: bool,
 
     /// What to write, and where
     #[command(flatten)]

@@ -83,7 +83,9 @@ fn event_line(stored: &Stored) -> String {
         Head::Working(lease) => {
             let origin = lease.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
             let who = target::runner_words(&lease);
-            (CARE, format!("working{origin} by {who}"))
+            let attempt =
+                lease.attempt().map_or_else(String::new, |attempt| format!(", attempt {}", attempt.short()));
+            (CARE, format!("working{origin} by {who}{attempt}"))
         }
         Head::Ready(event) if event.state.is_stalled() => (BAD, event.state.to_string()),
         Head::Ready(event) => (GOOD, event.state.to_string()),

@@ -122,7 +122,15 @@ fn transition(report: &StepReport) -> String {
         Outcome::AdvancedByCommand { state } => {
             (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
         }
-        Outcome::KeptWorking => ("working".to_owned(), CARE, Some("exit 0 without SET_STATE".to_owned())),
+        Outcome::KeptWorking { misspoken, until } => {
+            let said =
+                if *misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" };
+            let why = format!(
+                "{said}; held until {}, then stalled unless a state is set",
+                clock::format_utc(*until)
+            );
+            ("working".to_owned(), CARE, Some(why))
+        }
         Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),
         Outcome::LeaseLost { how } => {
             ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))

@@ -42,6 +42,14 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         watchdog: &watchdog,
         tell: &tell,
     };
+    let grace = arguments.grace_seconds;
+    let _words = shutdown.subscribe(move |notice| {
+        if notice.count == 1 && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+            ui::narrate(&format!(
+                "stopping: running commands have {grace} s to end; once more ends them now"
+            ));
+        }
+    });
     let mut exit = Exit::Done;
     let mut report = |summary: Summary| {
         if summary.any_failure() {
@@ -173,7 +181,11 @@ fn step_json(step: &StepReport) -> Value {
     use crate::runner::notice::Outcome;
     let (state, reason) = match &step.outcome {
         Outcome::Advanced { state } | Outcome::AdvancedByCommand { state } => (Some(state.to_string()), None),
-        Outcome::KeptWorking => (Some("working".to_owned()), None),
+        Outcome::KeptWorking { misspoken, .. } => {
+            let why =
+                if *misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" };
+            (Some("working".to_owned()), Some(why.to_owned()))
+        }
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),
         Outcome::Unwritten { why } => (None, Some(why.clone())),

@@ -7,42 +7,48 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
+use bstr::ByteSlice;
 use serde_json::json;
 
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{RemoteName, StateName};
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
-use crate::contract::trailers::Trailers;
-use crate::git::Store;
+use crate::contract::trailers::{Trailers, is_runner_managed};
+use crate::git::{Repo, Store};
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
-use super::target::{Written, arbiter, warn_of_foreign_lease, write};
+use super::target::{Target, Written, arbiter, warn_of_foreign_lease, write};
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> Result<Exit, CommandError> {
     let options = &arguments.commit;
-    if arguments.state.is_working() {
+    if arguments.state.as_ref().is_some_and(StateName::is_working) {
         // Before stdin is waited for.
         return Err(refused(&ManualError::Working));
     }
     let body = body(options, &surroundings.start)?;
     let repo = store.handle();
-    let log = format!("aynig: set {}", arguments.state);
     let arbiter = arbiter(&repo, options.remote.as_ref())?;
-    let written = write(&repo, &arbiter, options.branch.as_deref(), &log, |target| {
-        let asked = ManualState {
-            state: arguments.state.clone(),
-            subject: options.subject.clone(),
-            body: body.clone(),
-            trailers: options.trailer.clone(),
-            kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
-            source: arbiter.source().cloned(),
+    let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set state", |target| {
+        let asked = match &arguments.state {
+            Some(state) => ManualState {
+                state: state.clone(),
+                subject: options.subject.clone(),
+                body: body.clone(),
+                trailers: options.trailer.clone(),
+                kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
+                source: arbiter.source().cloned(),
+            },
+            None => again(&repo, target, arbiter.source())?,
         };
         set_state_draft(&asked).map_err(|error| refused(&error))
     })?;
     warn_of_foreign_lease(&written.before);
-    let state = arguments.state.as_str();
+    let declared = Head::read(&written.commit.facts()).state();
+    let state = declared.as_ref().map_or("", StateName::as_str);
     if options.json {
         ui::answer_json(&json!({
             "branch": written.before.branch.to_string(),
@@ -55,6 +61,31 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         ui::answer(&transition(&written, state, ""));
     }
     Ok(Exit::Done)
+}
+
+/// What was asked last on the branch, to be asked again: leases and stalled commits only tell what became of it.
+fn again(repo: &Repo, target: &Target, source: Option<&RemoteName>) -> Result<ManualState, CommandError> {
+    let asked = target.head.as_ref().and_then(|head| {
+        repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
+            Head::Ready(event) if !event.state.is_stalled() => Some(event),
+            Head::Ready(_) | Head::Working(_) | Head::Unmanaged | Head::Invalid(_) => None,
+        })
+    });
+    let Some(Event { state, message, .. }) = asked else {
+        return Err(CommandError::failed(format!(
+            "nothing was ever asked on {}, so nothing can be asked again",
+            target.branch
+        ))
+        .hint("ask for something: `aynig set-state --state STATE --body TEXT`"));
+    };
+    Ok(ManualState {
+        state,
+        subject: Some(message.subject.to_str_lossy().into_owned()),
+        body: Some(message.body.into()),
+        trailers: message.trailers.into_iter().filter(|trailer| !is_runner_managed(&trailer.key)).collect(),
+        kept: Trailers::new(),
+        source: source.cloned(),
+    })
 }
 
 /// One line for what was set.

@@ -161,8 +161,8 @@ fn row(repo: &Repo, scanned: &Scanned, now: i64) -> Row {
             let next = "the lease has run out; the next `aynig run` sets the branch stalled";
             row.reason = Some(if current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
         }
-        Verdict::Passed { event, reason } => {
-            row.kind = "passed";
+        Verdict::Passed { event, reason, .. } => {
+            row.kind = "waiting";
             ready(&mut row, event);
             row.reason = Some(reason.clone());
         }
@@ -233,7 +233,7 @@ fn style(row: &Row) -> anstyle::Style {
         "working" => CARE,
         "expired" | "invalid" => BAD,
         _ if row.state.as_deref() == Some("stalled") => BAD,
-        "passed" => STRONG,
+        "waiting" => STRONG,
         _ => FAINT,
     }
 }

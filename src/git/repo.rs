@@ -107,7 +107,8 @@ impl Store {
             gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
         let shared = gix::ThreadSafeRepository::open_opts(&git_dir, options).map_err(|error| {
             let words = error_chain(&error);
-            if words.contains("safe.directory") || words.to_lowercase().contains("ownership") {
+            if words.contains("safe.directory") || words.contains("not owned by") || words.contains("unsafe")
+            {
                 OpenError::Untrusted { path: git_dir.clone() }
             } else {
                 broken(words)

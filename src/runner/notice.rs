@@ -93,8 +93,13 @@ pub enum Outcome {
         /// Which.
         state: StateName,
     },
-    /// Exit 0 without a declaration: a fresh lease was written for whatever the command left running.
-    KeptWorking,
+    /// Exit 0 without a valid declaration: a fresh lease was written for whatever the command left running.
+    KeptWorking {
+        /// Whether it tried to declare one, and could not be understood.
+        misspoken: bool,
+        /// When that lease ends, seconds since the epoch.
+        until: i64,
+    },
     /// `stalled` was written.
     Stalled {
         /// What happened, one sentence.
@@ -122,7 +127,7 @@ impl Outcome {
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Stalled { .. } | Self::LeaseLost { .. } | Self::Unwritten { .. } => true,
-            Self::Advanced { .. } | Self::KeptWorking | Self::AdvancedByCommand { .. } => false,
+            Self::Advanced { .. } | Self::KeptWorking { .. } | Self::AdvancedByCommand { .. } => false,
         }
     }
 
@@ -130,7 +135,7 @@ impl Outcome {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Advanced { .. } => "advanced",
-            Self::KeptWorking => "working",
+            Self::KeptWorking { .. } => "working",
             Self::Stalled { .. } => "stalled",
             Self::AdvancedByCommand { .. } => "advancedByCommand",
             Self::LeaseLost { .. } => "leaseLost",

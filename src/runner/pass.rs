@@ -95,14 +95,22 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
     let mut candidates = Vec::new();
+    let mut admitted = 0_usize;
     for Scanned { branch, verdict, .. } in scan(repo, context.arbiter, context.options, now)? {
         summary.branches += 1;
+        admitted += usize::from(context.options.selection.admits(&branch));
         let passed_over =
             |reason: String| (context.tell)(Notice::PassedOver { branch: branch.clone(), reason });
         match verdict {
             Verdict::Unmanaged => passed_over("HEAD declares no state".to_owned()),
             Verdict::Excluded { reason } => passed_over(reason),
-            Verdict::Passed { reason, event } => passed_over(format!("{}: {reason}", event.state)),
+            Verdict::Passed { reason, event, mistake: false } => {
+                passed_over(format!("{}: {reason}", event.state))
+            }
+            Verdict::Passed { reason, event, mistake: true } => {
+                let text = format!("{} was not run: {reason}", event.state);
+                (context.tell)(Notice::Warning { branch: Some(branch), text });
+            }
             Verdict::Invalid { why } => (context.tell)(Notice::Warning { branch: Some(branch), text: why }),
             Verdict::Held(lease) => {
                 warn_if_ahead(context, &branch, &lease, now);
@@ -122,6 +130,11 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
             }
             Verdict::Ready(candidate) => candidates.push(candidate),
         }
+    }
+    let globs = &context.options.selection.globs;
+    if !globs.is_empty() && admitted == 0 {
+        let text = "no branch matches --branch; `git branch` lists the branches there are".to_owned();
+        (context.tell)(Notice::Warning { branch: None, text });
     }
     if !candidates.is_empty() {
         check_log_directory(repo)?;

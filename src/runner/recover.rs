@@ -21,7 +21,7 @@ use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
 use super::notice::Notice;
-use super::settle::{keep, rescue_sentence};
+use super::settle::{keep, rescue_sentence, retry_sentence};
 use super::{Context, attempt, error_words};
 
 /// How much of a log's end goes into a stalled body, bytes.
@@ -73,8 +73,8 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
     let headline = format!(
         "The lease of {runner} for `{state}` ended {over} s before it was found here; its runner did not renew it."
     );
-    if let Some(origin) = &lease.origin {
-        notes.push(format!("To try again: aynig set-state --state {origin} --branch {branch}"));
+    if lease.origin.is_some() {
+        notes.push(retry_sentence(context, branch));
     }
     let record = lease.attempt().and_then(|attempt| attempt::find(repo, attempt));
     let tail = |path: Option<&std::path::PathBuf>| {

@@ -3,7 +3,7 @@
 //! Invariant: what is run is what was committed. Only for a checkout's own branch, run in place, does the file on
 //! disk count. The commonest beginner's mistakes (not committed, not executable) get their own words.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::contract::ids::{CommitId, RoleName, StateName};
 use crate::git::tree::Executable;
@@ -16,8 +16,27 @@ pub struct Command {
     pub path: String,
 }
 
+/// Why there is no command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoCommand {
+    /// The reason, and how to mend it.
+    pub reason: String,
+    /// Whether somebody meant there to be one: worth a warning, where the end of a workflow is not.
+    pub mistake: bool,
+}
+
+impl NoCommand {
+    fn mistake(reason: String) -> Self {
+        Self { reason, mistake: true }
+    }
+
+    fn none(reason: String) -> Self {
+        Self { reason, mistake: false }
+    }
+}
+
 /// A command, or why there is none.
-pub type Resolved = Result<Command, String>;
+pub type Resolved = Result<Command, NoCommand>;
 
 /// The paths that are tried, in order.
 pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
@@ -42,7 +61,8 @@ pub fn in_tree(
             Executable::Found => return Ok(Ok(Command { path: path.clone() })),
             Executable::Missing => continue,
             Executable::NotExecutable => format!(
-                "{path} is committed without the executable bit; run `git update-index --chmod=+x {path}` and commit"
+                "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add {path} && \
+                 aynig set-state --retry`"
             ),
             Executable::Directory => format!("{path} is a directory, not a command"),
             Executable::Submodule => {
@@ -57,7 +77,7 @@ pub fn in_tree(
                 format!("{path} is a link to {target}, which is not in the tree")
             }
         };
-        return Ok(Err(problem));
+        return Ok(Err(NoCommand::mistake(problem)));
     }
     Ok(Err(missing(repo, commit, &paths)))
 }
@@ -69,7 +89,7 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
         let file = top.join(path);
         let Ok(found) = file.canonicalize() else {
             if file.is_symlink() {
-                return Err(format!("{path} is a link to something that is not there"));
+                return Err(NoCommand::mistake(format!("{path} is a link to something that is not there")));
             }
             continue;
         };
@@ -77,38 +97,44 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
             .canonicalize()
             .is_ok_and(|top| found.starts_with(&top) && !found.starts_with(top.join(".git")));
         if !inside {
-            return Err(format!("{path} is a link to {}, which is outside the checkout", found.display()));
+            return Err(NoCommand::mistake(format!(
+                "{path} is a link to {}, which is outside the checkout",
+                found.display()
+            )));
         }
         if found.is_dir() {
-            return Err(format!("{path} is a directory, not a command"));
+            return Err(NoCommand::mistake(format!("{path} is a directory, not a command")));
         }
         if !is_executable(&found) {
-            return Err(format!("{path} is not executable; run `chmod +x {path}`"));
+            return Err(NoCommand::mistake(format!("{path} is not executable; run `chmod +x {path}`")));
         }
         return Ok(Command { path: path.clone() });
     }
-    Err(format!("no command for this state: {} does not exist", paths.join(" and ")))
+    Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
 }
 
-/// The words for "not in the tree", which depend on whether it lies on disk.
-fn missing(repo: &Repo, commit: CommitId, paths: &[String]) -> String {
-    let checkouts: Vec<PathBuf> = repo
-        .checkout()
-        .map(|here| here.path)
-        .into_iter()
-        .chain((!repo.is_bare()).then(|| repo.top().to_owned()))
-        .collect();
-    for path in paths {
-        if let Some(top) = checkouts.iter().find(|top| top.join(path).is_file()) {
-            return format!(
-                "{path} exists in {} but not in commit {}; commands run from the branch's own commits, so \
-                 `git add {path}`, commit it, and bring that commit into this branch",
-                top.display(),
-                commit.short(),
-            );
-        }
+/// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
+fn missing(repo: &Repo, commit: CommitId, paths: &[String]) -> NoCommand {
+    let here = repo.checkout().into_iter().chain(repo.main_checkout());
+    for checkout in here {
+        let Some(path) = paths.iter().find(|path| checkout.path.join(path).is_file()) else { continue };
+        let committed = repo
+            .checkout_head(&checkout)
+            .is_some_and(|head| !matches!(repo.executable_at(head, path), Ok(Executable::Missing)));
+        let commit_it = if committed { "" } else { "commit it, " };
+        let reason = format!(
+            "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}\
+             bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+            checkout.path.display(),
+            commit.short(),
+        );
+        return NoCommand { reason, mistake: !committed };
     }
-    format!("no command for this state: {} is not in commit {}", paths.join(" or "), commit.short())
+    NoCommand::none(format!(
+        "no command for this state: {} is not in commit {}",
+        paths.join(" or "),
+        commit.short()
+    ))
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -13,7 +13,7 @@ use crate::git::{CommitError, ProcessError, RefError, Repo};
 
 use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
-use super::resolve::{self, Command};
+use super::resolve::{self, Command, NoCommand};
 
 /// Why a scan could not be made at all.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +77,8 @@ pub enum Verdict {
         event: Event,
         /// Why not here and now.
         reason: String,
+        /// Whether a person would want to know: somebody meant it to run.
+        mistake: bool,
     },
     /// Ready to be claimed.
     Ready(Candidate),
@@ -232,17 +234,17 @@ impl View {
         };
         let command = match resolved {
             Ok(Ok(command)) => command,
-            Ok(Err(reason)) => return Ok(Verdict::Passed { event, reason }),
+            Ok(Err(NoCommand { reason, mistake })) => return Ok(Verdict::Passed { event, reason, mistake }),
             Err(
                 error @ (CommitError::Unreadable { .. }
                 | CommitError::Unwritable { .. }
                 | CommitError::Unsigned(_)),
             ) => {
-                return Ok(Verdict::Passed { event, reason: error.to_string() });
+                return Ok(Verdict::Passed { event, reason: error.to_string(), mistake: true });
             }
         };
         if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
-            return Ok(Verdict::Passed { event, reason: words.clone() });
+            return Ok(Verdict::Passed { event, reason: words.clone(), mistake: false });
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()
@@ -250,14 +252,14 @@ impl View {
             && repo.branch_head(&local)? != Some(head)
         {
             let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
-            return Ok(Verdict::Passed { event, reason });
+            return Ok(Verdict::Passed { event, reason, mistake: true });
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()
             && !repo.index_equals_head(&here.path)?
         {
-            let reason = "has staged changes in this checkout; commit or unstage them first (`git restore --staged .`)";
-            return Ok(Verdict::Passed { event, reason: reason.to_owned() });
+            let reason = "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)";
+            return Ok(Verdict::Passed { event, reason: reason.to_owned(), mistake: true });
         }
         Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
     }

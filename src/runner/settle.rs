@@ -11,7 +11,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::clock;
 use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Draft;
 use crate::contract::protocol::Declaration;
 use crate::contract::report::{StalledReport, stalled_body};
@@ -84,6 +84,8 @@ pub struct Finished {
     pub ending: Ending,
     /// The last valid declaration in its output.
     pub declaration: Option<Declaration>,
+    /// Whether there were declarations that are not valid.
+    pub misspoken: bool,
     /// Its logs, if it got that far.
     pub files: Option<Files>,
     /// The last HEAD that was seen to be ours.
@@ -119,7 +121,7 @@ pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> Ste
         clean_up(context, repo, &finished, worktree, &mut report);
     }
     if let Some(files) = &finished.files
-        && report.outcome != Outcome::KeptWorking
+        && !matches!(report.outcome, Outcome::KeptWorking { .. })
         && let Err(error) = std::fs::remove_file(&files.body)
     {
         tracing::debug!(%error, "the body file was left behind");
@@ -173,7 +175,11 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 {
                     follow_result(context, repo, finished, parent, head);
                 }
-                return Landed { outcome: landed_outcome(settlement, why), commit: Some(head), rescued };
+                return Landed {
+                    outcome: landed_outcome(finished, settlement, why),
+                    commit: Some(head),
+                    rescued,
+                };
             }
             Ok((Standing::Ours, Some(head))) => head,
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
@@ -211,7 +217,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Settlement::KeepWorking => tree_of(repo, parent)
                 .and_then(|tree| write(repo, &renewal_draft(&claim.message), tree, parent)),
             Settlement::Stall => {
-                let body = stalled_text(finished, &why, rescued.as_ref(), left.as_ref());
+                let body = stalled_text(context, finished, &why, rescued.as_ref(), left.as_ref());
                 let run = claim.attempt.to_string();
                 let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
                 tree_of(repo, parent).and_then(|tree| write(repo, &draft, tree, parent))
@@ -241,7 +247,11 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         match context.arbiter.swap(repo, &claim.branch, head, new, &log) {
             Ok(Swap::Won) => {
                 follow_result(context, repo, finished, parent, new);
-                return Landed { outcome: landed_outcome(settlement, why), commit: Some(new), rescued };
+                return Landed {
+                    outcome: landed_outcome(finished, settlement, why),
+                    commit: Some(new),
+                    rescued,
+                };
             }
             Ok(Swap::Lost { .. }) => {
                 tries += 1;
@@ -272,10 +282,14 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
 }
 
 /// What a settlement that has landed comes to; `why` is for a stalled one.
-fn landed_outcome(settlement: Settlement, why: String) -> Outcome {
+fn landed_outcome(finished: &Finished, settlement: Settlement, why: String) -> Outcome {
     match settlement {
         Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
-        Settlement::KeepWorking => Outcome::KeptWorking,
+        Settlement::KeepWorking => Outcome::KeptWorking {
+            misspoken: finished.misspoken,
+            until: clock::wall_seconds()
+                .saturating_add(i64::try_from(finished.claim.seconds).unwrap_or(i64::MAX)),
+        },
         Settlement::Stall => Outcome::Stalled { why },
     }
 }
@@ -439,7 +453,13 @@ fn state_word(settlement: &Settlement) -> &str {
     }
 }
 
-fn stalled_text(finished: &Finished, why: &str, rescued: Option<&Saved>, left: Option<&Left>) -> String {
+fn stalled_text(
+    context: &Context<'_>,
+    finished: &Finished,
+    why: &str,
+    rescued: Option<&Saved>,
+    left: Option<&Left>,
+) -> String {
     let tail = |path: Option<&Path>| path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default();
     let stdout = tail(finished.files.as_ref().map(|files| files.stdout.as_path()));
     let stderr = tail(finished.files.as_ref().map(|files| files.stderr.as_path()));
@@ -450,16 +470,21 @@ fn stalled_text(finished: &Finished, why: &str, rescued: Option<&Saved>, left: O
     if let Some(left) = left {
         notes.push(format!("Left in place: {} ({}).", left.path.display(), left.why));
     }
-    notes.push(format!(
-        "To try again: aynig set-state --state {} --branch {}",
-        finished.claim.trigger.state, finished.claim.branch
-    ));
+    notes.push(retry_sentence(context, &finished.claim.branch));
     stalled_body(&StalledReport {
         headline: vec![format!("{why}.")],
         notes,
         stdout: &stdout,
         stderr: &stderr,
     })
+}
+
+/// How to ask again for what failed, as it was asked, as a sentence with a command in it.
+pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
+    let remote = context.arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    format!(
+        "To try again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
+    )
 }
 
 /// The way back to saved work, as a sentence with a command in it.
@@ -513,7 +538,7 @@ fn clean_up(
     report: &mut StepReport,
 ) {
     let unsaved = matches!(report.outcome, Outcome::Unwritten { .. }) && report.rescued.is_none();
-    if report.outcome == Outcome::KeptWorking || unsaved {
+    if matches!(report.outcome, Outcome::KeptWorking { .. }) || unsaved {
         // Whatever the command left running works here until it declares a state or the lease ends.
         return;
     }

@@ -43,7 +43,17 @@ fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Fin
     let held = claim.lease;
     let ending = Ending::NotStarted(why);
     let lease_left = Duration::from_secs(claim.seconds);
-    Finished { claim, site, ending, declaration: None, files, held, elapsed: Duration::ZERO, lease_left }
+    Finished {
+        claim,
+        site,
+        ending,
+        declaration: None,
+        misspoken: false,
+        files,
+        held,
+        elapsed: Duration::ZERO,
+        lease_left,
+    }
 }
 
 /// Finds or makes the place where the command runs.
@@ -150,12 +160,14 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
     let ending = ending(finished.how);
     let observed = read_declarations(&files.stdout, length);
     tell_malformed(context, &claim, &observed, &ending);
+    let misspoken = observed.malformed_count > 0;
     let declaration = observed.declaration;
     Finished {
         claim,
         site,
         ending,
         declaration,
+        misspoken,
         files: Some(files),
         held,
         elapsed: finished.elapsed,

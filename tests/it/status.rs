@@ -57,7 +57,7 @@ fn every_kind_as_json() {
     assert_eq!(names, ["held", "late", "link", "odd", "parked", "ready"], "unmanaged ones are only counted");
     for (branch, kind, state) in [
         ("ready", "ready", "build"),
-        ("parked", "passed", "done"),
+        ("parked", "waiting", "done"),
         ("held", "working", "working"),
         ("late", "expired", "working"),
         ("odd", "invalid", "../x"),
