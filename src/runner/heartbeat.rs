@@ -43,6 +43,8 @@ pub struct Heartbeat<'a> {
     grace: Duration,
     /// Since when the branch has been moved on above the lease (by the command itself, most likely).
     over: Option<clock::Stopwatch>,
+    /// How often in a row a renewal met an error.
+    troubles: u32,
 }
 
 /// How the branch stands, and its HEAD.
@@ -68,7 +70,7 @@ impl<'a> Heartbeat<'a> {
     ) -> Self {
         let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
         let (renews, grace) = (options.heartbeat, options.grace);
-        Self { repo, arbiter, claim, renews, site, held, leased_at, seconds, grace, over: None }
+        Self { repo, arbiter, claim, renews, site, held, leased_at, seconds, grace, over: None, troubles: 0 }
     }
 
     /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
@@ -142,6 +144,7 @@ impl<'a> Heartbeat<'a> {
         }
         match self.renew(head) {
             Ok(Some(renewal)) => {
+                self.troubles = 0;
                 self.note(renewal);
                 self.go_on()
             }
@@ -212,22 +215,30 @@ impl<'a> Heartbeat<'a> {
         }
     }
 
-    /// We could not look or not renew: keep trying until the lease is over, never beyond.
-    fn troubled(&self, why: &str) -> Attend<StopReason> {
+    /// We could not look or not renew: keep trying until the lease is over, never beyond; a remote less and less often.
+    fn troubled(&mut self, why: &str) -> Attend<StopReason> {
         tracing::warn!(branch = %self.claim.branch, attempt = %self.claim.attempt, why, "could not look after the lease");
         if self.renews && self.left().is_zero() {
             return Attend::Stop(StopReason::LeaseUnrenewable);
         }
-        self.go_on()
+        if self.arbiter.attaches() || !self.renews {
+            return self.go_on();
+        }
+        let pause = self.often().saturating_mul(1 << self.troubles.min(8));
+        self.troubles = self.troubles.saturating_add(1);
+        Attend::Continue { wake_in: pause.min(self.left()).max(Duration::from_millis(20)) }
     }
 
     /// Looks again in a second, or sooner where the lease is short.
     fn go_on(&self) -> Attend<StopReason> {
-        let often = Duration::from_millis(self.seconds.saturating_mul(1000) / 20)
-            .clamp(Duration::from_millis(50), LOOK);
+        let often = self.often();
         let due = self.left().saturating_sub(self.third());
         let wake_in = if self.renews && due < often { due.max(Duration::from_millis(20)) } else { often };
         Attend::Continue { wake_in }
+    }
+
+    fn often(&self) -> Duration {
+        Duration::from_millis(self.seconds.saturating_mul(1000) / 20).clamp(Duration::from_millis(50), LOOK)
     }
 
     fn third(&self) -> Duration {
