@@ -69,6 +69,8 @@ pub enum Pushed {
     Stale,
     /// The server said no; its reason.
     Refused(String),
+    /// The server could not, just now: somebody else had a lock there, or its disk has a problem.
+    Failed(String),
     /// The answer never came.
     Unknown,
 }
@@ -217,6 +219,7 @@ impl Repo {
         Ok(answers
             .map(|answer| match answer {
                 Pushed::Refused(reason) if !said.is_empty() => Pushed::Refused(format!("{reason}: {said}")),
+                Pushed::Failed(reason) if !said.is_empty() => Pushed::Failed(format!("{reason}: {said}")),
                 other => other,
             })
             .collect())
@@ -254,7 +257,13 @@ fn parse_row(line: &[u8]) -> Option<Row> {
         // `=` means that the remote holds exactly our commit; ours are unique, so it was we who put it there.
         b" " | b"*" | b"=" => Pushed::Accepted,
         b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
-            Pushed::Refused(summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned())
+            let reason = summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned();
+            // What `git receive-pack` itself says when it cannot lock or write the ref.
+            if reason.starts_with("(failed to update ref") {
+                Pushed::Failed(reason)
+            } else {
+                Pushed::Refused(reason)
+            }
         }
         b"!" => Pushed::Stale,
         _ => Pushed::Unknown,
@@ -291,7 +300,8 @@ mod tests {
         assert_eq!(of("lost"), Some(&Pushed::Stale));
         assert_eq!(of("behind"), Some(&Pushed::Stale));
         assert_eq!(of("kept"), Some(&Pushed::Refused("(hook declined)".to_owned())));
-        assert_eq!(rows.len(), 5);
+        assert_eq!(of("locked"), Some(&Pushed::Failed("(failed to update ref)".to_owned())));
+        assert_eq!(rows.len(), 6);
     }
 
     #[test]

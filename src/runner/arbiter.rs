@@ -34,6 +34,16 @@ pub enum ArbiterError {
         /// The server's own words.
         reason: String,
     },
+    /// The server was asked and could not; it may be able to in a moment.
+    #[error("{remote} could not move {branch}: {reason}")]
+    Failed {
+        /// Which remote.
+        remote: RemoteName,
+        /// Which branch.
+        branch: BranchName,
+        /// The server's own words.
+        reason: String,
+    },
     /// The push was not answered, and neither was the question what became of it.
     #[error("the push of {branch} to {remote} was not answered, and the remote could not be asked: {why}")]
     Unanswered {
@@ -56,7 +66,7 @@ impl ArbiterError {
     pub fn is_remote(&self) -> bool {
         match self {
             Self::Local(_) => false,
-            Self::Remote(_) | Self::Refused { .. } | Self::Unanswered { .. } => true,
+            Self::Remote(_) | Self::Refused { .. } | Self::Failed { .. } | Self::Unanswered { .. } => true,
         }
     }
 }
@@ -304,6 +314,7 @@ impl Remote {
         // The remote still has what we expected: it was not moved, and nobody else moved it.
         let reason = match answer {
             Pushed::Refused(reason) => reason,
+            Pushed::Failed(reason) => return Err(ArbiterError::Failed { remote, branch, reason }),
             Pushed::Unknown => {
                 return Err(ArbiterError::Unanswered { remote, branch, why: "nothing was moved".to_owned() });
             }

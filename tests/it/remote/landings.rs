@@ -162,3 +162,47 @@ fn a_refused_result_is_saved_and_the_reason_shown() {
     assert_eq!(states(&hub, "task"), ["work", "working"]);
     assert_work_saved(&clone, &output);
 }
+
+#[test]
+fn a_lock_on_the_server_is_no_refusal() {
+    let hub = hub(&[("work", &format!("{WORK}\nrm loose.txt; next done"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, "");
+    let runner = wrapper.start(&clone, RUN);
+    hub.said("at");
+    // As a `git gc` of the server does for a moment.
+    let lock = hub.path.join("refs/heads/task.lock");
+    fs::write(&lock, "").expect("a lock");
+    hub.release("release");
+    wait_until("a second try, or the end", || wrapper.count("push") >= 3 || !is_alive(runner.pid()));
+    fs::remove_file(&lock).expect("still there");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(states(&hub, "task"), ["work", "working", "-", "done"]);
+    assert_eq!(clone.rescues(), Vec::<String>::new());
+    clone.assert_tidy();
+}
+
+#[test]
+fn a_refused_renewal_is_tried_less_and_less_often() {
+    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
+    hook(
+        &hub,
+        "update",
+        "if git log -1 --format=%B $3^ | grep -q 'dwp-state: working'; then exit 1; fi\n\
+        if git log -1 --format=%s $3^ | grep -q 'own work'; then exit 1; fi",
+    );
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, "");
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "9"]);
+    let command = hub.said_pid("at");
+    let output = runner.finish();
+    assert_exit(&output, 1);
+    command.gone();
+    let pushes = wrapper.count("push");
+    assert!((2..=6).contains(&pushes), "{pushes} pushes");
+    assert_eq!(states(&hub, "task"), ["work", "working"]);
+    assert_work_saved(&clone, &output);
+}
