@@ -290,7 +290,8 @@ mod tests {
     #[test]
     fn push_answers_are_told_apart() {
         let answer = "To ../r.git\n \taa:refs/heads/won\t1..2\n=\taa:refs/heads/mine\t[up to date]\n!\taa:refs/heads/lost\t[rejected] (stale info)\n\
-            !\taa:refs/heads/behind\t[rejected] (non-fast-forward)\n!\taa:refs/heads/kept\t[remote rejected] (hook declined)\nDone\n";
+            !\taa:refs/heads/behind\t[rejected] (non-fast-forward)\n!\taa:refs/heads/kept\t[remote rejected] (hook declined)\n\
+            !\taa:refs/heads/locked\t[remote rejected] (failed to update ref)\nDone\n";
         let rows = parse_push(answer.as_bytes());
         let of = |name: &str| {
             rows.iter().find(|row| row.reference == format!("refs/heads/{name}")).map(|row| &row.outcome)
