@@ -23,6 +23,9 @@ use crate::fsutil::{DirLock, FileLock};
 /// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The same for a question that a lease which is about to end waits for.
+const HASTE: Duration = Duration::from_secs(5);
+
 /// Why a remote could not be talked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
@@ -57,6 +60,8 @@ pub struct Move {
     pub expected: CommitId,
     /// What it is to point at; a descendant of `expected`.
     pub new: CommitId,
+    /// How long that may take, where it is of no use later.
+    pub within: Option<Duration>,
 }
 
 /// What a push did to one branch, as far as its answer tells.
@@ -164,12 +169,14 @@ impl Repo {
         }
     }
 
-    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched.
+    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched; `hurried` gives up soon.
     pub fn ask_remote(
         &self,
         remote: &RemoteName,
         branches: &[BranchName],
+        hurried: bool,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
+        let patience = if hurried { HASTE } else { PATIENCE };
         let mut git = Git::new(self.common_dir()).args([
             "ls-remote",
             "--quiet",
@@ -180,7 +187,7 @@ impl Repo {
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
-        let output = git.timeout(PATIENCE).run().map_err(|source| RemoteError::Unreachable {
+        let output = git.timeout(patience).run().map_err(|source| RemoteError::Unreachable {
             what: "ask",
             remote: remote.clone(),
             source,
@@ -205,11 +212,11 @@ impl Repo {
         for Move { branch, new, .. } in moves {
             git = git.arg(format!("{new}:{}", branch.full_ref()));
         }
-        let output = git.timeout(PATIENCE).run_unchecked().map_err(|source| RemoteError::Unreachable {
-            what: "push to",
-            remote: remote.clone(),
-            source,
-        })?;
+        let within = moves.iter().filter_map(|wanted| wanted.within).min().unwrap_or(PATIENCE);
+        let output = git
+            .timeout(within.min(PATIENCE))
+            .run_unchecked()
+            .map_err(|source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source })?;
         let rows = parse_push(&output.stdout);
         let answers = moves.iter().map(|wanted| {
             let row = rows.iter().find(|row| row.reference == wanted.branch.full_ref());

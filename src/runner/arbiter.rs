@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bstr::ByteSlice;
 
@@ -123,7 +124,9 @@ impl Arbiter {
         match self {
             Self::Local => None,
             Self::Remote(remote) => Some(
-                repo.ask_remote(&remote.name, &[]).map(|all| all.into_iter().collect()).map_err(Into::into),
+                repo.ask_remote(&remote.name, &[], false)
+                    .map(|all| all.into_iter().collect())
+                    .map_err(Into::into),
             ),
         }
     }
@@ -149,7 +152,7 @@ impl Arbiter {
         match self {
             Self::Local => Ok(repo.branch_head(branch)?),
             Self::Remote(remote) => {
-                let asked = repo.ask_remote(&remote.name, std::slice::from_ref(branch))?;
+                let asked = repo.ask_remote(&remote.name, std::slice::from_ref(branch), false)?;
                 let head = asked.get(branch).copied();
                 if head.is_some_and(|head| repo.commit(head).is_err()) {
                     repo.fetch_some(&remote.name, std::slice::from_ref(branch))?;
@@ -177,7 +180,20 @@ impl Arbiter {
         new: CommitId,
         log: &str,
     ) -> Result<Swap, ArbiterError> {
-        let wanted = Move { branch: branch.clone(), expected, new };
+        let wanted = Move { branch: branch.clone(), expected, new, within: None };
+        self.swap_all(repo, vec![wanted], log).pop().expect("one answer for one move")
+    }
+
+    /// The same where it is of no use after `within`: a connection that hangs is given up then.
+    pub fn swap_within(
+        &self,
+        repo: &Repo,
+        within: Duration,
+        branch: &BranchName,
+        [expected, new]: [CommitId; 2],
+        log: &str,
+    ) -> Result<Swap, ArbiterError> {
+        let wanted = Move { branch: branch.clone(), expected, new, within: Some(within) };
         self.swap_all(repo, vec![wanted], log).pop().expect("one answer for one move")
     }
 
@@ -204,7 +220,7 @@ impl Arbiter {
         match self {
             Self::Local => moves
                 .into_iter()
-                .map(|Move { branch, expected, new }| {
+                .map(|Move { branch, expected, new, .. }| {
                     Ok(repo.swap(branch.full_ref().as_bstr(), Some(expected), new, log)?)
                 })
                 .collect(),
@@ -262,7 +278,8 @@ impl Remote {
             .filter(|(_, answer)| **answer != Pushed::Accepted)
             .map(|(wanted, _)| wanted.branch.clone())
             .collect();
-        let truth = if doubtful.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &doubtful) };
+        let hurried = moves.iter().any(|wanted| wanted.within.is_some());
+        let truth = if doubtful.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &doubtful, hurried) };
         moves
             .iter()
             .zip(answers)
@@ -271,8 +288,14 @@ impl Remote {
     }
 
     /// What the remote has, with the objects, so that HEAD can tell who won.
-    fn ask(&self, repo: &Repo, branches: &[BranchName]) -> Result<HashMap<BranchName, CommitId>, String> {
-        let asked = repo.ask_remote(&self.name, branches).map_err(|error| super::error_words(&error))?;
+    fn ask(
+        &self,
+        repo: &Repo,
+        branches: &[BranchName],
+        hurried: bool,
+    ) -> Result<HashMap<BranchName, CommitId>, String> {
+        let asked =
+            repo.ask_remote(&self.name, branches, hurried).map_err(|error| super::error_words(&error))?;
         let unknown: Vec<BranchName> = asked
             .iter()
             .filter(|(_, head)| repo.commit(**head).is_err())

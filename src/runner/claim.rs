@@ -128,7 +128,12 @@ pub fn claim_all(
         .iter()
         .filter_map(|(branch, claim)| {
             let claim = claim.as_ref().ok()?;
-            Some(Move { branch: branch.clone(), expected: claim.trigger.commit, new: claim.lease })
+            Some(Move {
+                branch: branch.clone(),
+                expected: claim.trigger.commit,
+                new: claim.lease,
+                within: None,
+            })
         })
         .collect();
     let log = format!("aynig: claim by {}", options.runner_id);

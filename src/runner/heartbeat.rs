@@ -169,9 +169,10 @@ impl<'a> Heartbeat<'a> {
             .repo
             .write_commit(&NewCommit { tree, parents: &[parent], message: &message })
             .map_err(|error| error.to_string())?;
+        let within = self.left().max(Duration::from_secs(1));
         let swap = self
             .arbiter
-            .swap(self.repo, &self.claim.branch, head, renewal, "aynig: renew the lease")
+            .swap_within(self.repo, within, &self.claim.branch, [head, renewal], "aynig: renew the lease")
             .map_err(|error| error.to_string())?;
         if swap != Swap::Won {
             return Ok(None);

@@ -206,3 +206,17 @@ fn a_refused_renewal_is_tried_less_and_less_often() {
     assert_eq!(states(&hub, "task"), ["work", "working"]);
     assert_work_saved(&clone, &output);
 }
+
+#[test]
+fn a_hanging_renewal_does_not_keep_a_command_beyond_its_lease() {
+    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ] && [ "$count" -ge 2 ]; then await never; fi"#);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "3"]);
+    let command = hub.said_pid("at");
+    command.gone();
+    let output = runner.finish();
+    assert_exit(&output, 1);
+    assert_work_saved(&clone, &output);
+}
