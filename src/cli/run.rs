@@ -44,7 +44,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     let grace = arguments.grace_seconds;
     let _words = shutdown.subscribe(move |notice| {
-        if notice.count == 1 && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        if notice.count == 1 {
             ui::narrate(&format!(
                 "stopping: running commands have {grace} s to end; once more ends them now"
             ));

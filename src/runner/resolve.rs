@@ -61,7 +61,7 @@ pub fn in_tree(
             Executable::Found => return Ok(Ok(Command { path: path.clone() })),
             Executable::Missing => continue,
             Executable::NotExecutable => format!(
-                "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add {path} && \
+                "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
                  aynig set-state --retry`"
             ),
             Executable::Directory => format!("{path} is a directory, not a command"),
@@ -121,7 +121,7 @@ fn missing(repo: &Repo, commit: CommitId, paths: &[String]) -> NoCommand {
         let committed = repo
             .checkout_head(&checkout)
             .is_some_and(|head| !matches!(repo.executable_at(head, path), Ok(Executable::Missing)));
-        let commit_it = if committed { "" } else { "commit it, " };
+        let commit_it = if committed { String::new() } else { format!("`git add {path}`, commit it, ") };
         let reason = format!(
             "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}\
              bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",

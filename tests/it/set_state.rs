@@ -365,3 +365,44 @@ fn a_process_left_behind_advances_from_its_worktree() {
 fn a_process_left_behind_advances_from_the_main_checkout() {
     a_process_left_behind("");
 }
+
+#[test]
+fn retry_asks_again_with_body_and_trailers() {
+    let repo = Repo::with_commands(&[(
+        "count",
+        r#"[ -e ../../../mended ] || exit 3; test "$BODY" = "How long?" && test "$DOCUMENT" = a.txt && echo 'SET_STATE {"state":"done"}'"#,
+    )]);
+    repo.git(["branch", "work"]);
+    repo.aynig_ok([
+        "set-state",
+        "--branch",
+        "work",
+        "--state",
+        "count",
+        "--subject",
+        "please",
+        "--body",
+        "How long?",
+        "--trailer",
+        "document: a.txt",
+    ]);
+    assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
+    let told = repo.message("work");
+    let line = told.lines().find(|line| line.contains("To try again")).expect("the way back is named");
+    let typed = line.rsplit("aynig ").next().expect("a command").to_owned();
+    repo.aynig_ok(typed.split(' '));
+    assert_eq!(repo.message("work"), "please\n\nHow long?\n\ndwp-state: count\ndocument: a.txt");
+    std::fs::write(repo.beside("mended"), "yes").expect("a file");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("work"), "done");
+}
+
+#[test]
+fn retry_needs_something_to_ask_again() {
+    let repo = Repo::new();
+    let output = repo.aynig(["set-state", "--retry"]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("nothing was ever asked on main"), "{}", err(&output));
+    let output = repo.aynig(["set-state", "--retry", "--state", "x"]);
+    assert_eq!(output.status.code(), Some(2));
+}

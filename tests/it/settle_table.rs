@@ -143,7 +143,7 @@ fn nonzero_stalls_with_heads_tree() {
     let (repo, body) = stalled_by(&format!("{SET_DONE}\necho x > f; git add f; exit 3"));
     assert!(body.starts_with("`step` exited with 3."), "{body}");
     assert_eq!(repo.git(["rev-parse", "work^{tree}"]), repo.git(["rev-parse", "work~1^{tree}"]));
-    assert!(body.contains("aynig set-state --state step --branch work"), "the way on: {body}");
+    assert!(body.contains("aynig set-state --retry --branch work"), "the way on: {body}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_command_that_is_not_executable_is_not_even_claimed() {
     let head = repo.ready("work", "step");
     let output = repo.run_expecting(0, &["--log-level", "debug"]);
     repo.assert_untouched("work", &head);
-    let line = one_message(&output, "git update-index --chmod=+x .aynig/command/step");
+    let line = one_message(&output, "git add --chmod=+x .aynig/command/step");
     assert!(line.contains("work"), "{line}");
 }
 
