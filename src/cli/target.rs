@@ -178,7 +178,7 @@ pub struct Target {
     /// Whether HEAD is of the attempt we belong to.
     held: bool,
     /// The checkout whose index is the new tree; else the tree stays HEAD's.
-    index: Option<PathBuf>,
+    index: Option<Checkout>,
 }
 
 impl Target {
@@ -191,8 +191,7 @@ impl Target {
             (None, None) => current_branch(repo, arbiter)?,
         };
         let here = repo.checkout();
-        let attached =
-            here.as_ref().filter(|here| follows(repo, arbiter, here, &branch)).map(|here| here.path.clone());
+        let attached = here.as_ref().filter(|here| follows(repo, arbiter, here, &branch)).cloned();
         let head = match head_of(repo, arbiter, &branch)? {
             Some(id) => Some(repo.commit(id).map_err(|error| {
                 CommandError::because(&format!("read the newest commit of {branch}"), &error)
@@ -208,7 +207,7 @@ impl Target {
         let index = attached.or_else(|| {
             let (inside, here) = (inside?, here?);
             let own = inside.worktree.as_ref().is_some_and(|worktree| same_place(worktree, &here.path));
-            own.then_some(here.path)
+            own.then_some(here)
         });
         let mut target = Self { branch, head, inside: inside.is_some(), meaning, below, held: false, index };
         let ours = around.as_ref().and_then(|around| around.run.as_ref());
@@ -285,15 +284,15 @@ impl Target {
     fn tree(&self, repo: &Repo) -> Result<CommitId, CommandError> {
         match (&self.index, &self.head) {
             (Some(checkout), _) => {
-                repo.index_tree(checkout).map_err(|error| match repo.conflicts(checkout) {
+                repo.index_tree(checkout).map_err(|error| match repo.conflicts(&checkout.path) {
                     Ok(paths) if !paths.is_empty() => CommandError::setup(format!(
                         "could not take the index of {} as the tree of the commit: it has conflicts in {}",
-                        checkout.display(),
+                        checkout.path.display(),
                         paths.join(", ")
                     ))
                     .hint("resolve them and `git add` the files, or undo with `git merge --abort` (or what else is under way)"),
                     Ok(_) | Err(_) => CommandError::because(
-                        &format!("take the index of {} as the tree of the commit", checkout.display()),
+                        &format!("take the index of {} as the tree of the commit", checkout.path.display()),
                         &error,
                     ),
                 })

@@ -2,18 +2,34 @@
 //!
 //! Invariant: nothing here changes a person's index; snapshots go through a copy of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
 use super::process::{Git, ProcessError};
-use super::repo::Repo;
+use super::repo::{Checkout, Repo};
+use super::worktree::Worktree;
 use crate::contract::ids::CommitId;
 
 impl Repo {
-    /// The tree that the index of the checkout at `path` stands for. Fails while the index holds conflicts.
-    pub fn index_tree(&self, path: &Path) -> Result<CommitId, ProcessError> {
-        let tree = tree_id(Git::new(path).arg("write-tree"))?;
+    /// The tree that the index of a person's checkout stands for. Fails while the index holds conflicts or git is at work.
+    pub fn index_tree(&self, checkout: &Checkout) -> Result<CommitId, ProcessError> {
+        self.stored_tree(Git::inside(&checkout.path, &checkout.git_dir))
+    }
+
+    /// The tree that the index of an attempt's worktree stands for. Fails while the index holds conflicts, or if there is none:
+    /// git would take that for "no files at all".
+    pub fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
+        let copy = IndexCopy::of(worktree)?;
+        if !copy.begun {
+            let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
+            return Err(copy.failed(gone));
+        }
+        self.stored_tree(copy.git())
+    }
+
+    fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
+        let tree = tree_id(git.arg("write-tree"))?;
         // Git believes it has the empty tree even where it is not stored, and does not always write it; `git fsck`
         // and other readers would then miss it.
         if let Err(error) = self.empty_tree_if(tree) {
@@ -45,51 +61,66 @@ impl Repo {
         }
     }
 
-    /// Whether the checkout at `path` has nothing staged, unstaged or untracked (ignored files do not count).
-    pub fn is_clean(&self, path: &Path) -> Result<bool, ProcessError> {
-        let output = Git::new(path)
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
+    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count).
+    pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        if worktree.is_another_repository() {
+            return Ok(false);
+        }
+        let overlooking = worktree.git(["ls-files", "-v", "-z"]).run()?;
+        // Lower case: assumed unchanged. `S`: to be skipped. Git does not look at these files.
+        if overlooking
+            .stdout
+            .split(|byte| *byte == 0)
+            .any(|line| line.first().is_some_and(|tag| tag.is_ascii_lowercase() || *tag == b'S'))
+        {
+            return Ok(false);
+        }
+        let output = worktree
+            .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
             .args(["--no-renames", "--ignored=no"])
+            .env("GIT_OPTIONAL_LOCKS", "0")
             .run()?;
         Ok(output.stdout.is_empty())
     }
 
-    /// The tree of everything the checkout at `path` holds: tracked files as they are on disk, and untracked ones
-    /// that are not ignored. Its own index, in `git_dir`, is left alone.
-    pub fn snapshot_tree(&self, path: &Path, git_dir: &Path) -> Result<CommitId, ProcessError> {
-        let scratch = |source| ProcessError::NotStarted {
-            what: "add --all (with a scratch index)".to_owned(),
-            directory: path.to_owned(),
-            source,
+    /// Two trees of a worktree: of everything it holds (tracked files as they are on disk, and untracked ones that are
+    /// not ignored), and of what is staged; where that has conflicts, with the files they are about as they are on disk. Its
+    /// own index is left alone, and may be locked.
+    pub(super) fn snapshot_trees(&self, worktree: &Worktree) -> Result<(CommitId, CommitId), ProcessError> {
+        let copy = IndexCopy::of(worktree)?;
+        let staged = match self.stored_tree(copy.git()) {
+            Ok(tree) => tree,
+            Err(_) => {
+                copy.settle_conflicts()?;
+                self.stored_tree(copy.git())?
+            }
         };
-        let directory =
-            tempfile::Builder::new().prefix("aynig-rescue-").tempdir_in(git_dir).map_err(scratch)?;
-        let index = directory.path().join("index");
-        match std::fs::copy(git_dir.join("index"), &index) {
-            Ok(_) => {}
-            // A worktree whose checkout never began has no index yet: an empty one adds every file afresh.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(scratch(error)),
+        if !worktree.path.is_dir() {
+            return Ok((staged, staged));
         }
-        Git::new(path)
-            .env("GIT_INDEX_FILE", &index)
+        // It answers with 1 where a file differs, which is what it is asked to notice.
+        copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
+        copy.git()
             .args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"])
+            // Files that the index skips, and that are there all the same, are looked at.
+            .args(["-c", "core.sparseCheckout=true", "-c", "sparse.expectFilesOutsideOfPatterns=false"])
             .args(["add", "--all", "--sparse", "--", "."])
             .run()?;
-        tree_id(Git::new(path).env("GIT_INDEX_FILE", &index).arg("write-tree"))
+        let snapshot = self.stored_tree(copy.git())?;
+        // Where nothing was ever checked out, nothing was staged either.
+        Ok((snapshot, if copy.begun { staged } else { snapshot }))
     }
 
     /// Paths that `newer` records as another repository's commit and `older` does not, or differently: what is in
     /// such a repository is not in our objects.
     pub fn foreign_repositories(
         &self,
-        path: &Path,
+        worktree: &Worktree,
         older: CommitId,
         newer: CommitId,
     ) -> Result<Vec<String>, ProcessError> {
-        let output = Git::new(path)
-            .args(["diff-tree", "-r", "-z", "--no-renames", &older.to_string(), &newer.to_string()])
+        let output = worktree
+            .git(["diff-tree", "-r", "-z", "--no-renames", &older.to_string(), &newer.to_string()])
             .run()?;
         let mut fields = output.stdout.split(|byte| *byte == 0);
         let mut found = Vec::new();
@@ -113,6 +144,62 @@ impl Repo {
             && test -z \"$changed$made\" || echo \"$displaypath\"";
         let output = Git::new(path).args(["submodule", "--quiet", "foreach", "--recursive", look]).run()?;
         Ok(output.text().lines().map(str::to_owned).collect())
+    }
+}
+
+/// A copy of a worktree's index that git may lock and change: a git process that was killed leaves its lock on the own
+/// one, and what is staged there has to stay as it is.
+struct IndexCopy<'a> {
+    worktree: &'a Worktree,
+    file: PathBuf,
+    /// Whether there was an index to copy.
+    begun: bool,
+    _directory: tempfile::TempDir,
+}
+
+impl<'a> IndexCopy<'a> {
+    fn of(worktree: &'a Worktree) -> Result<Self, ProcessError> {
+        let failed = |source| copy_failed(worktree, source);
+        let directory =
+            tempfile::Builder::new().prefix("aynig-rescue-").tempdir_in(&worktree.git_dir).map_err(failed)?;
+        let file = directory.path().join("index");
+        let own = worktree.git_dir.join("index");
+        let begun = match std::fs::copy(&own, &file) {
+            Ok(_) => true,
+            // A worktree whose checkout never began has no index yet: an empty one adds every file afresh.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(failed(error)),
+        };
+        if begun {
+            // Git compares a file's date with the index's: one that is not older may have changed since it was staged.
+            let dated = std::fs::metadata(&own).and_then(|found| found.modified()).and_then(|date| {
+                std::fs::File::options().write(true).open(&file).and_then(|copy| copy.set_modified(date))
+            });
+            dated.map_err(failed)?;
+        }
+        Ok(Self { worktree, file, begun, _directory: directory })
+    }
+
+    fn git(&self) -> Git {
+        Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
+    }
+
+    /// Puts the files with conflicts in as they are on disk.
+    fn settle_conflicts(&self) -> Result<(), ProcessError> {
+        let paths = self.git().args(["diff-files", "--name-only", "--diff-filter=U", "-z"]).run()?.stdout;
+        self.git().args(["update-index", "--add", "--remove", "-z", "--stdin"]).stdin(paths).run().map(drop)
+    }
+
+    fn failed(&self, source: std::io::Error) -> ProcessError {
+        copy_failed(self.worktree, source)
+    }
+}
+
+fn copy_failed(worktree: &Worktree, source: std::io::Error) -> ProcessError {
+    ProcessError::NotStarted {
+        what: "write-tree (with a copy of the index)".to_owned(),
+        directory: worktree.git_dir.clone(),
+        source,
     }
 }
 

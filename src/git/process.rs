@@ -117,6 +117,13 @@ impl Git {
         }
     }
 
+    /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
+    /// file may be gone, or name another repository.
+    pub fn inside(path: &Path, git_dir: &Path) -> Self {
+        let directory = if path.is_dir() { path } else { git_dir };
+        Self::new(directory).env("GIT_DIR", git_dir).env("GIT_WORK_TREE", path)
+    }
+
     /// Adds one argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());

@@ -11,7 +11,7 @@ use bstr::{BString, ByteSlice};
 
 use super::commit::{CommitError, NewCommit, Stored};
 use super::process::ProcessError;
-use super::repo::Repo;
+use super::repo::{Checkout, Repo};
 use super::swap::{RefError, Swap};
 use super::worktree::Worktree;
 use crate::contract::ids::{BranchName, CommitId};
@@ -80,21 +80,24 @@ impl Repo {
     pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
         let path = &worktree.path;
         let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
-        if !path.exists() {
-            // Removed by hand, files and all. Commits made there are still objects: keep those.
+        let base = self.commit(situation.base)?;
+        if worktree.is_another_repository() {
+            let what = "one was made at its top".to_owned();
+            return Err(RescueError::OtherRepositories { path: path.clone(), what });
+        }
+        if !path.is_dir() && !worktree.git_dir.join("index").exists() {
+            // Removed by hand, files, index and all. Commits made there are still objects: keep those.
             return self.keep_commits(situation);
         }
-        let base = self.commit(situation.base)?;
-        let snapshot = self.snapshot_tree(path, &worktree.git_dir).map_err(snapshot_failed)?;
-        let mut foreign = self.foreign_repositories(path, base.tree, snapshot).map_err(snapshot_failed)?;
+        let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
+        let mut foreign =
+            self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
         foreign.extend(self.unsaved_submodules(path, &worktree.git_dir).map_err(snapshot_failed)?);
         foreign.sort();
         foreign.dedup();
         if !foreign.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
         }
-        // An index with conflicts stands for no tree; the files it is about are in the snapshot.
-        let staged = self.index_tree(path).unwrap_or(snapshot);
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,
@@ -119,14 +122,10 @@ impl Repo {
     }
 
     /// Saves the tree of a person's index, in a checkout that stays where it is.
-    pub fn rescue_index(
-        &self,
-        path: &std::path::Path,
-        situation: Situation<'_>,
-    ) -> Result<Rescue, RescueError> {
+    pub fn rescue_index(&self, checkout: &Checkout, situation: Situation<'_>) -> Result<Rescue, RescueError> {
         let base = self.commit(situation.base)?;
-        let snapshot_failed = |source| RescueError::Snapshot { path: path.to_owned(), source };
-        let staged = self.index_tree(path).map_err(snapshot_failed)?;
+        let snapshot_failed = |source| RescueError::Snapshot { path: checkout.path.clone(), source };
+        let staged = self.index_tree(checkout).map_err(snapshot_failed)?;
         if staged == base.tree {
             return self.keep_commits(situation);
         }

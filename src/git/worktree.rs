@@ -130,6 +130,37 @@ pub enum Found {
     Free(Worktree),
 }
 
+impl Worktree {
+    /// A git call about this worktree, whatever its command did to the `.git` file.
+    pub(super) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
+        Git::inside(&self.path, &self.git_dir).args(arguments)
+    }
+
+    /// Whether a repository was made at its top: its `.git` is a directory then, not the file that names ours.
+    pub(super) fn is_another_repository(&self) -> bool {
+        self.path.join(".git").symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    /// Makes the `.git` file name our registration again, where a command removed or changed it: git removes no
+    /// worktree without it.
+    fn mend_link(&self) -> std::io::Result<()> {
+        let mut text = b"gitdir: ".to_vec();
+        text.extend_from_slice(self.git_dir.as_os_str().as_bytes());
+        text.push(b'\n');
+        let link = self.path.join(".git");
+        let is_ours = || {
+            let target = std::fs::read(&link).ok()?;
+            let target = target.trim().strip_prefix(b"gitdir: ")?;
+            let target = self.path.join(OsStr::from_bytes(target)).canonicalize().ok()?;
+            Some(target == self.git_dir.canonicalize().ok()?)
+        };
+        if !self.path.is_dir() || self.is_another_repository() || is_ours() == Some(true) {
+            return Ok(());
+        }
+        crate::fsutil::replace(&link, &text)
+    }
+}
+
 impl Repo {
     /// Serialises changes of the worktree registry on this host, until dropped.
     pub fn registry_lock(&self) -> Result<DirLock, WorktreeError> {
@@ -369,6 +400,7 @@ impl Repo {
     pub fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
         let _registry = self.registry_lock()?;
         if worktree.git_dir.exists() {
+            worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
             Git::new(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
                 .arg(&worktree.path)

@@ -427,9 +427,10 @@ fn write_advance(
     declaration: &Declaration,
     parent: CommitId,
 ) -> Result<CommitId, String> {
-    let tree = match finished.site.path() {
-        Some(path) => repo.index_tree(path).map_err(|error| error_words(&error))?,
-        None => tree_of(repo, parent)?,
+    let tree = match &finished.site {
+        Site::Worktree(worktree) => repo.staged_tree(worktree).map_err(|error| error_words(&error))?,
+        Site::InPlace(checkout) => repo.index_tree(checkout).map_err(|error| error_words(&error))?,
+        Site::None => tree_of(repo, parent)?,
     };
     let draft = advance_draft(declaration, &finished.claim.message.trailers, context.arbiter.source());
     write(repo, &draft, tree, parent)
@@ -511,7 +512,7 @@ fn save(
     let result = match &finished.site {
         Site::Worktree(worktree) => repo.rescue(worktree, situation),
         // A person's files stay where they are. Only a lost lease takes commits and the index out of the branch's reach.
-        Site::InPlace(checkout) if kept != Some(base) => repo.rescue_index(&checkout.path, situation),
+        Site::InPlace(checkout) if kept != Some(base) => repo.rescue_index(checkout, situation),
         Site::InPlace(_) | Site::None => return None,
     };
     match result {
@@ -554,7 +555,7 @@ fn clean_up(
         return;
     }
     if let (Outcome::Advanced { .. }, Some(commit)) = (&report.outcome, report.commit)
-        && (worktree.git_dir.join("modules").exists() || !repo.is_clean(&worktree.path).unwrap_or(false))
+        && (worktree.git_dir.join("modules").exists() || !repo.is_clean(&worktree).unwrap_or(false))
     {
         let label = finished.claim.attempt.to_string();
         let situation =

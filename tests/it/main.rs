@@ -8,6 +8,7 @@
 )]
 
 mod architecture;
+mod attacks;
 mod contract;
 mod crashes;
 mod demo;

@@ -95,7 +95,8 @@ pub fn build(place: &Path, surroundings: &Surroundings) -> Result<Store, Command
 
     let store = Store::open(place, &Told::default(), &surroundings.runner_id)?;
     let repo = store.handle();
-    let tree = repo.index_tree(place).map_err(failed)?;
+    let checkout = repo.checkout().expect("a repository made with a checkout");
+    let tree = repo.index_tree(&checkout).map_err(failed)?;
     let start = Draft { subject: BString::from("start: tests, and the commands"), ..Draft::default() };
     let main = BranchName::new("main").expect("a branch name");
     let first = commit(&repo, &main, tree, None, &start)?;

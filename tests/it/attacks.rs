@@ -1,0 +1,110 @@
+//! What commands and people do to a runner's surroundings while it works: nothing is lost, nothing hangs, nothing runs that
+//! should not.
+
+use super::scene::*;
+use super::support::*;
+
+/// The scene of one command, `work`, and the branch `task` ready for it.
+fn scene(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", script)]);
+    repo.ready("task", "work");
+    repo
+}
+
+// What a command does to its own worktree.
+
+#[test]
+fn a_repository_made_over_the_worktree_is_not_taken_for_it() {
+    let repo = scene("rm .git; git init -q .; echo theirs >new; git add -A; next done");
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.git(["diff", "--name-only", "task~1", "task"]), "", "our own index is the result");
+    assert!(out(&output).contains("holds other repositories"), "{}", told(&output));
+    assert!(repo.path.join(".worktrees/task/new").exists(), "it stays");
+    repo.git(["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn without_its_git_file_a_worktree_is_still_saved_and_removed() {
+    let repo = scene("echo staged >a; git add a; echo loose >b; rm .git; next done");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.show("task:a"), "staged");
+    assert_eq!(repo.show(&format!("{}:b", repo.rescue())), "loose");
+    repo.assert_tidy();
+}
+
+#[test]
+fn what_was_staged_outlives_a_worktree_that_was_removed() {
+    let repo = scene("echo staged >a; git add a; cd ..; rm -rf task; exit 1");
+    repo.aynig(["run"]);
+    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.show(&format!("{}:a", repo.rescue())), "staged");
+    repo.assert_tidy();
+}
+
+#[test]
+fn an_index_lock_left_behind_is_no_obstacle() {
+    let left = "echo v1 >a; git add a; echo v2 >a; touch \"$(git rev-parse --git-dir)/index.lock\"";
+    for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
+        let repo = scene(&format!("{left}\n{end}"));
+        repo.aynig(["run"]);
+        assert_eq!(repo.state("task"), state);
+        let rescue = repo.rescue();
+        assert_eq!(repo.show(&format!("{rescue}:a")), "v2");
+        let staged = if state == "done" { "task:a".to_owned() } else { format!("{rescue}^2:a") };
+        assert_eq!(repo.show(&staged), "v1");
+        repo.assert_tidy();
+    }
+}
+
+#[test]
+fn an_index_that_was_removed_is_no_result() {
+    let repo = scene("rm \"$(git rev-parse --git-dir)/index\"; next done");
+    repo.aynig(["run"]);
+    assert_eq!(repo.state("task"), "stalled", "an empty tree would be a deletion of everything");
+    assert!(repo.message("task").contains("the index is not there any more"), "{}", repo.message("task"));
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_change_in_the_moment_of_its_staging_is_seen() {
+    // One date for both versions and for the index: git then looks at the file itself.
+    let repo = scene(
+        "date=@1700000000; echo v1 >a; touch -d $date a; git add a; echo v2 >a; touch -d $date a\n\
+         touch -d $date \"$(git rev-parse --git-dir)/index\"; exit 1",
+    );
+    repo.git(["config", "core.trustctime", "false"]);
+    repo.aynig(["run"]);
+    assert_eq!(repo.show(&format!("{}:a", repo.rescue())), "v2");
+    repo.assert_tidy();
+}
+
+#[test]
+fn files_that_git_was_told_to_overlook_are_saved() {
+    for bit in ["--assume-unchanged", "--skip-worktree"] {
+        for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
+            let repo = scene(&format!("git update-index {bit} README; echo changed >README; {end}"));
+            repo.aynig(["run"]);
+            assert_eq!(repo.state("task"), state);
+            assert_eq!(repo.show(&format!("{}:README", repo.rescue())), "changed", "{bit} {end}");
+            repo.assert_tidy();
+        }
+    }
+}
+
+#[test]
+fn beside_a_conflict_what_is_staged_is_saved() {
+    let repo = scene(
+        "git switch -qc side; echo theirs >c; git add c; git commit -qm theirs\n\
+         git switch -q task; echo ours >c; git add c; git commit -qm ours; git merge side\n\
+         echo v1 >a; git add a; echo v2 >a; exit 1",
+    );
+    repo.aynig(["run"]);
+    assert_eq!(repo.state("task"), "stalled");
+    let rescue = repo.rescue();
+    assert_eq!(repo.show(&format!("{rescue}:a")), "v2");
+    assert_eq!(repo.show(&format!("{rescue}^2:a")), "v1");
+    assert!(repo.show(&format!("{rescue}:c")).contains("<<<<<<<"));
+    repo.assert_tidy();
+}
