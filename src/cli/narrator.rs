@@ -4,9 +4,10 @@
 //! are narration always, and each is said once a process, so that `--watch` does not repeat itself.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
+use crate::contract::ids::AttemptId;
 use crate::runner::notice::{Holder, Notice, Outcome, StepReport};
 
 use super::live::Live;
@@ -18,12 +19,21 @@ pub struct Narrator {
     json: bool,
     live: Option<Live>,
     said: Mutex<HashSet<String>>,
+    running: Running,
 }
+
+/// The attempts whose commands run at this moment.
+pub type Running = Arc<Mutex<HashSet<AttemptId>>>;
 
 impl Narrator {
     /// A narrator for a run; `live` is the display for terminals.
     pub fn new(json: bool, live: Option<Live>) -> Self {
-        Self { json, live, said: Mutex::default() }
+        Self { json, live, said: Mutex::default(), running: Running::default() }
+    }
+
+    /// What runs, for whoever hears that it is to stop.
+    pub fn running(&self) -> Running {
+        Arc::clone(&self.running)
     }
 
     /// Says one thing.
@@ -58,12 +68,14 @@ impl Narrator {
                 self.note(&styled(FAINT, ui::harmless(&format!("{branch}: {who}"))));
             }
             Notice::Started(started) => {
+                self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(started.attempt);
                 tracing::info!(branch = %started.branch, state = %started.state, attempt = %started.attempt, "started");
                 if let Some(live) = &self.live {
                     live.begin(&started);
                 }
             }
             Notice::Ended(report) => {
+                self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&report.attempt);
                 if let Some(live) = &self.live {
                     live.end(report.attempt);
                 }

@@ -43,10 +43,12 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         tell: &tell,
     };
     let grace = arguments.grace_seconds;
+    let running = narrator.running();
     let _words = shutdown.subscribe(move |notice| {
-        if notice.count == 1 {
+        let count = running.lock().map_or(0, |running| running.len());
+        if notice.count == 1 && count > 0 {
             ui::narrate(&format!(
-                "stopping: running commands have {grace} s to end; once more ends them now"
+                "stopping: {count} running, with {grace} s to end; the same again ends it now"
             ));
         }
     });
