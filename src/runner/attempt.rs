@@ -100,7 +100,7 @@ pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
     }
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
     let records = record_directory(repo)?;
-    let body = records.join(format!("{}.body", claim.attempt));
+    let body = body_path(&records, claim.attempt);
     fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
     let record = Record {
         attempt: claim.attempt.to_string(),
@@ -186,3 +186,16 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Att
     let path = path.to_owned();
     move |source| AttemptError::Files { what, path, source }
 }
+/// Removes the body of an attempt that is over; what is not there was removed before.
+pub fn forget_body(repo: &Repo, attempt: AttemptId) {
+    if let Ok(records) = record_directory(repo)
+        && let Err(error) = std::fs::remove_file(body_path(&records, attempt))
+    {
+        tracing::debug!(%attempt, %error, "no body file was removed");
+    }
+}
+
+fn body_path(records: &Path, attempt: AttemptId) -> PathBuf {
+    records.join(format!("{attempt}.body"))
+}
+

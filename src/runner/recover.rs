@@ -99,6 +99,9 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
         Ok(Swap::Lost { .. }) => return false,
         Err(error) => return warn(format!("its expired lease was not closed: {}", error_words(&error))),
     }
+    if let Some(attempt) = lease.attempt() {
+        attempt::forget_body(repo, attempt);
+    }
     (context.tell)(Notice::Recovered {
         branch: branch.clone(),
         run_id: lease.run_id.clone(),
@@ -169,6 +172,7 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             }
             continue;
         }
+        attempt::forget_body(repo, worktree.mark.attempt);
         match save(repo, &worktree, &branch, base, head) {
             Ok(saved) => {
                 if let Some(saved) = saved {

@@ -28,7 +28,7 @@ use super::attempt::Files;
 use super::claim::Claim;
 use super::heartbeat::look;
 use super::notice::{Left, Notice, Outcome, StepReport};
-use super::{Context, error_words};
+use super::{Context, attempt, error_words};
 
 /// How much of a log's end is looked at for the stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -120,11 +120,8 @@ pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> Ste
     if let Site::Worktree(worktree) = site {
         clean_up(context, repo, &finished, worktree, &mut report);
     }
-    if let Some(files) = &finished.files
-        && !matches!(report.outcome, Outcome::KeptWorking { .. })
-        && let Err(error) = std::fs::remove_file(&files.body)
-    {
-        tracing::debug!(%error, "the body file was left behind");
+    if !matches!(report.outcome, Outcome::KeptWorking { .. }) {
+        attempt::forget_body(repo, finished.claim.attempt);
     }
     report
 }
