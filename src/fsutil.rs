@@ -10,7 +10,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
@@ -56,12 +56,50 @@ pub fn create_private_dir_all(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Whatever opening, seeking or reading failed with; a missing file is [`ErrorKind::NotFound`].
 pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    tail_of(&open_plain(path)?, max_bytes)
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+/// Whatever seeking or reading failed with.
+pub fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
     let mut bytes = Vec::new();
     file.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens a file for reading that somebody else may have put in its place: never waits, and takes nothing but a regular file.
+///
+/// # Errors
+/// Whatever opening failed with; what is no regular file (a pipe would be waited on without end) is [`ErrorKind::InvalidInput`].
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let file =
+        fs::OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
+/// Whether `directory` is one that we may write in, or can be made; nothing is made.
+///
+/// # Errors
+/// What would stand in the way.
+pub fn check_place(directory: &Path) -> io::Result<()> {
+    let nearest = directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(directory);
+    if !fs::metadata(nearest)?.is_dir() {
+        return Err(io::Error::new(
+            ErrorKind::NotADirectory,
+            format!("{} is not a directory", nearest.display()),
+        ));
+    }
+    let wanted = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
+    nix::unistd::access(nearest, wanted).map_err(|error| {
+        io::Error::new(io::Error::from(error).kind(), format!("{}: {error}", nearest.display()))
+    })
 }
 
 /// An exclusive advisory lock on a file or directory that exists; released on drop.
@@ -229,6 +267,26 @@ mod tests {
             assert_eq!(tail(&path, max).unwrap(), expected.as_bytes(), "{max}");
         }
         assert_eq!(tail(&room.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(tail(&path, 9).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn places() {
+        let room = tempfile::tempdir().unwrap();
+        check_place(room.path()).unwrap();
+        check_place(&room.path().join("a/b")).unwrap();
+        let file = room.path().join("file");
+        File::create(&file).unwrap();
+        for path in [file.clone(), file.join("a/b")] {
+            assert_eq!(check_place(&path).unwrap_err().kind(), ErrorKind::NotADirectory);
+        }
     }
 
     #[test]

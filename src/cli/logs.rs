@@ -4,7 +4,6 @@
 //! lies, off the record the runner left on this host (`runner::attempt`), else off the contract's file names
 //! (contract §3, "Command Inputs And Logs"). Logs never travel: another host's are on that host.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::contract::commits::stalled_run;
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
+use crate::fsutil;
 use crate::git::{Repo, Store};
 use crate::runner::attempt::{self, Record};
 
@@ -192,7 +192,7 @@ fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, CommandEr
 fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), CommandError> {
     let trying = format!("read {}", log.display());
     let failed = |error: std::io::Error| CommandError::because(&trying, &error);
-    let mut file = File::open(log).map_err(failed)?;
+    let mut file = fsutil::open_plain(log).map_err(failed)?;
     let mut chunk = vec![0; CHUNK];
     loop {
         // Asked before the file is read: what was printed up to the attempt's end is printed here as well.

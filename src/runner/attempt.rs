@@ -72,6 +72,8 @@ pub struct Files {
     pub body: PathBuf,
     /// The open ends the command writes to.
     pub streams: (File, File),
+    /// The same two files for reading, whatever the command does to their names.
+    pub readers: (File, File),
 }
 
 /// Where logs are: `.aynig/logs` in the main worktree, or in the bare repository.
@@ -102,6 +104,8 @@ pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
     let records = record_directory(repo)?;
     let body = body_path(&records, claim.attempt);
     fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
+    let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
+    let readers = (reader(&stdout)?, reader(&stderr)?);
     let record = Record {
         attempt: claim.attempt.to_string(),
         branch: claim.branch.to_string(),
@@ -116,7 +120,7 @@ pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
     let mut text = serde_json::to_vec(&record).expect("a record is plain strings");
     text.push(b'\n');
     fsutil::replace(&path, &text).map_err(failed("write", &path))?;
-    Ok(Files { stdout, stderr, body, streams })
+    Ok(Files { stdout, stderr, body, streams, readers })
 }
 
 /// The record of an attempt made on this host, if there is one.
@@ -154,10 +158,14 @@ fn create_logs(
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && stem == &plain => continue,
             Err(error) => return Err(failed("create", &stdout)(error)),
         };
-        // Whoever creates the first owns the pair; a stderr log without one is a leftover.
-        let err = create_new(&stderr)
-            .or_else(|_| OpenOptions::new().append(true).open(&stderr))
-            .map_err(failed("create", &stderr))?;
+        // Whoever creates the first owns the pair; what lies there as its second without it is nothing to write to.
+        let (stderr, err) = match create_new(&stderr) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let stderr = directory.join(format!("{own}.stderr.log"));
+                (stderr.clone(), create_new(&stderr).map_err(failed("create", &stderr))?)
+            }
+            made => (stderr.clone(), made.map_err(failed("create", &stderr))?),
+        };
         return Ok((stdout, stderr, (out, err)));
     }
     unreachable!("the second name either works or returns its error")

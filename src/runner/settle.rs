@@ -4,6 +4,7 @@
 //! land is saved and named. The order is always: save the work, write the commit, move the branch, then clean up;
 //! a crash between any two of these loses nothing.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -458,9 +459,9 @@ fn stalled_text(
     rescued: Option<&Saved>,
     left: Option<&Left>,
 ) -> String {
-    let tail = |path: Option<&Path>| path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default();
-    let stdout = tail(finished.files.as_ref().map(|files| files.stdout.as_path()));
-    let stderr = tail(finished.files.as_ref().map(|files| files.stderr.as_path()));
+    let tail = |log: Option<&File>| log.and_then(|log| fsutil::tail_of(log, TAIL).ok()).unwrap_or_default();
+    let stdout = tail(finished.files.as_ref().map(|files| &files.readers.0));
+    let stderr = tail(finished.files.as_ref().map(|files| &files.readers.1));
     let mut notes = Vec::new();
     if let Some(saved) = rescued {
         notes.push(rescue_sentence(saved));

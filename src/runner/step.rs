@@ -4,21 +4,24 @@
 //! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). The thread outlives the command: on Linux
 //! the command dies with the thread that started it.
 
-use std::io::Read;
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use bstr::ByteSlice;
 
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
+use crate::contract::standing::Standing;
 use crate::git::worktree::Mark;
 use crate::git::{Checkout, Repo, Swap};
-use crate::supervise::{How, Spec, StopCause};
+use crate::supervise::{Attend, How, Moment, Spec, StopCause};
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
-use super::heartbeat::Heartbeat;
+use super::heartbeat::{Heartbeat, look};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
 use super::recover::sweep;
@@ -156,9 +159,9 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
     });
     let (held, lease_left) = (heartbeat.held(), heartbeat.left());
     // Measured now: what a survivor writes later does not count.
-    let length = std::fs::metadata(&files.stdout).map_or(0, |found| found.len());
+    let length = files.readers.0.metadata().map_or(0, |found| found.len());
     let ending = ending(finished.how);
-    let observed = read_declarations(&files.stdout, length);
+    let observed = read_declarations(&files.readers.0, length);
     tell_malformed(context, &claim, &observed, &ending);
     let misspoken = observed.malformed_count > 0;
     let declaration = observed.declaration;
@@ -192,20 +195,21 @@ fn ending(how: How<StopReason>) -> Ending {
 }
 
 /// Reads the first `length` bytes of a log for `SET_STATE` lines.
-fn read_declarations(path: &Path, length: u64) -> Observed {
+fn read_declarations(mut log: &File, length: u64) -> Observed {
     let mut reader = ProtocolReader::new();
-    let read = std::fs::File::open(path).and_then(|file| {
-        let mut file = file.take(length);
+    let mut read = || {
+        log.rewind()?;
+        let mut log = log.take(length);
         let mut chunk = vec![0; 64 * 1024];
         loop {
-            match file.read(&mut chunk)? {
-                0 => return Ok(()),
+            match log.read(&mut chunk)? {
+                0 => return Ok::<(), std::io::Error>(()),
                 n => reader.feed(&chunk[..n]),
             }
         }
-    });
-    if let Err(error) = read {
-        tracing::warn!(path = %path.display(), %error, "the log could not be read to its end");
+    };
+    if let Err(error) = read() {
+        tracing::warn!(%error, "the log could not be read to its end");
     }
     reader.finish()
 }

@@ -20,7 +20,7 @@ fn a_repository_made_over_the_worktree_is_not_taken_for_it() {
     assert_eq!(repo.state("task"), "done");
     assert_eq!(repo.git(["diff", "--name-only", "task~1", "task"]), "", "our own index is the result");
     assert!(out(&output).contains("holds other repositories"), "{}", told(&output));
-    assert!(repo.path.join(".worktrees/task/new").exists(), "it stays");
+    assert!(exists(repo.path.join(".worktrees/task/new")), "it stays");
     repo.git(["fsck", "--strict", "--no-dangling"]);
 }
 
@@ -106,5 +106,97 @@ fn beside_a_conflict_what_is_staged_is_saved() {
     assert_eq!(repo.show(&format!("{rescue}:a")), "v2");
     assert_eq!(repo.show(&format!("{rescue}^2:a")), "v1");
     assert!(repo.show(&format!("{rescue}:c")).contains("<<<<<<<"));
+    repo.assert_tidy();
+}
+
+// Submodules.
+
+/// A scene whose tree has a submodule `sub`, initialised in every worktree.
+fn with_submodule(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", script)]);
+    repo.git(["init", "--quiet", "../source"]);
+    let source = ["-C", "../source", "-c", "user.name=Other", "-c", "user.email=other@example.com"];
+    repo.git(source.into_iter().chain(["commit", "--quiet", "--allow-empty", "-m", "first"]));
+    repo.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../source", "sub"]);
+    let url = repo.beside("source").display().to_string();
+    repo.git(["config", "--file", ".gitmodules", "submodule.sub.url", &url]);
+    repo.commit_all("a submodule");
+    repo.ready("task", "work");
+    repo
+}
+
+fn run_with_files(repo: &Repo) -> std::process::Output {
+    repo.aynig_command().env("GIT_ALLOW_PROTOCOL", "file").arg("run").output().expect("aynig runs")
+}
+
+#[test]
+fn work_in_a_submodule_keeps_its_worktree() {
+    let who = "-c user.name=A -c user.email=a@example.com";
+    for (script, state) in [
+        ("echo work >sub/new; exit 1".to_owned(), "stalled"),
+        (format!("git -C sub {who} commit -q --allow-empty -m mine; git add sub; next done"), "done"),
+        (
+            format!(
+                "git -C sub {who} commit -q --allow-empty -m mine; git -C sub branch mine; git -C sub checkout -q HEAD~1; next done"
+            ),
+            "done",
+        ),
+        (format!("echo work >sub/new; git -C sub add new; git -C sub {who} stash -q; exit 1"), "stalled"),
+    ] {
+        let repo = with_submodule(&script);
+        let output = run_with_files(&repo);
+        assert_eq!(repo.state("task"), state, "{}", told(&output));
+        assert!(out(&output).contains("holds other repositories (sub)"), "{script}: {}", told(&output));
+        assert!(exists(repo.path.join(".worktrees/task/sub/.git")));
+        assert!(repo.git(["worktree", "list", "--porcelain"]).contains("locked aynig kept"));
+    }
+}
+
+#[test]
+fn a_submodule_that_was_only_read_goes_with_its_worktree() {
+    for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
+        let repo = with_submodule(&format!("git -C sub log >/dev/null; {end}"));
+        run_with_files(&repo);
+        assert_eq!(repo.state("task"), state);
+        assert_eq!(repo.rescues(), Vec::<String>::new());
+        repo.assert_tidy();
+    }
+}
+
+// Logs.
+
+#[test]
+fn a_log_turned_into_a_pipe_is_not_waited_for() {
+    let repo = scene(
+        "rm \"$STDOUT_LOG_PATH\" \"$STDERR_LOG_PATH\"; mkfifo \"$STDOUT_LOG_PATH\" \"$STDERR_LOG_PATH\"; exit 1",
+    );
+    repo.aynig_start(["run"]).finish();
+    assert_eq!(repo.state("task"), "stalled");
+    let refused = repo.aynig(["logs", "--branch", "task"]);
+    assert!(err(&refused).contains("not a regular file"), "{}", told(&refused));
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_killed_runners_log_turned_into_a_pipe_is_not_waited_for() {
+    let repo = scene("rm \"$STDOUT_LOG_PATH\"; mkfifo \"$STDOUT_LOG_PATH\"; say ready $$; await release");
+    let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
+    let command = repo.said_pid("ready");
+    runner.signal(nix::sys::signal::Signal::SIGKILL);
+    runner.finish();
+    command.gone();
+    repo.run_until("task", "stalled", &["run"]);
+    repo.assert_tidy();
+    let records = repo.path.join(".git/aynig/attempts");
+    let bodies =
+        files_below(&records).into_iter().filter(|path| path.extension().is_some_and(|e| e == "body"));
+    assert_eq!(bodies.count(), 0, "the body of an attempt goes with it");
+}
+
+#[test]
+fn what_was_declared_counts_though_the_log_was_removed() {
+    let repo = scene("next done; echo why >&2; rm -rf \"$(dirname \"$STDOUT_LOG_PATH\")\"");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
     repo.assert_tidy();
 }
