@@ -47,6 +47,15 @@ pub struct Heartbeat<'a> {
     troubles: u32,
 }
 
+/// How far a lease has been looked after, for another heartbeat to go on from.
+#[derive(Debug, Clone, Copy)]
+pub struct Handover {
+    /// The last HEAD that was ours.
+    pub held: CommitId,
+    leased_at: i64,
+    seconds: u64,
+}
+
 /// How the branch stands, and its HEAD.
 pub fn look(repo: &Repo, arbiter: &Arbiter, claim: &Claim) -> Result<(Standing, Option<CommitId>), String> {
     let head = arbiter.head(repo, &claim.branch).map_err(|error| error.to_string())?;
@@ -71,6 +80,19 @@ impl<'a> Heartbeat<'a> {
         let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
         let (renews, grace) = (options.heartbeat, options.grace);
         Self { repo, arbiter, claim, renews, site, held, leased_at, seconds, grace, over: None, troubles: 0 }
+    }
+
+    /// What another heartbeat has to know to go on.
+    pub fn hand_over(&self) -> Handover {
+        Handover { held: self.held, leased_at: self.leased_at, seconds: self.seconds }
+    }
+
+    /// Goes on from a heartbeat that had no worktree yet: this one has not seen its renewals.
+    pub fn take_over(&mut self, from: Handover) {
+        Handover { held: self.held, leased_at: self.leased_at, seconds: self.seconds } = from;
+        if self.held != self.claim.lease {
+            self.follow(self.claim.lease, self.held);
+        }
     }
 
     /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.

@@ -21,7 +21,7 @@ use crate::supervise::{Attend, How, Moment, Spec, StopCause};
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
-use super::heartbeat::{Heartbeat, look};
+use super::heartbeat::{Handover, Heartbeat, look};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
 use super::recover::sweep;
@@ -32,14 +32,54 @@ use super::{Context, error_words};
 /// Runs one claimed step to its settlement.
 pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     let repo = context.store.handle();
-    let finished = match place(context, &repo, &claim) {
-        Err(why) => unstarted(claim, Site::None, None, why),
-        Ok(site) => match attempt::prepare(&repo, &claim) {
+    let (placed, handover, given_up) = holding(context, &claim, || place(context, &repo, &claim));
+    let mut finished = match (placed, given_up) {
+        (Err(why), _) => unstarted(claim, Site::None, None, why),
+        (Ok(site), Some(why)) => {
+            Finished { ending: Ending::Stopped { why }, ..unstarted(claim, site, None, String::new()) }
+        }
+        (Ok(site), None) => match attempt::prepare(&repo, &claim) {
             Err(error) => unstarted(claim, site, None, error_words(&error)),
-            Ok(files) => supervise(context, &repo, claim, site, files),
+            Ok(files) => supervise(context, &repo, claim, site, files, handover),
         },
     };
+    if finished.held == finished.claim.lease {
+        finished.held = handover.held;
+    }
     settle(context, &repo, finished)
+}
+
+/// Does `work` while the lease is looked after beside it, as making a place can take longer than a lease: a large checkout,
+/// submodules. Says why the command must not be started any more, if so.
+fn holding<T>(
+    context: &Context<'_>,
+    claim: &Claim,
+    work: impl FnOnce() -> T,
+) -> (T, Handover, Option<StopReason>) {
+    let (busy, done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let keeper = scope.spawn(move || {
+            let repo = context.store.handle();
+            let mut heartbeat = Heartbeat::new(&repo, context.arbiter, claim, context.options, None);
+            loop {
+                match heartbeat.attend(Moment::Woken) {
+                    Attend::Stop(why) => return (heartbeat.hand_over(), Some(why)),
+                    Attend::Continue { wake_in } => match done.recv_timeout(wake_in) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                    },
+                }
+            }
+            // A remote is not asked for each start: losing a renewal is how a lost lease is noticed there.
+            let lost = context.arbiter.attaches()
+                && matches!(look(&repo, context.arbiter, claim), Ok((standing, _)) if standing != Standing::Ours);
+            (heartbeat.hand_over(), lost.then_some(StopReason::LeaseLost))
+        });
+        let result = work();
+        drop(busy);
+        let (handover, given_up) = keeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (result, handover, given_up)
+    })
 }
 
 fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Finished {
@@ -115,7 +155,14 @@ fn follow_claim(
     }
 }
 
-fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files: Files) -> Finished {
+fn supervise(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: Claim,
+    site: Site,
+    files: Files,
+    handover: Handover,
+) -> Finished {
     let options = context.options;
     let directory = site.path().unwrap_or(repo.top()).to_owned();
     let environment = launch::environment(repo, context.arbiter, options, &claim, &files, &directory);
@@ -144,6 +191,7 @@ fn supervise(context: &Context<'_>, repo: &Repo, claim: Claim, site: Site, files
         Site::None => None,
     };
     let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, workplace);
+    heartbeat.take_over(handover);
     let mut announced = false;
     let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
         if !std::mem::replace(&mut announced, true) {

@@ -200,3 +200,47 @@ fn what_was_declared_counts_though_the_log_was_removed() {
     assert_eq!(repo.state("task"), "done");
     repo.assert_tidy();
 }
+
+// A lease while its worktree is being made.
+
+/// A scene whose checkouts wait for `release`.
+fn slow_to_check_out(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", script)]);
+    repo.write("slow", "text\n");
+    repo.write(".gitattributes", "slow filter=slow\n");
+    repo.commit_all("a file that is slow to check out");
+    repo.ready("task", "work");
+    repo.command("../smudge", &repo.scripted("say placing yes; await release; cat"));
+    let smudge = repo.beside("smudge").display().to_string();
+    repo.git(["config", "filter.slow.smudge", &smudge]);
+    repo
+}
+
+#[test]
+fn a_lease_lost_before_the_command_starts_keeps_it_from_starting() {
+    let repo = slow_to_check_out("echo ran >>\"$ROOM/ran\"; next done");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("placing");
+    let head = repo.taken_by_other("main", "task", 300);
+    repo.release("release");
+    let output = runner.finish();
+    assert!(!exists(repo.beside("ran")), "{}", told(&output));
+    assert_eq!(repo.head("task"), head);
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_checkout_longer_than_the_lease_keeps_it() {
+    let repo = slow_to_check_out("next done");
+    let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
+    repo.said("placing");
+    let first = repo.head("task");
+    let dated =
+        |commit: &str| repo.git(["log", "-1", "--format=%ct", commit]).parse::<u64>().expect("a date");
+    wait_until("two leases to have passed", || dated("task") > dated(&first) + 2);
+    assert_eq!(repo.state("task"), "working");
+    repo.release("release");
+    let output = runner.finish();
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    repo.assert_tidy();
+}
