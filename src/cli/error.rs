@@ -146,6 +146,8 @@ impl From<PassError> for CommandError {
                     "`git ls-remote` with the same remote shows whether it can be reached".to_owned(),
                 ],
             },
+            PassError::Git(error) => Self::setup(format!("nothing was run: {}", error_words(&error)))
+                .hint("put the directory of the program `git` into PATH (cron gives programs a short one)"),
             PassError::Worktrees(_) | PassError::Logs(_) => {
                 Self::setup(format!("nothing was run: {}", error_words(&error)))
             }

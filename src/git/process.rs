@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use super::repo::Repo;
+
 /// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
 /// sets some of them, and they beat `git -C`.
 pub const LOCAL_VARIABLES: [&str; 15] = [
@@ -229,6 +231,13 @@ impl Git {
             shown.push(word.to_string_lossy().into_owned());
         }
         shown.join(" ")
+    }
+}
+
+impl Repo {
+    /// Whether there is a `git` program to call; asked before anything is claimed.
+    pub fn check_git(&self) -> Result<(), ProcessError> {
+        Git::new(self.common_dir()).arg("--version").run().map(drop)
     }
 }
 

@@ -434,14 +434,36 @@ impl Repo {
                 );
             }
         }
-        if directory.is_file() { unsuitable(directory, "a file") } else { Ok(()) }
+        crate::fsutil::check_place(directory).map_err(files("make worktrees in", directory))?;
+        if self.is_bare() {
+            return Ok(());
+        }
+        // It hides itself from git: none of a person's files may be in it.
+        if directory == self.top() {
+            return unsuitable(directory, "the repository's own top directory");
+        }
+        if directory.starts_with(self.common_dir()) {
+            return unsuitable(directory, "inside the repository's git directory");
+        }
+        if !directory.starts_with(self.top()) || !directory.exists() {
+            return Ok(());
+        }
+        let tracked = Git::inside(self.top(), self.common_dir())
+            .args(["--literal-pathspecs", "ls-files", "-z", "--"])
+            .arg(directory)
+            .run()?;
+        if tracked.stdout.is_empty() {
+            Ok(())
+        } else {
+            unsuitable(directory, "a directory with files of the repository in it")
+        }
     }
 
     /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
     fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_worktree_directory(directory)?;
         std::fs::create_dir_all(directory).map_err(files("make", directory))?;
-        if directory.starts_with(self.top()) && !self.is_bare() {
+        if directory.starts_with(self.top()) && !self.is_bare() && holds_only_worktrees(directory) {
             crate::fsutil::hide_from_git(directory).map_err(files("write .gitignore in", directory))?;
         }
         Ok(())
@@ -461,6 +483,12 @@ fn occupied(path: &Path) -> bool {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
+}
+
+/// Whether hiding `directory` would hide nothing of a person's.
+fn holds_only_worktrees(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    entries.flatten().all(|entry| entry.file_name() == ".gitignore" || entry.path().join(".git").exists())
 }
 
 /// Removes the directory for worktrees once the last is gone, with the file that hid it.

@@ -89,6 +89,9 @@ pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
             return Err(AttemptError::Link { path });
         }
     }
+    for path in [log_directory(repo), repo.common_dir().join("aynig").join("attempts")] {
+        fsutil::check_place(&path).map_err(failed("write in", &path))?;
+    }
     Ok(())
 }
 
@@ -101,11 +104,11 @@ pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
         fsutil::hide_from_git(&directory).map_err(failed("write .gitignore in", &directory))?;
     }
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
+    let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
+    let readers = (reader(&stdout)?, reader(&stderr)?);
     let records = record_directory(repo)?;
     let body = body_path(&records, claim.attempt);
     fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
-    let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
-    let readers = (reader(&stdout)?, reader(&stderr)?);
     let record = Record {
         attempt: claim.attempt.to_string(),
         branch: claim.branch.to_string(),
@@ -186,14 +189,6 @@ fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     Ok(directory)
 }
 
-fn record_path(directory: &Path, attempt: &str) -> PathBuf {
-    directory.join(format!("{attempt}.json"))
-}
-
-fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> AttemptError {
-    let path = path.to_owned();
-    move |source| AttemptError::Files { what, path, source }
-}
 /// Removes the body of an attempt that is over; what is not there was removed before.
 pub fn forget_body(repo: &Repo, attempt: AttemptId) {
     if let Ok(records) = record_directory(repo)
@@ -207,3 +202,11 @@ fn body_path(records: &Path, attempt: AttemptId) -> PathBuf {
     records.join(format!("{attempt}.body"))
 }
 
+fn record_path(directory: &Path, attempt: &str) -> PathBuf {
+    directory.join(format!("{attempt}.json"))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> AttemptError {
+    let path = path.to_owned();
+    move |source| AttemptError::Files { what, path, source }
+}

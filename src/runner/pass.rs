@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::Lease;
-use crate::git::Repo;
+use crate::git::{ProcessError, Repo};
 
 use super::Context;
 use super::arbiter::ArbiterError;
@@ -28,6 +28,9 @@ pub enum PassError {
     /// The remote could not be asked what there is.
     #[error(transparent)]
     Remote(#[from] ArbiterError),
+    /// There is no git program.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
     /// There is no place for logs.
     #[error(transparent)]
     Logs(#[from] AttemptError),
@@ -138,6 +141,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
     }
     if !candidates.is_empty() {
         check_log_directory(repo)?;
+        repo.check_git()?;
         repo.check_worktree_directory(&context.options.worktrees)?;
     }
     let Dispatched { steps, beaten, failed, remote_trouble } = dispatch(context, repo, candidates);

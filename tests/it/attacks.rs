@@ -201,6 +201,54 @@ fn what_was_declared_counts_though_the_log_was_removed() {
     repo.assert_tidy();
 }
 
+// A set-up that cannot work is told before anything is claimed.
+
+#[test]
+fn without_git_nothing_is_claimed() {
+    let repo = scene("next done");
+    let head = repo.head("task");
+    let output = repo.aynig_command().arg("run").env("PATH", "/nonexistent").output().expect("aynig runs");
+    assert_refused(
+        &output,
+        3,
+        &["nothing was run", "hint: put the directory of the program `git` into PATH"],
+    );
+    assert_eq!(repo.head("task"), head);
+}
+
+#[test]
+fn without_a_place_nothing_is_claimed() {
+    let blocked = |path: &str, arguments: &[&str], words: &str| {
+        let repo = scene("next done");
+        repo.write(path, "in the way\n");
+        repo.commit_all("more");
+        let head = repo.head("task");
+        let output = repo.aynig(["run"].iter().chain(arguments).copied());
+        assert_refused(&output, 3, &["nothing was run", words]);
+        assert_eq!(repo.head("task"), head);
+        assert_eq!(repo.git(["status", "--short", "--ignored"]), "", "nothing was made or hidden");
+    };
+    blocked(".aynig/logs", &[], ".aynig/logs is not a directory");
+    blocked("file", &["--worktree", "file/below"], "file is not a directory");
+    blocked(
+        "file",
+        &["--worktree", "."],
+        "the repository's own top directory; choose another place with --worktree",
+    );
+    blocked("src/file", &["--worktree", "src"], "a directory with files of the repository in it; choose");
+    blocked("file", &["--worktree", ".git/here"], "inside the repository's git directory; choose");
+}
+
+#[test]
+fn a_persons_untracked_files_beside_worktrees_stay_visible() {
+    let repo = scene("next done");
+    repo.write("scratch/note", "not committed yet\n");
+    repo.aynig_ok(["run", "--worktree", "scratch"]);
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.git(["status", "--short", "--untracked-files=all"]), "?? scratch/note");
+    repo.assert_tidy();
+}
+
 // A lease while its worktree is being made.
 
 /// A scene whose checkouts wait for `release`.
