@@ -12,6 +12,7 @@ use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 /// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
 ///
@@ -112,17 +113,34 @@ pub struct DirLock {
 }
 
 impl DirLock {
-    /// Waits until the lock on `path` is ours. The path must exist; nothing is created and nothing in it is changed.
+    /// Waits until the lock on `path` is ours, but no longer than `patience`: a process that was stopped holds its locks.
+    /// The path must exist; nothing is created and nothing in it is changed.
     ///
     /// # Errors
-    /// Whatever opening or locking failed with, for instance a file system without locks.
-    pub fn acquire(path: &Path) -> io::Result<Self> {
+    /// Whatever opening or locking failed with, for instance a file system without locks; [`ErrorKind::TimedOut`] if
+    /// somebody holds it all the time.
+    pub fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
         let file = File::open(path)?;
+        let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(1));
         loop {
-            match file.lock() {
+            match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if waited < patience => {
+                    std::thread::sleep(pause);
+                    waited += pause;
+                    pause = (pause * 2).min(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let why = format!(
+                        "another process has held it for {} s and may have been stopped; `fuser -v {}` names it, `kill -CONT PID` \
+                         lets it go on",
+                        patience.as_secs(),
+                        path.display()
+                    );
+                    return Err(io::Error::new(ErrorKind::TimedOut, why));
+                }
             }
         }
     }
@@ -182,6 +200,27 @@ fn unlock(file: &File) {
     }
 }
 
+/// Removes a directory and all below it, also what is in directories that their owner may not write in. Links are not followed.
+///
+/// # Errors
+/// Whatever removing failed with.
+pub fn remove_all(directory: &Path) -> io::Result<()> {
+    let mut ahead = vec![directory.to_owned()];
+    while let Some(next) = ahead.pop() {
+        let mode = fs::symlink_metadata(&next)?.permissions().mode();
+        if mode & 0o700 != 0o700 {
+            fs::set_permissions(&next, Permissions::from_mode(mode | 0o700))?;
+        }
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                ahead.push(entry.path());
+            }
+        }
+    }
+    fs::remove_dir_all(directory)
+}
+
 const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a commit.\n*\n";
 
 /// Makes `directory` invisible to the repository it lies in, by a `.gitignore` of its own, unless it has one.
@@ -207,7 +246,17 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_lock_that_is_never_released_is_told() {
+        let room = tempfile::tempdir().unwrap();
+        let _held = DirLock::acquire(room.path(), LONG).unwrap();
+        let error = DirLock::acquire(room.path(), Duration::from_millis(5)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(error.to_string().contains("fuser -v"), "{error}");
+    }
 
     #[test]
     fn replace_keeps_the_mode_and_leaves_no_draft() {
@@ -270,6 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_forbid_it_are_removed_and_links_not_followed() {
+        let room = tempfile::tempdir().unwrap();
+        let (inner, beside) = (room.path().join("a/b"), room.path().join("beside"));
+        fs::create_dir_all(&inner).unwrap();
+        File::create(&beside).unwrap();
+        std::os::unix::fs::symlink(room.path(), inner.join("link")).unwrap();
+        File::create(inner.join("file")).unwrap();
+        for directory in [inner.clone(), room.path().join("a")] {
+            fs::set_permissions(&directory, Permissions::from_mode(0o555)).unwrap();
+        }
+        remove_all(&room.path().join("a")).unwrap();
+        assert!(beside.exists() && !room.path().join("a").exists());
+    }
+
+    #[test]
     fn a_pipe_is_not_waited_for() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("log");
@@ -303,11 +367,11 @@ mod tests {
     #[test]
     fn a_directory_lock_makes_the_second_wait() {
         let room = tempfile::tempdir().unwrap();
-        let held = DirLock::acquire(room.path()).unwrap();
+        let held = DirLock::acquire(room.path(), LONG).unwrap();
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let _second = DirLock::acquire(room.path()).unwrap();
+                let _second = DirLock::acquire(room.path(), LONG).unwrap();
                 sender.send(()).unwrap();
             });
             assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err(), "still held");

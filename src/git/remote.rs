@@ -113,7 +113,7 @@ impl Repo {
     fn fetch(&self, remote: &RemoteName, specs: &[String], prune: bool) -> Result<(), RemoteError> {
         // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
         // turns.
-        let _turn = self.turns().and_then(|dir| DirLock::acquire(&dir).ok());
+        let _turn = self.turns().and_then(|dir| DirLock::acquire(&dir, PATIENCE).ok());
         let mut git = Git::new(self.common_dir()).args([
             "fetch",
             "--quiet",

@@ -11,6 +11,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
@@ -19,6 +20,10 @@ use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
+
+/// How long to wait for other runners on this host. They hold the registry while git adds or removes a worktree, which takes
+/// its time for a large one; but one that was stopped holds it for ever.
+const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
 
 const MARK: &[u8] = b"aynig attempt ";
 /// How often to try again when a command commits at the same moment.
@@ -165,7 +170,7 @@ impl Repo {
     /// Serialises changes of the worktree registry on this host, until dropped.
     pub fn registry_lock(&self) -> Result<DirLock, WorktreeError> {
         let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
-        DirLock::acquire(&directory).map_err(files("lock", &directory))
+        DirLock::acquire(&directory, REGISTRY_PATIENCE).map_err(files("lock", &directory))
     }
 
     /// All linked worktrees, ours and others'.
@@ -401,10 +406,17 @@ impl Repo {
         let _registry = self.registry_lock()?;
         if worktree.git_dir.exists() {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
-            Git::new(self.common_dir())
+            let removed = Git::new(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
                 .arg(&worktree.path)
-                .run()?;
+                .run();
+            if let Err(error) = removed {
+                // Directories that nobody may write in (a cache of Go modules) stop git half way, its registration gone.
+                if worktree.git_dir.exists() || !worktree.path.is_dir() {
+                    return Err(error.into());
+                }
+                crate::fsutil::remove_all(&worktree.path).map_err(files("remove", &worktree.path))?;
+            }
         }
         if let Some(directory) = worktree.path.parent() {
             tidy(directory);

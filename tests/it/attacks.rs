@@ -109,6 +109,17 @@ fn beside_a_conflict_what_is_staged_is_saved() {
     repo.assert_tidy();
 }
 
+#[test]
+fn directories_that_forbid_it_are_removed_all_the_same() {
+    let repo = scene(
+        "echo cache >.gitignore; git add .gitignore; mkdir -p cache/x; echo a >cache/x/f; chmod -R a-w cache; next done",
+    );
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    assert!(!exists(repo.path.join(".worktrees")), "also for one who is not root");
+    repo.assert_tidy();
+}
+
 // Submodules.
 
 /// A scene whose tree has a submodule `sub`, initialised in every worktree.
