@@ -139,8 +139,9 @@ fn an_idle_watch_ends_promptly() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let repo = Repo::scene(&[("quick", "next done")]);
         repo.ready("task", "quick");
-        let runner = repo.aynig_start(["run", "--watch=3600"]);
-        wait_until("the first round", || repo.state("task") == "done" && repo.worktrees().is_empty());
+        let mut runner = repo.aynig_start(["run", "--watch=3600"]);
+        let line = runner.next_line();
+        assert!(line.contains("quick → done"), "{line}");
         runner.signal(signal);
         let output = runner.finish();
         assert_eq!(output.status.code(), Some(code), "{}", told(&output));

@@ -299,6 +299,16 @@ impl Running {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
     }
 
+    /// The next line of its standard output, which [`Running::finish`] then leaves out.
+    pub fn next_line(&mut self) -> String {
+        let stdout = self.child.as_mut().expect("running").stdout.as_mut().expect("piped");
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while stdout.read(&mut byte).expect("readable") == 1 && byte != *b"\n" {
+            line.extend(byte);
+        }
+        String::from_utf8(line).expect("text")
+    }
+
     /// Waits for its end, with a deadline.
     pub fn finish(mut self) -> Output {
         let child = self.child.as_mut().expect("running");
