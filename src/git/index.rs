@@ -61,9 +61,10 @@ impl Repo {
         }
     }
 
-    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count).
+    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
+    /// holds what nobody else has.
     pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        if worktree.is_another_repository() {
+        if worktree.is_another_repository() || !self.unsaved_submodules(worktree)?.is_empty() {
             return Ok(false);
         }
         let overlooking = worktree.git(["ls-files", "-v", "-z"]).run()?;
@@ -131,19 +132,6 @@ impl Repo {
             }
         }
         Ok(found)
-    }
-
-    /// Initialised submodules of the checkout at `path` that hold changes, or commits no remote of theirs has: their
-    /// repositories are in the worktree's registration, `git_dir`, and are removed with it.
-    pub fn unsaved_submodules(&self, path: &Path, git_dir: &Path) -> Result<Vec<String>, ProcessError> {
-        if !git_dir.join("modules").exists() {
-            return Ok(Vec::new());
-        }
-        let look = "changed=$(git status --porcelain) \
-            && made=$(git rev-list -n 1 HEAD --branches --glob='refs/stas[h]' --not --remotes) \
-            && test -z \"$changed$made\" || echo \"$displaypath\"";
-        let output = Git::new(path).args(["submodule", "--quiet", "foreach", "--recursive", look]).run()?;
-        Ok(output.text().lines().map(str::to_owned).collect())
     }
 }
 

@@ -15,10 +15,12 @@
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
 //! | `remote` | fetching, asking, and the leased push |
 //! | `rescue` | saving what a worktree holds before it goes |
+//! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `process` | one call of the `git` program |
 
 pub mod commit;
 pub mod index;
+pub mod nested;
 pub mod process;
 pub mod remote;
 pub mod repo;

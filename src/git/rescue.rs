@@ -92,7 +92,7 @@ impl Repo {
         let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
         let mut foreign =
             self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
-        foreign.extend(self.unsaved_submodules(path, &worktree.git_dir).map_err(snapshot_failed)?);
+        foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
         foreign.sort();
         foreign.dedup();
         if !foreign.is_empty() {

@@ -553,7 +553,7 @@ fn clean_up(
         return;
     }
     if let (Outcome::Advanced { .. }, Some(commit)) = (&report.outcome, report.commit)
-        && (worktree.git_dir.join("modules").exists() || !repo.is_clean(&worktree).unwrap_or(false))
+        && !repo.is_clean(&worktree).unwrap_or(false)
     {
         let label = finished.claim.attempt.to_string();
         let situation =

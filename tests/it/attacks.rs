@@ -20,7 +20,7 @@ fn a_repository_made_over_the_worktree_is_not_taken_for_it() {
     assert_eq!(repo.state("task"), "done");
     assert_eq!(repo.git(["diff", "--name-only", "task~1", "task"]), "", "our own index is the result");
     assert!(out(&output).contains("holds other repositories"), "{}", told(&output));
-    assert!(exists(repo.path.join(".worktrees/task/new")), "it stays");
+    assert!(repo.path.join(".worktrees/task/new").exists(), "it stays");
     repo.git(["fsck", "--strict", "--no-dangling"]);
 }
 
@@ -116,62 +116,47 @@ fn directories_that_forbid_it_are_removed_all_the_same() {
     );
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
-    assert!(!exists(repo.path.join(".worktrees")), "also for one who is not root");
+    assert!(!repo.path.join(".worktrees").exists(), "also for one who is not root");
     repo.assert_tidy();
 }
 
-// Submodules.
+// Repositories in the worktree that the result names, or does not name any more.
 
-/// A scene whose tree has a submodule `sub`, initialised in every worktree.
-fn with_submodule(script: &str) -> Repo {
-    let repo = Repo::scene(&[("work", script)]);
+const WHO: &str = "-c user.name=A -c user.email=a@example.com";
+
+#[test]
+fn a_repository_that_a_command_made_and_staged_keeps_its_worktree() {
+    let repo = scene(&format!(
+        "git init -q own; git -C own {WHO} commit -q --allow-empty -m mine; git add own; next done"
+    ));
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    let named = repo.git(["rev-parse", "task:own"]);
+    assert!(out(&output).contains("holds other repositories (own)"), "{}", told(&output));
+    repo.git(["-C", ".worktrees/task/own", "cat-file", "-e", &named]);
+}
+
+#[test]
+fn a_submodule_taken_out_of_the_index_keeps_its_worktree() {
+    let repo = Repo::scene(&[(
+        "work",
+        &format!(
+            "git -C sub {WHO} commit -q --allow-empty -m mine; git rm -q --cached sub; echo sub >.gitignore\n\
+             git add .gitignore; next done"
+        ),
+    )]);
     repo.git(["init", "--quiet", "../source"]);
-    let source = ["-C", "../source", "-c", "user.name=Other", "-c", "user.email=other@example.com"];
-    repo.git(source.into_iter().chain(["commit", "--quiet", "--allow-empty", "-m", "first"]));
-    repo.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../source", "sub"]);
+    let source = ["-C", "../source"].into_iter().chain(WHO.split(' '));
+    repo.git(source.chain(["commit", "--quiet", "--allow-empty", "-m", "first"]));
     let url = repo.beside("source").display().to_string();
-    repo.git(["config", "--file", ".gitmodules", "submodule.sub.url", &url]);
+    repo.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"]);
     repo.commit_all("a submodule");
     repo.ready("task", "work");
-    repo
-}
-
-fn run_with_files(repo: &Repo) -> std::process::Output {
-    repo.aynig_command().env("GIT_ALLOW_PROTOCOL", "file").arg("run").output().expect("aynig runs")
-}
-
-#[test]
-fn work_in_a_submodule_keeps_its_worktree() {
-    let who = "-c user.name=A -c user.email=a@example.com";
-    for (script, state) in [
-        ("echo work >sub/new; exit 1".to_owned(), "stalled"),
-        (format!("git -C sub {who} commit -q --allow-empty -m mine; git add sub; next done"), "done"),
-        (
-            format!(
-                "git -C sub {who} commit -q --allow-empty -m mine; git -C sub branch mine; git -C sub checkout -q HEAD~1; next done"
-            ),
-            "done",
-        ),
-        (format!("echo work >sub/new; git -C sub add new; git -C sub {who} stash -q; exit 1"), "stalled"),
-    ] {
-        let repo = with_submodule(&script);
-        let output = run_with_files(&repo);
-        assert_eq!(repo.state("task"), state, "{}", told(&output));
-        assert!(out(&output).contains("holds other repositories (sub)"), "{script}: {}", told(&output));
-        assert!(exists(repo.path.join(".worktrees/task/sub/.git")));
-        assert!(repo.git(["worktree", "list", "--porcelain"]).contains("locked aynig kept"));
-    }
-}
-
-#[test]
-fn a_submodule_that_was_only_read_goes_with_its_worktree() {
-    for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
-        let repo = with_submodule(&format!("git -C sub log >/dev/null; {end}"));
-        run_with_files(&repo);
-        assert_eq!(repo.state("task"), state);
-        assert_eq!(repo.rescues(), Vec::<String>::new());
-        repo.assert_tidy();
-    }
+    let mut runner = repo.aynig_command();
+    let output = runner.env("GIT_ALLOW_PROTOCOL", "file").arg("run").output().expect("aynig runs");
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    assert!(out(&output).contains("holds other repositories (sub)"), "{}", told(&output));
+    assert!(repo.path.join(".worktrees/task/sub/.git").exists());
 }
 
 // Logs.
@@ -283,7 +268,7 @@ fn a_lease_lost_before_the_command_starts_keeps_it_from_starting() {
     let head = repo.taken_by_other("main", "task", 300);
     repo.release("release");
     let output = runner.finish();
-    assert!(!exists(repo.beside("ran")), "{}", told(&output));
+    assert!(!repo.beside("ran").exists(), "{}", told(&output));
     assert_eq!(repo.head("task"), head);
     repo.assert_tidy();
 }

@@ -1,0 +1,95 @@
+//! Repositories inside a worktree whose contents are nowhere else: submodules that were worked in.
+//!
+//! Invariant: what git keeps of a submodule lies in the worktree or in its registration, and goes with them. So a
+//! submodule counts as saved only if nothing in it is changed and each of its commits is one that was fetched (CONTRACT.md §9).
+//! This only looks; that the worktree then stays is the caller's to see to.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use super::process::{Git, ProcessError};
+use super::repo::Repo;
+use super::worktree::Worktree;
+use crate::contract::ids::CommitId;
+
+impl Repo {
+    /// The submodules of a worktree that hold what nobody else has.
+    pub(super) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
+        let mut unsaved = Vec::new();
+        if !worktree.path.is_dir() {
+            return Ok(unsaved);
+        }
+        let fetched = match made_from(worktree).filter(|commit| self.commit(*commit).is_ok()) {
+            Some(commit) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &commit.to_string()]))?,
+            None => Vec::new(),
+        };
+        let staged = gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?;
+        let paths: BTreeSet<PathBuf> =
+            staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
+        for path in paths {
+            let inside = worktree.path.join(&path);
+            let known = fetched.iter().find(|(known, _)| *known == path).map(|(_, commit)| *commit);
+            if is_populated(&inside) && !is_saved(&inside, known)? {
+                unsaved.push(path.to_string_lossy().into_owned());
+            }
+        }
+        Ok(unsaved)
+    }
+}
+
+/// The commit a worktree was made from, whose submodules were fetched and not made here.
+fn made_from(worktree: &Worktree) -> Option<CommitId> {
+    let log = std::fs::read(worktree.git_dir.join("logs").join("HEAD")).ok()?;
+    CommitId::parse_hex(log.lines().next()?.split(|byte| *byte == b' ').nth(1)?)
+}
+
+fn is_populated(directory: &Path) -> bool {
+    directory.join(".git").symlink_metadata().is_ok()
+}
+
+/// Whether all that a submodule holds is somewhere else too; `fetched` is the commit it was made from.
+fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+    let changes = Git::new(directory)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=untracked"])
+        .run()?;
+    if !changes.stdout.is_empty() {
+        return Ok(false);
+    }
+    let mut own =
+        Git::new(directory).args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
+    if let Some(fetched) = fetched {
+        own = own.arg(fetched.to_string());
+    }
+    // An error too: of a repository without commits, or without the one it was made from, nothing is known to be safe.
+    let own = own.run_unchecked()?;
+    if !own.status.success() || !own.stdout.is_empty() {
+        return Ok(false);
+    }
+    let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
+    for (path, commit) in head {
+        let inside = directory.join(path);
+        if is_populated(&inside) && !is_saved(&inside, Some(commit))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The other repositories' commits in a listing of `git ls-tree -z` or `git ls-files --stage -z`.
+fn gitlinks(listing: Git) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+    let output = listing.run()?;
+    let entries = output.stdout.split(|byte| *byte == 0);
+    Ok(entries
+        .filter_map(|entry| {
+            // "160000 commit <id>\t<path>" of a tree, "160000 <id> <stage>\t<path>" of an index
+            let (facts, path) = entry.strip_prefix(b"160000 ")?.split_once_str("\t")?;
+            let id = facts.split(|byte| *byte == b' ').find_map(CommitId::parse_hex)?;
+            Some((PathBuf::from(OsStr::from_bytes(path)), id))
+        })
+        .collect())
+}
