@@ -284,10 +284,16 @@ fn a_worktree_that_cannot_be_made_stalls_the_branch_and_runs_nowhere_else() {
     let repo = Repo::scene(&[("work", "say ran yes; next done")]);
     repo.ready("task", "work");
     std::fs::write(repo.beside("trees"), "a file\n").expect("a file");
-    let output = repo.aynig(["run", "--worktree", "../trees"]);
-    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
-    assert_eq!(repo.state("task"), "work", "what can be seen beforehand costs no branch its state");
-    let output = repo.aynig(["run", "--worktree", "../trees/deep"]);
+    for place in ["../trees", "../trees/deep"] {
+        let output = repo.aynig(["run", "--worktree", place]);
+        assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+        assert_eq!(repo.state("task"), "work", "what can be seen beforehand costs no branch its state");
+    }
+    // A filter that must work and does not: seen only when the files are written.
+    repo.write(".git/info/attributes", "* filter=broken\n");
+    repo.git(["config", "filter.broken.smudge", "false"]);
+    repo.git(["config", "filter.broken.required", "true"]);
+    let output = repo.aynig(["run"]);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert_eq!(repo.state("task"), "stalled");
     assert!(repo.message("task").contains("worktree could not be made"), "{}", repo.message("task"));
