@@ -61,6 +61,8 @@ pub enum Verb {
     Logs(Logs),
     /// Prepare this checkout for commands: directories, documents, an example
     Init(Init),
+    /// Guard the branches of a server: what its git hooks call
+    Hook(Hook),
     /// Print the manual page
     #[command(name = "__man", hide = true)]
     Man,
@@ -316,6 +318,30 @@ pub struct Init {
     /// Print what was made as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `aynig hook`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Reads what git tells the hook on standard input. Install it by copying contrib/hooks/pre-receive to the hooks directory of \
+    the repository that is pushed to. Exit codes: 0 the push may go on; 1 it breaks a lease, standard error says whose; \
+    2 usage; 3 set-up."
+)]
+pub struct Hook {
+    /// Which hook of git this is called from
+    #[arg(value_name = "HOOK", value_enum)]
+    pub hook: HookName,
+
+    /// How far the date of a lease may be off this server's clock
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub tolerance_seconds: u64,
+}
+
+/// The hooks there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HookName {
+    /// Refuse pushes that break a live lease, and leases that are not made by the contract
+    PreReceive,
 }
 
 fn parse_state(text: &str) -> Result<StateName, String> {

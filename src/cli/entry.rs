@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::git::Store;
+use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
 use crate::supervise::watchdog;
@@ -17,7 +18,7 @@ use crate::supervise::watchdog;
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
-use super::{demo, events, init, logs, man, run, set_state, set_working, status, ui};
+use super::{demo, events, hook, init, logs, man, run, set_state, set_working, status, ui};
 
 /// What every subcommand may want to know of the process.
 #[derive(Debug, Clone)]
@@ -88,6 +89,7 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
         Verb::Events(options) => events::run(&open(&surroundings)?, options),
         Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
         Verb::Init(options) => init::run(&open(&surroundings)?, options),
+        Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
         Verb::Man | Verb::Watchdog => Ok(Exit::Done),
     }
 }
@@ -121,7 +123,8 @@ fn runner_id() -> String {
 fn take_git_variables() -> Told {
     let path =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
-    let told = Told { git_dir: path("GIT_DIR"), work_tree: path("GIT_WORK_TREE") };
+    let objects = OBJECT_VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))).collect();
+    let told = Told { git_dir: path("GIT_DIR"), work_tree: path("GIT_WORK_TREE"), objects };
     forget_variables(&LOCAL_VARIABLES);
     told
 }

@@ -9,6 +9,7 @@ pub mod demo;
 pub mod entry;
 pub mod error;
 pub mod events;
+pub mod hook;
 pub mod init;
 pub mod live;
 pub mod logging;

@@ -339,8 +339,11 @@ pub fn write(
         let tree = before.tree(repo)?;
         let parent = before.parent(repo, arbiter);
         let parents = parent.as_slice();
-        let new =
-            repo.write_commit(&NewCommit { tree, parents, message: &message }).map_err(|e| failed(&e))?;
+        // The holder says so, as a server may let nobody else move the branch.
+        let attempt = before.lease().filter(|_| before.held && !arbiter.attaches()).and_then(Lease::attempt);
+        let new = repo
+            .write_commit(&NewCommit { tree, parents, message: &message, attempt })
+            .map_err(|e| failed(&e))?;
         let swap = match expected {
             Some(expected) => arbiter.swap(repo, &before.branch, expected, new, log),
             None => arbiter.create(repo, &before.branch, new, log),

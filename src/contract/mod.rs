@@ -13,6 +13,7 @@
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
+//! - [`guard`] says what of a push breaks a lease, for the server's side.
 //! - [`ids`] are the names all of them use, checked once at the edge.
 //!
 //! Invariant: no value of these types can be made that breaks the rule its type stands for; hostile bytes in a
@@ -20,6 +21,7 @@
 
 pub mod commits;
 pub mod environment;
+pub mod guard;
 pub mod head;
 pub mod ids;
 pub mod lease;

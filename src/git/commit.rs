@@ -9,8 +9,9 @@ use bstr::{BString, ByteSlice};
 use super::process::{Git, ProcessError};
 use super::repo::{Repo, error_chain, gits, ours};
 use crate::clock;
+use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{AttemptId, CommitId};
 
 /// How often an object is written before that counts as failed.
 const OBJECT_TRIES: u32 = 5;
@@ -105,6 +106,8 @@ pub struct NewCommit<'a> {
     pub parents: &'a [CommitId],
     /// The whole message, already encoded and checked.
     pub message: &'a [u8],
+    /// The attempt whose result it is, for a server that lets nobody else move the branch (CONTRACT.md §12).
+    pub attempt: Option<AttemptId>,
 }
 
 impl Repo {
@@ -146,7 +149,11 @@ impl Repo {
             committer: signature(&identity.committer),
             encoding: None,
             message: new.message.into(),
-            extra_headers: Vec::new(),
+            extra_headers: new
+                .attempt
+                .map(|attempt| (RUN_ID_HEADER.into(), attempt.to_string().into()))
+                .into_iter()
+                .collect(),
         };
         let mut tries = 0;
         loop {
@@ -172,6 +179,11 @@ impl Repo {
         let date = format!("{} {}", time.seconds, time.offset_text());
         let identity = self.identity();
         let text = |bytes: &BString| bytes.to_os_str_lossy().into_owned();
+        let mut message = new.message.to_vec();
+        if let Some(attempt) = new.attempt {
+            // Git signs no header of ours, so the last paragraph of the message, which is its trailers, has to say it.
+            message.extend_from_slice(format!("dwp-run-id: {attempt}\n").as_bytes());
+        }
         let mut git = Git::new(self.common_dir()).args(["commit-tree", "-S"]);
         for parent in new.parents {
             git = git.args(["-p", &parent.to_string()]);
@@ -184,7 +196,7 @@ impl Repo {
             .env("GIT_COMMITTER_NAME", text(&identity.committer.0))
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)
-            .stdin(new.message)
+            .stdin(message)
             .run()
             .map_err(CommitError::Unsigned)?;
         CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {

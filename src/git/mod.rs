@@ -14,11 +14,13 @@
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
 //! | `remote` | fetching, asking, and the leased push |
+//! | `incoming` | the commits of a push that a hook has not accepted yet |
 //! | `rescue` | saving what a worktree holds before it goes |
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `process` | one call of the `git` program |
 
 pub mod commit;
+pub mod incoming;
 pub mod index;
 pub mod nested;
 pub mod process;

@@ -4,6 +4,7 @@
 //! paths are absolute from then on; nothing later depends on the environment or on the current directory.
 //! Formats that cannot be read are named before anything is touched (the README, "Not yet").
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,6 +87,8 @@ pub struct Told {
     pub git_dir: Option<PathBuf>,
     /// `GIT_WORK_TREE`.
     pub work_tree: Option<PathBuf>,
+    /// Where the objects of a push lie that a hook is asked about ([`super::incoming`]).
+    pub objects: Vec<(&'static str, OsString)>,
 }
 
 impl Store {

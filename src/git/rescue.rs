@@ -109,15 +109,24 @@ impl Repo {
         let mut parents = vec![situation.base];
         if staged != snapshot && !same(staged) {
             let message = format!("rescue: what was staged on {}\n", situation.branch);
-            let new = NewCommit { tree: staged, parents: &[situation.base], message: message.as_bytes() };
+            let new = NewCommit {
+                tree: staged,
+                parents: &[situation.base],
+                message: message.as_bytes(),
+                attempt: None,
+            };
             parents.push(self.write_commit(&new)?);
         }
         let message = format!(
             "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
             situation.branch, situation.label
         );
-        let commit =
-            self.write_commit(&NewCommit { tree: snapshot, parents: &parents, message: message.as_bytes() })?;
+        let commit = self.write_commit(&NewCommit {
+            tree: snapshot,
+            parents: &parents,
+            message: message.as_bytes(),
+            attempt: None,
+        })?;
         self.point_rescue_at(situation, commit).map(Rescue::Saved)
     }
 
@@ -130,7 +139,12 @@ impl Repo {
             return self.keep_commits(situation);
         }
         let message = format!("rescue: what attempt {} staged on {}\n", situation.label, situation.branch);
-        let new = NewCommit { tree: staged, parents: &[situation.base], message: message.as_bytes() };
+        let new = NewCommit {
+            tree: staged,
+            parents: &[situation.base],
+            message: message.as_bytes(),
+            attempt: None,
+        };
         let commit = self.write_commit(&new)?;
         self.point_rescue_at(situation, commit).map(Rescue::Saved)
     }

@@ -181,7 +181,7 @@ fn draft(
         .map_err(|source| ClaimError::Message { branch: branch.clone(), source })?;
     let tree = repo.commit(trigger.commit).map_err(failed)?.tree;
     let lease = repo
-        .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded })
+        .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None })
         .map_err(failed)?;
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
     let message = Message::parse(&encoded);

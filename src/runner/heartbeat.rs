@@ -189,7 +189,7 @@ impl<'a> Heartbeat<'a> {
         let tree = self.repo.commit(parent).map_err(|error| error.to_string())?.tree;
         let renewal = self
             .repo
-            .write_commit(&NewCommit { tree, parents: &[parent], message: &message })
+            .write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt: None })
             .map_err(|error| error.to_string())?;
         let within = self.left().max(Duration::from_secs(1));
         let swap = self

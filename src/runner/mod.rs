@@ -14,6 +14,7 @@ pub mod arbiter;
 pub mod attempt;
 pub mod claim;
 pub mod dispatch;
+pub mod finished;
 pub mod heartbeat;
 pub mod launch;
 pub mod notice;

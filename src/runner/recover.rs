@@ -87,7 +87,7 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
     let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
     let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
         let tree = repo.commit(lease.commit).map_err(|error| error_words(&error))?.tree;
-        repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message })
+        repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })
             .map_err(|error| error_words(&error))
     });
     let new = match written {

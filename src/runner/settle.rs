@@ -5,14 +5,13 @@
 //! a crash between any two of these loses nothing.
 
 use std::fs::File;
-use std::path::Path;
 use std::time::Duration;
 
 use bstr::{BStr, ByteSlice};
 
 use crate::clock;
 use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
 use crate::contract::protocol::Declaration;
 use crate::contract::report::{StalledReport, stalled_body};
@@ -22,11 +21,11 @@ use crate::fsutil;
 use crate::git::commit::NewCommit;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::worktree::Worktree;
-use crate::git::{Checkout, Repo, Swap};
+use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
-use super::attempt::Files;
 use super::claim::Claim;
+use super::finished::{Finished, Site};
 use super::heartbeat::look;
 use super::notice::{Left, Notice, Outcome, StepReport};
 use super::{Context, attempt, error_words};
@@ -43,59 +42,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a local ref store that gives errors is tried.
 const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Where a command ran.
-#[derive(Debug)]
-pub enum Site {
-    /// In its own worktree.
-    Worktree(Worktree),
-    /// In a person's checkout.
-    InPlace(Checkout),
-    /// Nowhere: there was no place for it.
-    None,
-}
-
-impl Site {
-    /// The directory, if there is one.
-    pub fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Worktree(worktree) => Some(&worktree.path),
-            Self::InPlace(checkout) => Some(&checkout.path),
-            Self::None => None,
-        }
-    }
-
-    fn git_dir(&self) -> Option<&Path> {
-        match self {
-            Self::Worktree(worktree) => Some(&worktree.git_dir),
-            Self::InPlace(checkout) => Some(&checkout.git_dir),
-            Self::None => None,
-        }
-    }
-}
-
-/// A step whose command is over.
-#[derive(Debug)]
-pub struct Finished {
-    /// The claim.
-    pub claim: Claim,
-    /// Where it ran.
-    pub site: Site,
-    /// How it ended.
-    pub ending: Ending,
-    /// The last valid declaration in its output.
-    pub declaration: Option<Declaration>,
-    /// Whether there were declarations that are not valid.
-    pub misspoken: bool,
-    /// Its logs, if it got that far.
-    pub files: Option<Files>,
-    /// The last HEAD that was seen to be ours.
-    pub held: CommitId,
-    /// How long it ran.
-    pub elapsed: Duration,
-    /// What was left of the lease when it ended.
-    pub lease_left: Duration,
-}
 
 /// What was written, or that nothing was.
 struct Landed {
@@ -213,12 +159,13 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         let written = match &settlement {
             Settlement::Advance(declaration) => write_advance(context, repo, finished, declaration, parent),
             Settlement::KeepWorking => tree_of(repo, parent)
-                .and_then(|tree| write(repo, &renewal_draft(&claim.message), tree, parent)),
+                .and_then(|tree| write(repo, &renewal_draft(&claim.message), tree, parent, None)),
             Settlement::Stall => {
                 let body = stalled_text(context, finished, &why, rescued.as_ref(), left.as_ref());
                 let run = claim.attempt.to_string();
                 let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
-                tree_of(repo, parent).and_then(|tree| write(repo, &draft, tree, parent))
+                tree_of(repo, parent)
+                    .and_then(|tree| write(repo, &draft, tree, parent, named(context, claim)))
             }
         };
         let new = match written {
@@ -431,16 +378,27 @@ fn write_advance(
         Site::None => tree_of(repo, parent)?,
     };
     let draft = advance_draft(declaration, &finished.claim.message.trailers, context.arbiter.source());
-    write(repo, &draft, tree, parent)
+    write(repo, &draft, tree, parent, named(context, &finished.claim))
+}
+
+/// The attempt a result names: a server may let nobody else end its lease.
+fn named(context: &Context<'_>, claim: &Claim) -> Option<AttemptId> {
+    (!context.arbiter.attaches()).then_some(claim.attempt)
 }
 
 fn tree_of(repo: &Repo, commit: CommitId) -> Result<CommitId, String> {
     repo.commit(commit).map(|stored| stored.tree).map_err(|error| error_words(&error))
 }
 
-fn write(repo: &Repo, draft: &Draft, tree: CommitId, parent: CommitId) -> Result<CommitId, String> {
+fn write(
+    repo: &Repo,
+    draft: &Draft,
+    tree: CommitId,
+    parent: CommitId,
+    attempt: Option<AttemptId>,
+) -> Result<CommitId, String> {
     let message = draft.encode().map_err(|error| error_words(&error))?;
-    repo.write_commit(&NewCommit { tree, parents: &[parent], message: &message })
+    repo.write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt })
         .map_err(|error| error_words(&error))
 }
 

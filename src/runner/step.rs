@@ -21,12 +21,13 @@ use crate::supervise::{Attend, How, Moment, Spec, StopCause};
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
+use super::finished::{Finished, Site};
 use super::heartbeat::{Handover, Heartbeat, look};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
 use super::recover::sweep;
 use super::scan::Venue;
-use super::settle::{Finished, Site, settle};
+use super::settle::settle;
 use super::{Context, error_words};
 
 /// Runs one claimed step to its settlement.

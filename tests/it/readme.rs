@@ -145,7 +145,7 @@ fn its_scripts_for_other_programs_are_sound_and_its_links_lead_somewhere() {
     let readme = readme();
     let headings: Vec<String> = readme
         .lines()
-        .filter(|line| line.starts_with("## "))
+        .filter(|line| line.starts_with("##"))
         .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
         .collect();
     for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -131,7 +131,7 @@ fn commit(
     let message = draft.encode().map_err(|error| CommandError::because(&trying, &error))?;
     let parents: Vec<CommitId> = parent.into_iter().collect();
     let new = repo
-        .write_commit(&NewCommit { tree, parents: &parents, message: &message })
+        .write_commit(&NewCommit { tree, parents: &parents, message: &message, attempt: None })
         .map_err(|error| CommandError::because(&trying, &error))?;
     match repo.swap(branch.full_ref().as_bstr(), None, new, "aynig demo") {
         Ok(Swap::Won) => Ok(new),

@@ -13,6 +13,7 @@ use super::support::*;
 
 mod claims;
 mod failures;
+mod guard;
 mod landings;
 mod races;
 mod selection;

@@ -1,0 +1,169 @@
+//! `aynig hook pre-receive`: what a server's own git asks before it takes a push.
+//!
+//! Invariant: a push is refused as a whole or not at all (git's rule for this hook), and never in silence: each branch that
+//! breaks a lease is named with the holder and the time left. If the commits cannot be read the push is refused as well.
+//! The rules are `contract::guard`'s.
+
+use std::io::Read;
+
+use bstr::{BString, ByteSlice};
+
+use crate::clock;
+use crate::contract::guard::{Breach, RUN_ID_OPTION, Violation, judge};
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::Store;
+use crate::git::incoming::Incoming;
+
+use super::args::{Hook, HookName};
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::ui::{self, duration, harmless};
+
+/// One line of what git tells the hook.
+#[derive(Debug, PartialEq, Eq)]
+struct Update {
+    branch: BranchName,
+    old: Option<CommitId>,
+    new: Option<CommitId>,
+}
+
+/// Runs the subcommand.
+pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Hook) -> Result<Exit, CommandError> {
+    match arguments.hook {
+        HookName::PreReceive => pre_receive(store, surroundings, arguments.tolerance_seconds),
+    }
+}
+
+fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Result<Exit, CommandError> {
+    let mut text = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut text)
+        .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
+    let updates = updates(&text)?;
+    let incoming = Incoming::new(store.handle().common_dir(), &surroundings.told.objects);
+    let unreadable = |error| CommandError::because("read the commits of this push", &error);
+    let ids: Vec<CommitId> = updates.iter().flat_map(|update| [update.old, update.new]).flatten().collect();
+    let tips = incoming.tips(&ids).map_err(unreadable)?;
+    let (now, shown) = (clock::wall_seconds(), shown_run_ids());
+    let mut refused = 0;
+    for Update { branch, old, new } in &updates {
+        let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
+        let involved = before.is_some_and(|tip| tip.head.state().is_some_and(|state| state.is_working()));
+        // Ancestry is a question of its own, and only matters where a lease is.
+        let descends = match (old, new) {
+            (Some(old), Some(new)) if involved => incoming.descends(*new, *old).map_err(unreadable)?,
+            _ => true,
+        };
+        if let Err(violation) = judge(before, after, descends, &shown, now, tolerance) {
+            refused += 1;
+            for line in words(branch, &violation, tolerance) {
+                ui::narrate(&format!("aynig: {}", harmless(&line)));
+            }
+        }
+    }
+    Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there".
+fn updates(text: &[u8]) -> Result<Vec<Update>, CommandError> {
+    let mut updates = Vec::new();
+    for line in text.lines() {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let (Some(old), Some(new), Some(name)) = (words.next(), words.next(), words.next()) else {
+            return Err(not_gits(line));
+        };
+        let id = |word: &[u8]| match CommitId::parse_hex(word) {
+            Some(id) => Ok(Some(id).filter(|_| word.iter().any(|byte| *byte != b'0'))),
+            None => Err(not_gits(line)),
+        };
+        let (old, new) = (id(old)?, id(new)?);
+        if let Some(branch) = BranchName::from_full_ref(name.as_bstr()) {
+            updates.push(Update { branch, old, new });
+        }
+    }
+    Ok(updates)
+}
+
+fn not_gits(line: &[u8]) -> CommandError {
+    CommandError::usage(format!(
+        "standard input is not what git tells a pre-receive hook: {:?} is not `OLD NEW REF`",
+        line.to_str_lossy()
+    ))
+    .hint("this is called by git: copy contrib/hooks/pre-receive to the hooks directory of the repository on the server")
+}
+
+/// The run ids named by push options (`git push -o aynig-run-id=ID`).
+fn shown_run_ids() -> Vec<BString> {
+    let count =
+        std::env::var("GIT_PUSH_OPTION_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0_u32);
+    (0..count)
+        .filter_map(|number| std::env::var(format!("GIT_PUSH_OPTION_{number}")).ok())
+        .filter_map(|option| option.strip_prefix(RUN_ID_OPTION).map(BString::from))
+        .collect()
+}
+
+/// What the person who pushed is told.
+fn words(branch: &BranchName, violation: &Violation, tolerance: u64) -> Vec<String> {
+    match violation {
+        Violation::Held { how, runner, run_id, origin, left } => {
+            let what = match how {
+                Breach::WithoutRunId => "this push does not carry its run id",
+                Breach::Rewind => "this push takes commits away from under it",
+                Breach::Deletion => "this push deletes it",
+            };
+            let who = if runner.is_empty() { "an unnamed runner".to_owned() } else { runner.to_string() };
+            let work = origin.as_ref().map(|state| format!(" for `{state}`")).unwrap_or_default();
+            let left = duration(std::time::Duration::from_secs(*left));
+            vec![
+                format!("{branch} is leased to {who}{work} (attempt {run_id}) for another {left}; {what}"),
+                format!(
+                    "wait until it is over (`aynig status --remote NAME --branch {branch}` shows the time left), or stop that runner: \
+                     it then sets the branch to `stalled`"
+                ),
+            ]
+        }
+        Violation::NotOnHead { parent, head } => {
+            let below = parent.map_or("nothing".to_owned(), |id| id.short());
+            let (is, next) = match head {
+                Some(head) => (
+                    format!("lies on {below}, and the branch is at {} here", head.short()),
+                    "fetch, and claim what is there now: a lease has the newest commit as its only parent",
+                ),
+                None => (
+                    "would be the beginning of a branch that does not exist here".to_owned(),
+                    "push the commit below it first; a branch is claimed when it is there",
+                ),
+            };
+            vec![format!("{branch}: the lease that was pushed {is}"), next.to_owned()]
+        }
+        Violation::OffClock { dated, now } => vec![
+            format!(
+                "{branch}: the lease that was pushed is dated {}, and it is {} here: {} s apart, and {tolerance} s are allowed",
+                clock::format_utc(*dated),
+                clock::format_utc(*now),
+                dated.abs_diff(*now)
+            ),
+            "set the clock of the host it was made on (`timedatectl` shows whether it is synchronised), and claim again".to_owned(),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_tells_is_read() {
+        let (none, one) = ("0".repeat(40), "1".repeat(40));
+        let text =
+            format!("{none} {one} refs/heads/a b\n{one} {none} refs/heads/c\n{none} {one} refs/tags/t\n");
+        let read = updates(text.as_bytes()).expect("three lines");
+        let branches: Vec<String> = read.iter().map(|update| update.branch.to_string()).collect();
+        assert_eq!(branches.len(), 1, "spaces are not in branch names: {branches:?}");
+        assert_eq!((read[0].old.is_some(), read[0].new.is_some()), (true, false));
+        for odd in ["x", "a b c", &format!("{one} {one}")] {
+            assert!(updates(odd.as_bytes()).is_err(), "{odd}");
+        }
+    }
+}

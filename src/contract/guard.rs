@@ -1,0 +1,256 @@
+//! What a server may refuse of a push, so that no client breaks a lease (CONTRACT.md §12).
+//!
+//! Invariant: a branch that is not under a live lease, and is not put under one, is nobody's business here; and nothing that a
+//! runner, `set-state` or `set-working` pushes in keeping with the contract is refused. Only the two HEADs are judged,
+//! never what lies between them. Reading them, and the server's clock, are left to the caller.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use super::head::Head;
+use super::ids::{CommitId, StateName};
+use super::lease::{Lease, Liveness};
+
+/// A HEAD as the server sees it, before or after the push.
+#[derive(Debug, Clone)]
+pub struct Tip {
+    /// The commit.
+    pub id: CommitId,
+    /// Its parents in order.
+    pub parents: Vec<CommitId>,
+    /// The committer's date, seconds since the epoch.
+    pub committed_at: i64,
+    /// What it says.
+    pub head: Head,
+    /// The attempts it says it comes from: the last `dwp-run-id` trailer, and the header [`RUN_ID_HEADER`].
+    pub run_ids: Vec<BString>,
+}
+
+/// The header of a commit object by which a result names its attempt, without a word in its message.
+pub const RUN_ID_HEADER: &str = "aynig-run-id";
+
+/// The push option (`git push -o`) by which a push names an attempt.
+pub const RUN_ID_OPTION: &str = "aynig-run-id=";
+
+/// Why a push breaks the contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    /// Somebody holds the branch.
+    Held {
+        /// What was tried.
+        how: Breach,
+        /// Who holds it, as written; empty if the lease does not say.
+        runner: BString,
+        /// The attempt that holds it, as written.
+        run_id: BString,
+        /// What it works on.
+        origin: Option<StateName>,
+        /// Seconds left of the lease.
+        left: u64,
+    },
+    /// A lease that does not lie on what the server has.
+    NotOnHead {
+        /// Its parent, if it has one.
+        parent: Option<CommitId>,
+        /// What the server has; nothing for a new branch.
+        head: Option<CommitId>,
+    },
+    /// A lease dated by a clock that is off.
+    OffClock {
+        /// The committer's date, seconds since the epoch.
+        dated: i64,
+        /// The server's clock, seconds since the epoch.
+        now: i64,
+    },
+}
+
+/// What was tried with a branch that somebody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breach {
+    /// A commit on top, that does not name the attempt.
+    WithoutRunId,
+    /// A commit that does not descend from HEAD.
+    Rewind,
+    /// No branch any more.
+    Deletion,
+}
+
+/// Judges one branch of a push. `old` and `new` are `None` where the branch does not exist; `descends` says whether `new` does from
+/// `old`; `shown` are the run ids the push itself names; `now` is the server's clock and `tolerance` how far a lease's date may
+/// be off it, in seconds.
+pub fn judge(
+    old: Option<&Tip>,
+    new: Option<&Tip>,
+    descends: bool,
+    shown: &[BString],
+    now: i64,
+    tolerance: u64,
+) -> Result<(), Violation> {
+    let lease = old.and_then(|old| live(old, now));
+    if let Some((lease, left)) = lease {
+        let held = |how| {
+            Err(Violation::Held {
+                how,
+                runner: lease.runner.clone(),
+                run_id: lease.run_id.clone(),
+                origin: lease.origin.clone(),
+                left,
+            })
+        };
+        let Some(new) = new else { return held(Breach::Deletion) };
+        if !descends {
+            return held(Breach::Rewind);
+        }
+        if !names(new, shown, lease.run_id.as_bstr()) {
+            return held(Breach::WithoutRunId);
+        }
+    }
+    let Some(new) = new else { return Ok(()) };
+    let Head::Working(claimed) = &new.head else { return Ok(()) };
+    if !lies_on(old, new, descends, claimed) {
+        return Err(Violation::NotOnHead {
+            parent: new.parents.first().copied(),
+            head: old.map(|old| old.id),
+        });
+    }
+    if claimed.committed_at.abs_diff(now) > tolerance {
+        return Err(Violation::OffClock { dated: claimed.committed_at, now });
+    }
+    Ok(())
+}
+
+fn live(tip: &Tip, now: i64) -> Option<(&Lease, u64)> {
+    let Head::Working(lease) = &tip.head else { return None };
+    match lease.liveness(now) {
+        Liveness::Live { left } => Some((lease, left)),
+        Liveness::Expired { .. } => None,
+    }
+}
+
+/// Whether a push carries a run id; a lease that has none can be carried on by anybody.
+fn names(new: &Tip, shown: &[BString], run_id: &BStr) -> bool {
+    run_id.is_empty() || new.run_ids.iter().chain(shown).any(|shown| shown == run_id)
+}
+
+/// A claim lies on HEAD and on nothing else; the holder may have commits of its own below its next lease.
+fn lies_on(old: Option<&Tip>, new: &Tip, descends: bool, claimed: &Lease) -> bool {
+    let Some(old) = old else { return false };
+    let renewal = matches!(&old.head, Head::Working(lease) if lease.run_id == claimed.run_id && !lease.run_id.is_empty());
+    if renewal && descends { true } else { new.parents == [old.id] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::head::CommitFacts;
+
+    const NOW: i64 = 10_000;
+
+    fn id(number: u8) -> CommitId {
+        CommitId::from_bytes(&[number; 20]).expect("20 bytes")
+    }
+
+    /// A commit with this number, on the one before it.
+    fn tip(number: u8, at: i64, trailers: &str) -> Tip {
+        let message = format!("s\n\n{trailers}\n");
+        let facts = CommitFacts { id: id(number), committed_at: at, message: message.as_bytes() };
+        let run_ids =
+            trailers.lines().filter_map(|line| line.strip_prefix("dwp-run-id: ")).map(BString::from);
+        Tip {
+            id: id(number),
+            parents: vec![id(number - 1)],
+            committed_at: at,
+            head: Head::read(&facts),
+            run_ids: run_ids.collect(),
+        }
+    }
+
+    fn lease(number: u8, at: i64, run: &str) -> Tip {
+        tip(
+            number,
+            at,
+            &format!("dwp-state: working\ndwp-run-id: {run}\ndwp-lease-seconds: 100\ndwp-runner-id: host"),
+        )
+    }
+
+    fn verdict(old: Option<&Tip>, new: Option<&Tip>, descends: bool) -> &'static str {
+        match judge(old, new, descends, &[], NOW, 60) {
+            Ok(()) => "fine",
+            Err(Violation::Held { how: Breach::WithoutRunId, .. }) => "held",
+            Err(Violation::Held { how: Breach::Rewind, .. }) => "rewind",
+            Err(Violation::Held { how: Breach::Deletion, .. }) => "deletion",
+            Err(Violation::NotOnHead { .. }) => "not on head",
+            Err(Violation::OffClock { .. }) => "clock",
+        }
+    }
+
+    #[test]
+    fn table() {
+        let plain = tip(5, NOW, "");
+        let ready = tip(5, NOW, "dwp-state: build");
+        let live = lease(5, NOW - 50, "a");
+        let dead = lease(5, NOW - 500, "a");
+        let mut result = tip(6, NOW, "dwp-state: done");
+        let rows = [
+            ("a new branch", None, Some(&ready), false, "fine"),
+            ("a new branch under a lease", None, Some(&live), false, "not on head"),
+            ("an unmanaged branch forced", Some(&plain), Some(&ready), false, "fine"),
+            ("a waiting branch forced", Some(&ready), Some(&plain), false, "fine"),
+            ("a waiting branch deleted", Some(&ready), None, false, "fine"),
+            ("a claim", Some(&ready), Some(&lease(6, NOW, "b")), true, "fine"),
+            ("a claim above something else", Some(&ready), Some(&lease(7, NOW, "b")), true, "not on head"),
+            ("an early claim", Some(&ready), Some(&lease(6, NOW - 61, "b")), true, "clock"),
+            ("a late claim", Some(&ready), Some(&lease(6, NOW + 61, "b")), true, "clock"),
+            ("a claim within the tolerance", Some(&ready), Some(&lease(6, NOW + 60, "b")), true, "fine"),
+            ("a renewal", Some(&live), Some(&lease(6, NOW, "a")), true, "fine"),
+            ("a renewal above own commits", Some(&live), Some(&lease(9, NOW, "a")), true, "fine"),
+            ("a renewal dated ahead", Some(&live), Some(&lease(6, NOW + 99, "a")), true, "clock"),
+            ("a second claim", Some(&live), Some(&lease(6, NOW, "b")), true, "held"),
+            ("a result that does not say whose", Some(&live), Some(&result), true, "held"),
+            ("a plain commit", Some(&live), Some(&tip(6, NOW, "")), true, "held"),
+            (
+                "a recovery too early",
+                Some(&live),
+                Some(&tip(6, NOW, "dwp-state: stalled\ndwp-stalled-run: a")),
+                true,
+                "held",
+            ),
+            ("a rewind", Some(&live), Some(&ready), false, "rewind"),
+            ("a deletion", Some(&live), None, false, "deletion"),
+            (
+                "a recovery",
+                Some(&dead),
+                Some(&tip(6, NOW, "dwp-state: stalled\ndwp-stalled-run: a")),
+                true,
+                "fine",
+            ),
+            ("a late renewal", Some(&dead), Some(&lease(9, NOW, "a")), true, "fine"),
+            ("a dead lease rewound", Some(&dead), Some(&ready), false, "fine"),
+            ("a claim over a dead lease", Some(&dead), Some(&lease(6, NOW, "b")), true, "fine"),
+        ];
+        for (what, old, new, descends, expected) in rows {
+            assert_eq!(verdict(old, new, descends), expected, "{what}");
+        }
+        result.run_ids = vec!["a".into()];
+        assert_eq!(verdict(Some(&live), Some(&result), true), "fine");
+        result.run_ids.clear();
+        assert_eq!(judge(Some(&live), Some(&result), true, &["a".into()], NOW, 60), Ok(()));
+        let nameless = tip(5, NOW, "dwp-state: working");
+        assert_eq!(verdict(Some(&nameless), Some(&result), true), "fine");
+    }
+
+    #[test]
+    fn the_holder_is_named() {
+        let live = tip(
+            5,
+            NOW - 50,
+            "dwp-state: working\ndwp-run-id: a\ndwp-runner-id: h\ndwp-origin-state: build\ndwp-lease-seconds: 100",
+        );
+        let Err(Violation::Held { how, runner, run_id, origin, left }) =
+            judge(Some(&live), None, false, &[], NOW, 60)
+        else {
+            panic!("it is held")
+        };
+        assert_eq!((how, runner, run_id, left), (Breach::Deletion, "h".into(), "a".into(), 50));
+        assert_eq!(origin, StateName::parse("build").ok());
+    }
+}

@@ -1,0 +1,70 @@
+//! A step whose command is over: what supervision hands to settlement.
+//!
+//! Invariant: it holds the claim by value, so what was not claimed cannot be settled, and nothing is settled twice
+//! (CONTRACT.md §6). What becomes of it is decided in `settle`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::contract::ids::CommitId;
+use crate::contract::protocol::Declaration;
+use crate::contract::settlement::Ending;
+use crate::git::Checkout;
+use crate::git::worktree::Worktree;
+
+use super::attempt::Files;
+use super::claim::Claim;
+
+/// Where a command ran.
+#[derive(Debug)]
+pub enum Site {
+    /// In its own worktree.
+    Worktree(Worktree),
+    /// In a person's checkout.
+    InPlace(Checkout),
+    /// Nowhere: there was no place for it.
+    None,
+}
+
+impl Site {
+    /// The directory, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Worktree(worktree) => Some(&worktree.path),
+            Self::InPlace(checkout) => Some(&checkout.path),
+            Self::None => None,
+        }
+    }
+
+    /// The git directory of that checkout, its own and not the shared one.
+    pub fn git_dir(&self) -> Option<&Path> {
+        match self {
+            Self::Worktree(worktree) => Some(&worktree.git_dir),
+            Self::InPlace(checkout) => Some(&checkout.git_dir),
+            Self::None => None,
+        }
+    }
+}
+
+/// A step whose command is over.
+#[derive(Debug)]
+pub struct Finished {
+    /// The claim.
+    pub claim: Claim,
+    /// Where it ran.
+    pub site: Site,
+    /// How it ended.
+    pub ending: Ending,
+    /// The last valid declaration in its output.
+    pub declaration: Option<Declaration>,
+    /// Whether there were declarations that are not valid.
+    pub misspoken: bool,
+    /// Its logs, if it got that far.
+    pub files: Option<Files>,
+    /// The last HEAD that was seen to be ours.
+    pub held: CommitId,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// What was left of the lease when it ended.
+    pub lease_left: Duration,
+}

@@ -1,0 +1,284 @@
+//! The hooks for a server: what `contrib/hooks/pre-receive` refuses of a plain `git push`, that it refuses nothing a runner
+//! does, and that `contrib/hooks/post-receive` starts a pass without holding up the push.
+
+use super::*;
+
+const RUN_ID: &str = "11111111-2222-4333-8444-555555555555";
+
+/// Installs a hook as a person would: by a copy.
+fn install(hub: &Repo, name: &str) {
+    let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks").join(name);
+    fs::copy(from, hub.path.join("hooks").join(name)).expect("the hook is copied");
+}
+
+fn guarded(commands: &[(&str, &str)]) -> Repo {
+    let hub = hub(commands);
+    install(&hub, "pre-receive");
+    hub
+}
+
+/// A plain `git push` from a clone that has fetched everything.
+fn push(clone: &Repo, options: &[&str]) -> Output {
+    let mut git = clone.git_command();
+    git.env("AYNIG_BIN", binary()).args(["push", "--quiet"]).args(options);
+    git.output().expect("git runs")
+}
+
+/// A commit in the clone, on top of `base`, that nothing points at; `age` seconds old.
+fn commit(clone: &Repo, base: &str, age: i64, trailers: &str) -> String {
+    let date = i64::try_from(now()).expect("a date") - age;
+    let tree = clone.git(["rev-parse", &format!("{base}^{{tree}}")]);
+    let message = format!("by hand\n\n{trailers}\n");
+    let mut git = clone.git_command();
+    git.env("GIT_COMMITTER_DATE", format!("{date} +0000")).args([
+        "commit-tree",
+        "-p",
+        base,
+        "-m",
+        &message,
+        &tree,
+    ]);
+    let output = git.output().expect("git runs");
+    assert!(output.status.success(), "{}", err(&output));
+    out(&output).trim().to_owned()
+}
+
+fn lease(run_id: &str) -> String {
+    format!(
+        "dwp-state: working\ndwp-origin-state: work\ndwp-run-id: {run_id}\ndwp-runner-id: me\ndwp-lease-seconds: 300"
+    )
+}
+
+/// A push that must be refused, with these words, and change nothing.
+#[track_caller]
+fn refused(hub: &Repo, clone: &Repo, options: &[&str], words: &[&str]) {
+    let before = heads(hub);
+    let output = push(clone, options);
+    assert_ne!(output.status.code(), Some(0), "{options:?} was taken");
+    for word in words {
+        assert!(err(&output).contains(word), "{options:?} should say {word:?}: {}", told(&output));
+    }
+    assert_eq!(heads(hub), before);
+}
+
+#[track_caller]
+fn taken(clone: &Repo, options: &[&str]) {
+    let output = push(clone, options);
+    assert_eq!(output.status.code(), Some(0), "{options:?}: {}", told(&output));
+}
+
+#[test]
+fn a_live_lease_is_not_pushed_over_by_anybody_else() {
+    let hub = guarded(&[("work", "next done")]);
+    let trigger = hub.ready("task", "work");
+    let held = hub.taken_by_other(&trigger, "task", 300);
+    let clone = clone(&hub);
+    let holder = ["task is leased to other-host for `work`", RUN_ID, "for another ", "aynig status"];
+    let of = |id: String| format!("{id}:refs/heads/task");
+    for trailers in ["no: state", "dwp-state: done", &lease("22222222-2222-4333-8444-555555555555")] {
+        let words = [&holder[..], &["does not carry its run id"]].concat();
+        refused(&hub, &clone, &["origin", &of(commit(&clone, &held, 0, trailers))], &words);
+    }
+    let early = format!("dwp-state: stalled\ndwp-stalled-run: {RUN_ID}");
+    refused(&hub, &clone, &["origin", &of(commit(&clone, &held, 0, &early))], &holder);
+    for rewind in [trigger.clone(), commit(&clone, &trigger, 0, "dwp-state: done")] {
+        let words = [&holder[..], &["takes commits away"]].concat();
+        refused(&hub, &clone, &["--force", "origin", &of(rewind)], &words);
+    }
+    refused(&hub, &clone, &["origin", ":task"], &[&holder[..], &["deletes it"]].concat());
+    // All branches of such a push stay, as git has it.
+    let result = commit(&clone, &held, 0, "dwp-state: done");
+    refused(&hub, &clone, &["origin", &of(result), "main:refs/heads/other"], &holder);
+}
+
+#[test]
+fn a_result_that_names_its_attempt_is_taken() {
+    let hub = guarded(&[("work", "next done")]);
+    hub.git(["config", "receive.advertisePushOptions", "true"]);
+    let trigger = hub.ready("task", "work");
+    let held = hub.taken_by_other(&trigger, "task", 300);
+    let clone = clone(&hub);
+    let renewal = commit(&clone, &commit(&clone, &held, 0, "own: commit"), 0, &lease(RUN_ID));
+    taken(&clone, &["origin", &format!("{renewal}:refs/heads/task")]);
+    let result = commit(&clone, &renewal, 0, "dwp-state: done");
+    let target = format!("{result}:refs/heads/task");
+    refused(&hub, &clone, &["-o", "aynig-run-id=other", "origin", &target], &["does not carry its run id"]);
+    taken(&clone, &["-o", &format!("aynig-run-id={RUN_ID}"), "origin", &target]);
+    let held = hub.taken_by_other(&result, "task", 300);
+    clone.git(["fetch", "--quiet", "origin"]);
+    let result = commit(&clone, &held, 0, &format!("dwp-state: done\ndwp-run-id: {RUN_ID}"));
+    taken(&clone, &["origin", &format!("{result}:refs/heads/task")]);
+}
+
+#[test]
+fn a_lease_lies_on_head_and_is_dated_by_the_servers_clock() {
+    let hub = guarded(&[("work", "next done")]);
+    let trigger = hub.ready("task", "work");
+    let clone = clone(&hub);
+    let other = commit(&clone, &trigger, 0, "dwp-state: work");
+    for (lease, to, words) in [
+        (commit(&clone, &other, 0, &lease(RUN_ID)), "task", ["the branch is at", "fetch"]),
+        (
+            commit(&clone, &trigger, 0, &lease(RUN_ID)),
+            "fresh",
+            ["does not exist here", "push the commit below"],
+        ),
+        (
+            commit(&clone, &trigger, 90, &lease(RUN_ID)),
+            "task",
+            ["s apart, and 60 s are allowed", "timedatectl"],
+        ),
+        (
+            commit(&clone, &trigger, -90, &lease(RUN_ID)),
+            "task",
+            ["s apart, and 60 s are allowed", "timedatectl"],
+        ),
+    ] {
+        refused(&hub, &clone, &["origin", &format!("{lease}:refs/heads/{to}")], &words);
+    }
+    let claim = commit(&clone, &trigger, 30, &lease(RUN_ID));
+    taken(&clone, &["origin", &format!("{claim}:refs/heads/task")]);
+}
+
+#[test]
+fn what_is_under_no_live_lease_is_left_alone() {
+    let hub = guarded(&[("work", "next done")]);
+    let clone = clone(&hub);
+    let base = clone.head("main");
+    let ready = commit(&clone, &base, 0, "dwp-state: work");
+    let odd = commit(&clone, &base, 0, "dwp-state: ../x");
+    let over = commit(&clone, &ready, 900, &lease(RUN_ID));
+    hub.git(["fetch", "--quiet", clone.path.to_str().expect("text"), &format!("{over}:refs/heads/over")]);
+    for steps in [
+        // Forced, rewound and deleted, with and without a state.
+        [format!("{base}:refs/heads/plain"), format!("+{ready}:refs/heads/plain"), ":plain".to_owned()],
+        [format!("{ready}:refs/heads/task"), format!("+{odd}:refs/heads/task"), ":task".to_owned()],
+        [format!("{ready}:refs/tags/task"), format!("+{over}:refs/tags/task"), ":refs/tags/task".to_owned()],
+        [format!("+{odd}:refs/heads/over"), format!("+{base}:refs/heads/over"), ":over".to_owned()],
+    ] {
+        for step in steps {
+            taken(&clone, &["origin", &step]);
+        }
+    }
+}
+
+/// A runner's whole life through a guarded server: results, failures, leases that are kept and renewed, and recovered ones.
+fn whole_life(prepare: impl Fn(&Repo)) {
+    let hub = guarded(&[
+        ("work", "echo x >x; git add x; git commit -q -m own; await renewed; next check"),
+        ("check", "\"$AYNIG_BIN\" set-state --state pass --subject 'by itself'"),
+        ("pass", "next done"),
+        ("fail", "exit 1"),
+        (
+            "keep",
+            "(await later; \"$AYNIG_BIN\" set-working; \"$AYNIG_BIN\" set-state --state done) >/dev/null 2>&1 &",
+        ),
+        ("long", "say long $$; await release; next done"),
+    ]);
+    for name in ["work", "fail", "keep"] {
+        hub.ready(name, name);
+    }
+    let gone = hub.ready("gone", "long");
+    let clone = clone(&hub);
+    prepare(&clone);
+    let command = |arguments: &[&str]| {
+        let mut command = clone.aynig_command();
+        command.env("AYNIG_BIN", binary()).args(arguments);
+        command
+    };
+    let dead = commit(&clone, &gone, 900, &lease(RUN_ID));
+    hub.git(["fetch", "--quiet", clone.path.to_str().expect("text"), &format!("+{dead}:refs/heads/gone")]);
+    let arguments = ["run", "--remote", "origin", "--drain", "--jobs", "4", "--lease-seconds", "2"];
+    let start =
+        |arguments: &[&str]| Running::start(command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let runner = start(&arguments);
+    wait_until("renewals", || states(&hub, "work").iter().filter(|state| *state == "working").count() > 2);
+    hub.release("renewed");
+    let output = runner.finish();
+    assert_exit(&output, 1);
+    assert!(!err(&output).contains("refuses"), "{}", told(&output));
+    for (branch, state) in [("work", "done"), ("fail", "stalled"), ("keep", "working"), ("gone", "stalled")] {
+        assert_eq!(hub.state(branch), state, "{branch}: {}", told(&output));
+    }
+    hub.release("later");
+    wait_until("the process that was left behind", || hub.state("keep") == "done");
+    // Somebody asks again, and a runner that is told to stop says so.
+    let ask = ["set-state", "--state", "long", "--branch", "gone", "--remote", "origin"];
+    assert_exit(&command(&ask).output().expect("aynig runs"), 0);
+    let runner = start(&["run", "--remote", "origin"]);
+    hub.said("long");
+    let output = command(&ask).output().expect("aynig runs");
+    assert_exit(&output, 4);
+    assert!(err(&output).contains("gone is leased to"), "{}", told(&output));
+    runner.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_exit(&runner.finish(), 143);
+    assert_eq!(hub.state("gone"), "stalled");
+    hub.assert_tidy();
+}
+
+#[test]
+fn nothing_a_runner_does_is_refused() {
+    whole_life(|_| {});
+}
+
+#[test]
+fn nothing_a_runner_that_signs_does_is_refused() {
+    whole_life(|clone| {
+        let key = clone.beside("key");
+        let made =
+            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).output();
+        assert!(made.expect("ssh-keygen runs").status.success());
+        let key = key.to_str().expect("text");
+        for (name, value) in [("gpg.format", "ssh"), ("user.signingKey", key), ("commit.gpgSign", "true")] {
+            clone.git(["config", name, value]);
+        }
+    });
+}
+
+#[test]
+fn a_server_without_the_program_takes_nothing_and_says_why() {
+    let hub = guarded(&[("work", "next done")]);
+    let clone = clone(&hub);
+    let mut git = clone.git_command();
+    let output =
+        git.env("AYNIG_BIN", "/nowhere/aynig").args(["push", "origin", "main:refs/heads/new"]).output();
+    let output = output.expect("git runs");
+    assert_ne!(output.status.code(), Some(0));
+    let said = err(&output);
+    assert!(said.contains("/nowhere/aynig is not on this server") && said.contains("install it"), "{said}");
+}
+
+#[test]
+fn what_git_would_not_say_to_a_hook_is_named() {
+    let hub = hub(&[("work", "next done")]);
+    let mut hook = hub.aynig_command();
+    let mut child = hook
+        .args(["hook", "pre-receive"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("aynig starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), b"nonsense\n").expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert_refused(&output, 2, &["nonsense", "contrib/hooks/pre-receive"]);
+}
+
+#[test]
+fn a_push_starts_a_pass_and_does_not_wait_for_it() {
+    let hub = hub(&[("work", "await release; next done")]);
+    install(&hub, "post-receive");
+    install(&hub, "pre-receive");
+    let clone = clone(&hub);
+    let ready = commit(&clone, &clone.head("main"), 0, "dwp-state: work");
+    // Its command waits for what comes after the push.
+    taken(&clone, &["origin", &format!("{ready}:refs/heads/task")]);
+    wait_until("the claim", || hub.state("task") == "working");
+    hub.release("release");
+    wait_until("the result", || hub.state("task") == "done");
+    wait_until("the pass to say so", || {
+        let said = fs::read_to_string(hub.path.join("aynig-passes.log")).unwrap_or_default();
+        said.contains("task  work → done")
+    });
+    wait_until("the worktree to go", || hub.worktrees().is_empty());
+}
