@@ -3,6 +3,8 @@
 //! Invariant: it reads the same scan as a pass, so what it says is what `aynig run` would do at this moment, and it
 //! changes nothing. The wording of reasons is `runner::scan`'s and `runner::resolve`'s.
 
+use std::time::Duration;
+
 use bstr::ByteSlice;
 use serde_json::{Value, json};
 
@@ -39,6 +41,7 @@ struct Row {
     reason: Option<String>,
     subject: Option<String>,
     committed_at: Option<i64>,
+    not_before: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -166,6 +169,13 @@ fn row(repo: &Repo, scanned: &Scanned, now: i64) -> Row {
             ready(&mut row, event);
             row.reason = Some(reason.clone());
         }
+        Verdict::Parked { event, until } => {
+            row.kind = "parked";
+            ready(&mut row, event);
+            row.not_before = Some(*until);
+            let left = ui::duration(Duration::from_secs(until.abs_diff(now)));
+            row.reason = Some(format!("until {} (in {left})", clock::format_utc(*until)));
+        }
         Verdict::Ready(Candidate { event, command, venue, .. }) => {
             row.kind = "ready";
             ready(&mut row, event);
@@ -220,6 +230,7 @@ fn row_json(row: &Row) -> Value {
         "leaseSeconds": lease.map(|lease| lease.seconds),
         "expiresAt": lease.map(|lease| clock::format_utc(lease.expires_at)),
         "secondsLeft": lease.map(|lease| lease.left),
+        "notBefore": row.not_before.map(clock::format_utc),
         "command": row.command,
         "reason": row.reason,
         "subject": row.subject,
@@ -233,7 +244,7 @@ fn style(row: &Row) -> anstyle::Style {
         "working" => CARE,
         "expired" | "invalid" => BAD,
         _ if row.state.as_deref() == Some("stalled") => BAD,
-        "waiting" => STRONG,
+        "waiting" | "parked" => STRONG,
         _ => FAINT,
     }
 }

@@ -9,6 +9,7 @@
 //! - A commit's message is bytes. [`trailers`] finds its trailer block just as git does, [`message`] splits the
 //!   rest into subject and body and is the only composer of messages: what it writes it has read back.
 //! - [`head`] says what a HEAD is (unmanaged, invalid, ready or working) and [`lease`] how long a working one lives.
+//! - [`parking`] says whether the time for a state has come.
 //! - [`environment`] turns the trigger's trailers into variables a command may see.
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
@@ -27,6 +28,7 @@ pub mod ids;
 pub mod lease;
 pub mod manual;
 pub mod message;
+pub mod parking;
 pub mod protocol;
 pub mod report;
 pub mod settlement;

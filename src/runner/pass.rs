@@ -58,6 +58,8 @@ pub struct Summary {
     pub remote_trouble: bool,
     /// When the next lease that is alive now ends, seconds since the epoch.
     pub next_expiry: Option<i64>,
+    /// When the first parked branch may be run, seconds since the epoch.
+    pub next_wake: Option<i64>,
 }
 
 impl Summary {
@@ -70,6 +72,7 @@ impl Summary {
         self.failed.extend(pass.failed);
         self.remote_trouble |= pass.remote_trouble;
         self.next_expiry = pass.next_expiry;
+        self.next_wake = pass.next_wake;
     }
 
     /// Whether this pass found something to do, so that another may find more.
@@ -120,6 +123,10 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
                 let until = lease.expires_at();
                 summary.next_expiry = Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
                 passed_over(format!("{} holds it for another {} s", lease.runner, until.saturating_sub(now)));
+            }
+            Verdict::Parked { event, until } => {
+                summary.next_wake = Some(summary.next_wake.map_or(until, |earlier| earlier.min(until)));
+                passed_over(format!("{}: is parked until {}", event.state, clock::format_utc(until)));
             }
             Verdict::Expired(lease) => {
                 if context.shutdown.requested().is_none() && recover(context, repo, &branch, &lease, now) {

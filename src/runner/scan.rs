@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
+use crate::contract::parking::{Parking, parking};
 use crate::git::worktree::{Registered, WorktreeError};
 use crate::git::{CommitError, ProcessError, RefError, Repo};
 
@@ -71,6 +72,13 @@ pub enum Verdict {
     Held(Lease),
     /// A lease that has run out.
     Expired(Lease),
+    /// A state whose time has not come.
+    Parked {
+        /// What HEAD asks for.
+        event: Event,
+        /// The second it may be run, since the epoch.
+        until: i64,
+    },
     /// A state that is not run.
     Passed {
         /// What HEAD asks for.
@@ -220,6 +228,11 @@ impl View {
             }
             Head::Ready(event) => event,
         };
+        match parking(&event.message.trailers, now) {
+            Parking::Over => {}
+            Parking::Until(until) => return Ok(Verdict::Parked { event, until }),
+            Parking::Unreadable(reason) => return Ok(Verdict::Passed { event, reason, mistake: true }),
+        }
         let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
         let resolved = match venue {
             Venue::InPlace => {

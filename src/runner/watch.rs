@@ -1,4 +1,4 @@
-//! Staying: passes again and again, woken by changes of local refs, by the end of a lease, or by the clock
+//! Staying: passes again and again, woken by changes of local refs, by the end of a lease or of a time of parking, or by the clock
 //! (CONTRACT.md §11, `--watch`).
 //!
 //! Invariant: a wake-up is only ever a reason to look. One that is missed costs the interval at most, one too many
@@ -49,6 +49,7 @@ pub fn watch(
                 Ok(round) => {
                     doorbell.answered(context);
                     doorbell.next_expiry = round.next_expiry;
+                    doorbell.next_wake = round.next_wake;
                     if round.did_something() || !round.failed.is_empty() {
                         each(round);
                     }
@@ -81,6 +82,8 @@ struct Doorbell {
     last: Option<BTreeMap<BranchName, CommitId>>,
     /// When the next lease that is alive now ends, seconds since the epoch.
     next_expiry: Option<i64>,
+    /// When the first parked branch may be run, seconds since the epoch.
+    next_wake: Option<i64>,
     failures: u32,
 }
 
@@ -96,7 +99,7 @@ impl Doorbell {
         };
         let changed = self.last.as_ref() != Some(&asked);
         self.last = Some(asked);
-        changed || self.expiry_millis(context).is_some_and(|end| end <= clock::wall_millis())
+        changed || self.due_millis(context).is_some_and(|due| due <= clock::wall_millis())
     }
 
     fn failed(&mut self, context: &Context<'_>, error: &ArbiterError) {
@@ -125,12 +128,18 @@ impl Doorbell {
         Some(self.next_expiry?.saturating_add(skew).saturating_add(1).saturating_mul(1000))
     }
 
-    /// Until the interval is over, or the next lease ends; longer while the remote does not answer.
+    /// When there is something to do though no branch moves: a lease to be closed, or a state whose time has come.
+    fn due_millis(&self, context: &Context<'_>) -> Option<i64> {
+        let wake = self.next_wake.map(|wake| wake.saturating_mul(1000));
+        self.expiry_millis(context).into_iter().chain(wake).min()
+    }
+
+    /// Until the interval is over, the next lease ends, or a parked branch wakes; longer while the remote does not answer.
     fn nap(&self, context: &Context<'_>, interval: Duration) -> Duration {
         if self.failures > 0 {
             return interval.saturating_mul(1 << self.failures.min(8)).min(LONGEST_BACK_OFF.max(interval));
         }
-        let Some(end) = self.expiry_millis(context) else { return interval };
+        let Some(end) = self.due_millis(context) else { return interval };
         let left = u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0);
         interval.min(Duration::from_millis(left.max(50)))
     }

@@ -23,6 +23,7 @@ mod lease;
 mod logs;
 mod lost_work;
 mod own_workflow;
+mod parking;
 mod passes;
 mod probe;
 mod races;
