@@ -72,7 +72,7 @@ pub enum Verb {
 }
 
 /// `aynig run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command ended stalled; \
     2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::git::Store;
 use crate::git::incoming::OBJECT_VARIABLES;
@@ -18,7 +18,7 @@ use crate::supervise::watchdog;
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
-use super::{demo, events, hook, init, logs, man, run, set_state, set_working, status, ui};
+use super::{demo, events, hook, init, logs, man, run, set_state, set_working, settings, status, ui};
 
 /// What every subcommand may want to know of the process.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct Surroundings {
     pub start: PathBuf,
     /// What git was told by its environment.
     pub told: Told,
-    /// Who we are in leases.
-    pub runner_id: String,
+    /// Who we are in leases, if the environment says so.
+    pub runner_id: Option<String>,
     /// The level of diagnosis, which commands inherit.
     pub log_level: Level,
     /// Whether it was given on the command line.
@@ -40,8 +40,11 @@ pub struct Surroundings {
 /// The whole program.
 pub fn main() -> ExitCode {
     let told = take_git_variables();
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let parsed = Arguments::command()
+        .try_get_matches()
+        .and_then(|matches| Arguments::from_arg_matches(&matches).map(|arguments| (arguments, matches)));
+    let (arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
     if matches!(arguments.verb, Verb::Man) {
@@ -52,7 +55,7 @@ pub fn main() -> ExitCode {
         let served = watchdog::serve(std::io::stdin().lock());
         return if served.is_ok() { Exit::Done } else { Exit::Bug }.into();
     }
-    match perform(told, arguments) {
+    match perform(told, arguments, &matches) {
         Ok(exit) => exit.into(),
         Err(error) => {
             ui::narrate(&render(&error));
@@ -61,7 +64,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
+fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exit, CommandError> {
     let variable = std::env::var("LOG_LEVEL").ok();
     let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
     logging::start(log_level);
@@ -81,7 +84,12 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
             .map_err(|error| CommandError::because("find this executable", &error))?,
     };
     match &arguments.verb {
-        Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Run(options) => {
+            let store = open(&surroundings)?;
+            let given = matches.subcommand_matches("run").expect("this is `run`");
+            let options = settings::complete(&store.handle(), options, given)?;
+            run::run(&store, &surroundings, &options)
+        }
         Verb::Demo(options) => demo::run(&surroundings, options),
         Verb::SetState(options) => set_state::run(&open(&surroundings)?, &surroundings, options),
         Verb::SetWorking(options) => set_working::run(&open(&surroundings)?, &surroundings, options),
@@ -96,7 +104,7 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
 
 /// Opens the repository the user means.
 pub fn open(surroundings: &Surroundings) -> Result<Store, CommandError> {
-    Ok(Store::open(&surroundings.start, &surroundings.told, &surroundings.runner_id)?)
+    Ok(Store::open(&surroundings.start, &surroundings.told, surroundings.runner_id.as_deref())?)
 }
 
 fn start(directory: Option<PathBuf>) -> Result<PathBuf, CommandError> {
@@ -110,13 +118,9 @@ fn start(directory: Option<PathBuf>) -> Result<PathBuf, CommandError> {
     Err(CommandError::usage(format!("-C {}: there is no such directory", there.display())))
 }
 
-/// `AYNIG_RUNNER_ID`, else the host's name.
-fn runner_id() -> String {
-    std::env::var("AYNIG_RUNNER_ID")
-        .ok()
-        .filter(|id| !id.trim().is_empty())
-        .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| "unknown-host".to_owned())
+/// `AYNIG_RUNNER_ID`.
+fn runner_id() -> Option<String> {
+    std::env::var("AYNIG_RUNNER_ID").ok().filter(|id| !id.trim().is_empty())
 }
 
 /// Reads where git was told to look and removes all of git's own variables from this process.

@@ -19,6 +19,7 @@ pub mod narrator;
 pub mod run;
 pub mod set_state;
 pub mod set_working;
+pub mod settings;
 pub mod status;
 pub mod target;
 pub mod ui;

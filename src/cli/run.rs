@@ -22,7 +22,7 @@ use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
-use super::ui;
+use super::{settings, ui};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
@@ -83,7 +83,7 @@ pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
         heartbeat: true,
         grace: Duration::from_secs(10),
         command_timeout: None,
-        runner_id: surroundings.runner_id.clone(),
+        runner_id: repo.runner_id().to_owned(),
         log_level: surroundings.log_level.as_str().to_owned(),
         log_level_fixed: surroundings.log_level_fixed,
         program: surroundings.program.clone(),
@@ -98,7 +98,7 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
         Current::Only => CurrentBranch::Only,
     };
     Ok(Options {
-        role: role(arguments.role.clone())?,
+        role: role(repo, arguments.role.clone())?,
         selection: Selection { current, globs },
         worktrees: absolute_below(repo.top(), &arguments.worktree),
         jobs: arguments.jobs,
@@ -122,8 +122,8 @@ pub fn branch_globs(texts: &[String]) -> Result<globset::GlobSet, CommandError> 
     globs.build().map_err(|error| CommandError::usage(format!("--branch: {error}")))
 }
 
-/// The role: the flag, else `ROLE` unless it is empty.
-pub fn role(flag: Option<RoleName>) -> Result<Option<RoleName>, CommandError> {
+/// The role: the flag, else `ROLE` unless it is empty, else `aynig.role`.
+pub fn role(repo: &Repo, flag: Option<RoleName>) -> Result<Option<RoleName>, CommandError> {
     if flag.is_some() {
         return Ok(flag);
     }
@@ -131,7 +131,7 @@ pub fn role(flag: Option<RoleName>) -> Result<Option<RoleName>, CommandError> {
         Ok(text) if !text.is_empty() => RoleName::parse(&text)
             .map(Some)
             .map_err(|error| CommandError::usage(format!("the variable ROLE is no role name: {error}"))),
-        _ => Ok(None),
+        _ => settings::role(repo),
     }
 }
 
@@ -150,10 +150,12 @@ fn absolute_below(top: &std::path::Path, path: &std::path::Path) -> PathBuf {
     clean
 }
 
-/// Who decides: the remote named on the command line, else the one that `dwp-source` at the checkout's HEAD names,
-/// else this repository.
+/// Who decides: the remote named on the command line, else the one that `dwp-source` at the checkout's HEAD names, else
+/// `aynig.remote`, else this repository.
 pub fn arbiter(repo: &Repo, flag: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
-    let Some(remote) = flag.cloned().or_else(|| source_at_head(repo)) else { return Ok(Arbiter::Local) };
+    let Some(remote) = flag.cloned().or_else(|| source_at_head(repo)) else {
+        return Ok(settings::remote(repo)?.map_or(Arbiter::Local, Arbiter::remote));
+    };
     if repo.has_remote(&remote) {
         return Ok(Arbiter::remote(remote));
     }

@@ -36,7 +36,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
         let asked = ManualLease {
             head,
             attempt: AttemptId::random(),
-            runner: surroundings.runner_id.clone(),
+            runner: store.handle().runner_id().to_owned(),
             seconds: arguments.lease_seconds,
             subject: options.subject.clone(),
             body: body.clone(),

@@ -59,7 +59,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Re
     let repo = store.handle();
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     arbiter.refresh(&repo)?;
-    let plain = Options { role: role(arguments.role.clone())?, ..plain_options(&repo, surroundings) };
+    let plain = Options { role: role(&repo, arguments.role.clone())?, ..plain_options(&repo, surroundings) };
     if arguments.all || !arguments.branch.is_empty() {
         let globs = branch_globs(&arguments.branch)?;
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `repo` | finding and opening the repository, its directories, one handle a thread |
 //! | `commit` | reading commits, writing commits, identity, signatures, ancestry |
+//! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
@@ -20,6 +21,7 @@
 //! | `process` | one call of the `git` program |
 
 pub mod commit;
+pub mod config;
 pub mod incoming;
 pub mod index;
 pub mod nested;

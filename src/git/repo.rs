@@ -64,6 +64,7 @@ struct Place {
     top: PathBuf,
     checkout: Option<PathBuf>,
     identity: Identity,
+    runner_id: String,
 }
 
 /// The opened repository; shared between threads, each of which takes its own [`Repo`].
@@ -93,8 +94,8 @@ pub struct Told {
 
 impl Store {
     /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the nearest above.
-    /// `runner_id` is for the identity used when git has none configured.
-    pub fn open(start: &Path, told: &Told, runner_id: &str) -> Result<Self, OpenError> {
+    /// `runner_id` is who we are, else `aynig.runnerId` says, else the name of this host.
+    pub fn open(start: &Path, told: &Told, runner_id: Option<&str>) -> Result<Self, OpenError> {
         let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
         let git_dir = match &told.git_dir {
             Some(git_dir) => start.join(git_dir),
@@ -128,8 +129,16 @@ impl Store {
         let main = gix.main_repo().map_err(|error| broken(error_chain(&error)))?;
         let top = if own_git_dir == common_dir { checkout.clone() } else { main.workdir().map(absolute) }
             .unwrap_or_else(|| common_dir.clone());
-        let identity = Identity::configured(&gix, runner_id);
-        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity };
+        let runner_id = runner_id
+            .map(str::to_owned)
+            .or_else(|| {
+                gix.config_snapshot().string("aynig.runnerId").map(|id| id.to_str_lossy().into_owned())
+            })
+            .filter(|id| !id.trim().is_empty())
+            .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
+            .unwrap_or_else(|| "unknown-host".to_owned());
+        let identity = Identity::configured(&gix, &runner_id);
+        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
 
@@ -157,6 +166,11 @@ impl Repo {
         self.place.top == self.place.common_dir
     }
 
+    /// Who we are in leases.
+    pub fn runner_id(&self) -> &str {
+        &self.place.runner_id
+    }
+
     /// Who writes our commits.
     pub fn identity(&self) -> &Identity {
         &self.place.identity
@@ -179,16 +193,6 @@ impl Repo {
         let path = self.place.common_dir.join("aynig");
         std::fs::create_dir_all(&path)?;
         Ok(path)
-    }
-
-    /// A string from git's configuration, the last value winning; `None` when unset.
-    pub fn config(&self, key: &str) -> Option<String> {
-        self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())
-    }
-
-    /// A boolean from git's configuration.
-    pub fn config_flag(&self, key: &str) -> bool {
-        self.gix.config_snapshot().boolean(key).unwrap_or(false)
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod architecture;
 mod attacks;
+mod configuration;
 mod contract;
 mod crashes;
 mod demo;

@@ -53,7 +53,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
     ui::answer("");
     ui::answer(&format!(
         "What happened, as the commits tell it (every attempt was leased by {}):",
-        ui::harmless(&surroundings.runner_id)
+        ui::harmless(store.handle().runner_id())
     ));
     let repo = store.handle();
     let mut unfinished = Vec::new();

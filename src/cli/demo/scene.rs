@@ -93,7 +93,7 @@ pub fn build(place: &Path, surroundings: &Surroundings) -> Result<Store, Command
     }
     git().args(["add", "--all"]).run().map_err(failed)?;
 
-    let store = Store::open(place, &Told::default(), &surroundings.runner_id)?;
+    let store = Store::open(place, &Told::default(), surroundings.runner_id.as_deref())?;
     let repo = store.handle();
     let checkout = repo.checkout().expect("a repository made with a checkout");
     let tree = repo.index_tree(&checkout).map_err(failed)?;

@@ -1,0 +1,189 @@
+//! `aynig.*` in git's configuration: what an option is when nothing nearer says so.
+//!
+//! Invariant: flag > environment > trailer > git's configuration > built-in default, for every setting. A value is parsed
+//! by the very parser of its option, so both take the same; one that is misspelt or has the wrong type is named with the
+//! file it is in, and never silently ignored. The README has the table, and a test compares it with [`KEYS`].
+
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use crate::contract::ids::{RemoteName, RoleName};
+use crate::git::Repo;
+use crate::git::config::Setting;
+
+use super::args::{Arguments, Run};
+use super::error::CommandError;
+use super::run::branch_globs;
+use super::ui::{self, CARE, harmless, styled};
+
+/// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
+pub const KEYS: [(&str, Option<&str>); 12] = [
+    ("branch", Some("branch")),
+    ("commandTimeout", Some("command-timeout")),
+    ("currentBranch", Some("current-branch")),
+    ("graceSeconds", Some("grace-seconds")),
+    ("heartbeat", None),
+    ("jobs", Some("jobs")),
+    ("leaseSeconds", Some("lease-seconds")),
+    ("remote", None),
+    ("role", None),
+    ("runnerId", None),
+    ("skewSeconds", Some("skew-seconds")),
+    ("worktree", Some("worktree")),
+];
+
+/// How alike two names are to be for a hint, 0 to 1.
+const ALIKE: f64 = 0.8;
+
+/// What a setting's value was found to be, and where.
+fn place(setting: &Setting) -> String {
+    let file =
+        setting.file.as_ref().map_or("git's configuration".to_owned(), |file| file.display().to_string());
+    format!("aynig.{} = {:?} in {file}", setting.name, setting.value)
+}
+
+fn last(repo: &Repo, name: &str) -> Option<Setting> {
+    repo.settings("aynig").into_iter().rfind(|setting| setting.name.eq_ignore_ascii_case(name))
+}
+
+fn wrong(setting: &Setting, why: impl std::fmt::Display) -> CommandError {
+    let name = canonical(&setting.name).unwrap_or(&setting.name).to_owned();
+    CommandError::setup(format!("{}: {}", harmless(&place(setting)), harmless(&why.to_string())))
+        .hint(format!(
+            "set it: `git config aynig.{name} VALUE`, or drop it: `git config --unset-all aynig.{name}`"
+        ))
+        .hint("`git config --show-origin --get-regexp '^aynig\\.'` lists all settings and their files")
+}
+
+fn canonical(name: &str) -> Option<&'static str> {
+    KEYS.iter().map(|(key, _)| *key).find(|key| key.eq_ignore_ascii_case(name))
+}
+
+/// `aynig.role`.
+pub fn role(repo: &Repo) -> Result<Option<RoleName>, CommandError> {
+    let Some(setting) = last(repo, "role").filter(|setting| !setting.value.is_empty()) else {
+        return Ok(None);
+    };
+    RoleName::parse(&setting.value).map(Some).map_err(|error| wrong(&setting, error))
+}
+
+/// `aynig.remote`.
+pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, CommandError> {
+    let Some(setting) = last(repo, "remote").filter(|setting| !setting.value.is_empty()) else {
+        return Ok(None);
+    };
+    let name = RemoteName::parse(&setting.value).map_err(|error| wrong(&setting, error))?;
+    if repo.has_remote(&name) {
+        return Ok(Some(name));
+    }
+    Err(wrong(&setting, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
+}
+
+/// What `aynig run` was told, with the settings in place of what the command line leaves open.
+pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, CommandError> {
+    warn_of_unknown(repo);
+    let mut run = given.clone();
+    let settings = repo.settings("aynig");
+    for (name, option) in KEYS {
+        let Some(option) = option else { continue };
+        if matches.value_source(&option.replace('-', "_")) == Some(ValueSource::CommandLine) {
+            continue;
+        }
+        let values: Vec<&Setting> =
+            settings.iter().filter(|setting| setting.name.eq_ignore_ascii_case(name)).collect();
+        for setting in values {
+            let parsed = parse(option, setting)?;
+            match name {
+                "branch" => {
+                    branch_globs(&parsed.branch).map_err(|error| wrong(setting, error.message))?;
+                    run.branch.extend(parsed.branch);
+                }
+                "commandTimeout" => run.command_timeout = parsed.command_timeout,
+                "currentBranch" => run.current_branch = parsed.current_branch,
+                "graceSeconds" => run.grace_seconds = parsed.grace_seconds,
+                "jobs" => run.jobs = parsed.jobs,
+                "leaseSeconds" => run.lease_seconds = parsed.lease_seconds,
+                "skewSeconds" => run.skew_seconds = parsed.skew_seconds,
+                "worktree" => run.worktree = expanded(parsed.worktree),
+                other => unreachable!("aynig.{other} stands for an option that is not taken over"),
+            }
+        }
+    }
+    if let Some(setting) = last(repo, "heartbeat") {
+        let on = match setting.value.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => true,
+            "false" | "no" | "off" | "0" | "" => false,
+            _ => return Err(wrong(&setting, "it is neither true nor false")),
+        };
+        run.no_heartbeat |= !on;
+    }
+    Ok(run)
+}
+
+/// The value as the option's own parser reads it.
+fn parse(option: &str, setting: &Setting) -> Result<Run, CommandError> {
+    let words = ["run".to_owned(), format!("--{option}={}", setting.value)];
+    let read = Arguments::command().no_binary_name(true).try_get_matches_from(words).and_then(|matches| {
+        Run::from_arg_matches(matches.subcommand_matches("run").expect("the first of the words"))
+    });
+    read.map_err(|error| {
+        let text = error.to_string();
+        let reason: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let reason = reason.join(" ");
+        wrong(setting, reason.strip_prefix("error: ").unwrap_or(&reason))
+    })
+}
+
+/// `~/` at the beginning of a path, as git has it in its own settings.
+fn expanded(path: PathBuf) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => path,
+    }
+}
+
+fn warn_of_unknown(repo: &Repo) {
+    for setting in repo.settings("aynig") {
+        if canonical(&setting.name).is_some() {
+            continue;
+        }
+        let near = KEYS
+            .iter()
+            .map(|(key, _)| {
+                (strsim::jaro_winkler(&key.to_ascii_lowercase(), &setting.name.to_ascii_lowercase()), key)
+            })
+            .max_by(|one, other| one.0.total_cmp(&other.0))
+            .filter(|(alike, _)| *alike > ALIKE)
+            .map(|(_, key)| format!("; did you mean aynig.{key}?"))
+            .unwrap_or_default();
+        let text = format!("{} is no setting of aynig and changes nothing{near}", place(&setting));
+        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_that_stands_for_an_option_has_one() {
+        let program = Arguments::command();
+        let run = program.find_subcommand("run").expect("a subcommand");
+        for (name, option) in KEYS {
+            let Some(option) = option else { continue };
+            assert!(run.get_arguments().any(|argument| argument.get_long() == Some(option)), "{option}");
+            let camel: String = option
+                .split('-')
+                .enumerate()
+                .map(
+                    |(at, part)| {
+                        if at == 0 { part.to_owned() } else { part[..1].to_uppercase() + &part[1..] }
+                    },
+                )
+                .collect();
+            assert_eq!(name, camel);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Settings in git's configuration: each does what its option does, in git's own layers, and what is nearer wins.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::scene::*;
+use super::support::*;
+
+/// A command that writes down where and as whom it runs.
+const LOOK: &str = r#"say seen "$WORKTREE_PATH|$ROLE|$AYNIG_LEASE_SECONDS"; next done"#;
+
+fn repo(settings: &[(&str, &str)]) -> Repo {
+    let repo = Repo::scene(&[("work", LOOK)]);
+    repo.ready("task", "work");
+    for (name, value) in settings {
+        repo.git(["config", "--add", name, value]);
+    }
+    repo
+}
+
+#[test]
+fn settings_stand_for_options() {
+    let repo = repo(&[
+        ("aynig.leaseSeconds", "77"),
+        ("aynig.WORKTREE", "../elsewhere"),
+        ("aynig.role", "tester"),
+        ("aynig.runnerId", "kitchen table"),
+    ]);
+    let output = repo.aynig_command().env_remove("AYNIG_RUNNER_ID").arg("run").output().expect("aynig runs");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let place = repo.beside("elsewhere/task").display().to_string();
+    assert_eq!(repo.said("seen"), format!("{place}|tester|77"));
+    assert_eq!(repo.trailer("task~1", "dwp-runner-id"), "kitchen table");
+    assert_eq!(repo.trailer("task~1", "dwp-lease-seconds"), "77");
+}
+
+#[test]
+fn branches_the_current_one_and_jobs_can_be_settled() {
+    let repo = Repo::scene(&[
+        ("meet", "say here-$AYNIG_BRANCH yes; await here-a; await here-b; next done"),
+        ("work", LOOK),
+    ]);
+    for (branch, state) in [("a", "meet"), ("b", "meet"), ("c", "work")] {
+        repo.ready(branch, state);
+    }
+    for (name, value) in [("aynig.jobs", "2"), ("aynig.branch", "a"), ("aynig.branch", "b")] {
+        repo.git(["config", "--add", name, value]);
+    }
+    repo.aynig_ok(["run"]);
+    assert_eq!([repo.state("a"), repo.state("b"), repo.state("c")], ["done", "done", "work"]);
+    repo.aynig_ok(["run", "--branch", "c"]);
+    assert_eq!(repo.state("c"), "done", "the flag takes the place of the setting");
+    repo.git(["config", "--unset-all", "aynig.branch"]);
+    repo.git(["config", "aynig.currentBranch", "only"]);
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "here", "-m", "dwp-state: work"]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("main"), "done");
+}
+
+#[test]
+fn times_can_be_settled() {
+    let repo = Repo::scene(&[("work", "trap '' TERM; say here $$; await never")]);
+    repo.ready("task", "work");
+    for (name, value) in [("aynig.commandTimeout", "1"), ("aynig.graceSeconds", "0")] {
+        repo.git(["config", name, value]);
+    }
+    assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
+    assert_eq!(repo.state("task"), "stalled");
+    assert!(
+        repo.message("task").contains("--command-timeout") || repo.message("task").contains("longer than"),
+        "{}",
+        repo.message("task")
+    );
+}
+
+#[test]
+fn a_heartbeat_can_be_turned_off() {
+    let repo = Repo::scene(&[("work", "await go; next done")]);
+    repo.ready("task", "work");
+    repo.git(["config", "aynig.heartbeat", "false"]);
+    let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
+    let status = || json(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0]["kind"].clone();
+    wait_until("the lease to end", || status() == "expired");
+    repo.release("go");
+    runner.finish();
+}
+
+#[test]
+fn a_remote_can_be_settled_and_what_is_nearer_wins() {
+    let hub = repo(&[]).into_bare();
+    let place = hub.beside("clone");
+    hub.git(["clone", "--quiet", ".", place.to_str().expect("text")]);
+    let clone = Repo { room: tempfile::tempdir().expect("a directory"), path: place };
+    for (name, value) in [("user.name", "T"), ("user.email", "t@example.com"), ("aynig.remote", "origin")] {
+        clone.git(["config", name, value]);
+    }
+    clone.aynig_ok(["run"]);
+    assert_eq!(
+        (hub.state("task"), hub.trailer("task~1", "dwp-source")),
+        ("done".into(), "git:origin".into())
+    );
+    // A trailer at HEAD is nearer than the setting.
+    clone.git(["remote", "rename", "origin", "hub"]);
+    hub.ready("task", "work");
+    let output = clone.aynig(["run"]);
+    assert_refused(&output, 3, &["aynig.remote", "\"origin\"", "no such remote", "git remote -v"]);
+    clone.git([
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "-m",
+        "x",
+        "-m",
+        "dwp-state: idle\ndwp-source: git:hub",
+    ]);
+    clone.aynig_ok(["run"]);
+    assert_eq!(hub.state("task"), "done");
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_a_setting() {
+    let repo =
+        repo(&[("aynig.role", "setting"), ("aynig.runnerId", "setting"), ("aynig.leaseSeconds", "10")]);
+    let mut command = repo.aynig_command();
+    let output = command
+        .env("ROLE", "variable")
+        .env("AYNIG_RUNNER_ID", "variable")
+        .args(["run", "--lease-seconds", "20"])
+        .output();
+    assert_eq!(output.expect("aynig runs").status.code(), Some(0));
+    assert!(repo.said("seen").ends_with("|variable|20"), "{}", repo.said("seen"));
+    assert_eq!(repo.trailer("task~1", "dwp-runner-id"), "variable");
+    repo.ready("more", "work");
+    let mut command = repo.aynig_command();
+    command.env("ROLE", "variable").args(["run", "--role", "flag"]).output().expect("aynig runs");
+    assert!(repo.said("seen").ends_with("|flag|10"), "{}", repo.said("seen"));
+}
+
+#[test]
+fn layers_and_includes_are_gits() {
+    let repo = repo(&[]);
+    let (global, included) = (repo.beside("global"), repo.beside("included"));
+    std::fs::write(
+        &global,
+        format!("[aynig]\n\trole = far\n\tleaseSeconds = 11\n[include]\n\tpath = {}\n", included.display()),
+    )
+    .expect("a file");
+    std::fs::write(&included, "[aynig]\n\tleaseSeconds = 22\n\tgraceSeconds = 3\n").expect("a file");
+    repo.git(["config", "aynig.role", "near"]);
+    let output =
+        repo.aynig_command().env("GIT_CONFIG_GLOBAL", &global).arg("run").output().expect("aynig runs");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(repo.said("seen").ends_with("|near|22"), "{}", repo.said("seen"));
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
+    for (name, value, why) in [
+        ("jobs", "many", "invalid digit"),
+        ("leaseSeconds", "0", "not in 1.."),
+        ("currentBranch", "maybe", "skip, include, only"),
+        ("heartbeat", "perhaps", "neither true nor false"),
+        ("role", "../x", "role name"),
+        ("branch", "a[", "glob"),
+    ] {
+        let key = format!("aynig.{name}");
+        let repo = repo(&[(&key, value)]);
+        let output = repo.aynig(["run"]);
+        assert_ne!(output.status.code(), Some(0), "{key}");
+        let said = err(&output);
+        assert!(said.contains(why), "{key}: {said}");
+        assert_refused(&output, 3, &[&key, value, ".git/config", &format!("git config {key} VALUE")]);
+        assert_eq!(repo.state("task"), "work");
+    }
+}
+
+#[test]
+fn a_misspelt_setting_is_named_with_the_one_that_may_be_meant() {
+    let repo = repo(&[("aynig.leaseSecond", "5"), ("aynig.xyzzy", "1")]);
+    let output = repo.aynig_ok(["run"]);
+    let said = err(&output);
+    let line = |name: &str| {
+        said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    assert!(line("aynig.leaseSecond ").contains("did you mean aynig.leaseSeconds?"), "{said}");
+    assert!(!line("aynig.xyzzy").contains("mean"), "{said}");
+}
+
+#[test]
+fn the_readme_lists_every_setting() {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+    let listed: BTreeSet<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `aynig."))
+        .filter_map(|rest| rest.split('`').next())
+        .collect();
+    let known: BTreeSet<&str> = aynig::cli::settings::KEYS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(listed, known);
+}
