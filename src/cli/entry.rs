@@ -13,7 +13,7 @@ use crate::git::Store;
 use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
-use crate::supervise::watchdog;
+use crate::supervise::{survive_size_limit, watchdog};
 
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
@@ -74,6 +74,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
             ui::harmless(&odd)
         ));
     }
+    survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
     let surroundings = Surroundings {
         start: start(arguments.directory)?,
         told,

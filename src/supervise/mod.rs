@@ -45,6 +45,6 @@ pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::{Attend, Moment, run};
 pub use orphans::occupants;
-pub use shutdown::{Notice, Shutdown, Subscription};
+pub use shutdown::{Notice, Shutdown, Subscription, survive_size_limit};
 pub use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

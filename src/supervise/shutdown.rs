@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use signal_hook::consts::signal::SIGXFSZ;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -47,6 +48,18 @@ struct State {
     notice: Option<Notice>,
     listeners: Vec<(u64, Listener)>,
     next: u64,
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, instead of the end of this process
+/// halfway through its work. A handler, since commands would inherit an ignored signal.
+///
+/// # Errors
+/// Whatever registering the handler failed with.
+pub fn survive_size_limit() -> io::Result<()> {
+    if !contains(ignored_signals(), SIGXFSZ) {
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
 }
 
 impl Shutdown {
