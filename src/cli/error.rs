@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::git::OpenError;
+use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter::ArbiterError;
 use crate::runner::error_words;
 use crate::runner::pass::PassError;
@@ -98,11 +98,19 @@ impl From<OpenError> for CommandError {
                 .hint("to see aynig at work in a repository of its own: `aynig demo`"),
             OpenError::Unsupported { .. } => Self::setup(message)
                 .hint("nothing was changed; `git refs migrate --ref-format=files` or a fresh clone in the files format makes it readable"),
-            OpenError::Untrusted { path } => Self::setup(message).hint(format!(
-                "if you trust it: git config --global --add safe.directory {}",
-                path.parent().unwrap_or(&path).display()
-            )),
-            OpenError::Broken { .. } => Self::setup(message).hint("`git fsck` and `git config --list` in it may tell more"),
+            OpenError::Untrusted { path } => {
+                // Git wants to be told the directory of the checkout, or else of the bare repository.
+                let named = if path.ends_with(".git") { path.parent().unwrap_or(&path) } else { &path };
+                Self::setup(message)
+                    .hint(format!("if you trust it: git config --global --add safe.directory {}", named.display()))
+            }
+            OpenError::Dangling { .. } => Self::setup(message).hint(
+                "if the repository was moved, `git worktree repair` in it mends the links to its worktrees; \
+                 if it is gone, so is what this directory belonged to: remove the file",
+            ),
+            OpenError::Broken { .. } => Self::setup(message).hint(
+                "`git config --list` in it names a line that cannot be read, `git fsck` what is damaged; mend that and run again",
+            ),
         }
     }
 }
@@ -114,7 +122,7 @@ impl From<ScanError> for CommandError {
             ScanError::NoCurrentBranch { .. } => Self::setup(message).hint(
                 "check out a branch first, or leave --current-branch only away to run the other branches",
             ),
-            ScanError::Refs(_) | ScanError::Worktrees(_) | ScanError::Checkout(_) => {
+            ScanError::Refs(_) | ScanError::Worktrees(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
             }
         }
@@ -146,8 +154,17 @@ impl From<PassError> for CommandError {
                     "`git ls-remote` with the same remote shows whether it can be reached".to_owned(),
                 ],
             },
-            PassError::Git(error) => Self::setup(format!("nothing was run: {}", error_words(&error)))
-                .hint("put the directory of the program `git` into PATH (cron gives programs a short one)"),
+            PassError::Git(error) => {
+                let hint = match &error {
+                    ProcessError::NotStarted { .. } => {
+                        "put the directory of the program `git` into PATH (cron gives programs a short one)"
+                    }
+                    ProcessError::Failed { .. } | ProcessError::TooSlow { .. } => {
+                        "git itself does not work with this repository; run again when `git status` does"
+                    }
+                };
+                Self::setup(format!("nothing was run: {}", error_words(&error))).hint(hint)
+            }
             PassError::Worktrees(_) | PassError::Logs(_) => {
                 Self::setup(format!("nothing was run: {}", error_words(&error)))
             }

@@ -184,7 +184,7 @@ impl Repo {
             // Git signs no header of ours, so the last paragraph of the message, which is its trailers, has to say it.
             message.extend_from_slice(format!("dwp-run-id: {attempt}\n").as_bytes());
         }
-        let mut git = Git::new(self.common_dir()).args(["commit-tree", "-S"]);
+        let mut git = Git::shared(self.common_dir()).args(["commit-tree", "-S"]);
         for parent in new.parents {
             git = git.args(["-p", &parent.to_string()]);
         }

@@ -119,6 +119,17 @@ impl Git {
         }
     }
 
+    /// A call about what all worktrees share, in `common_dir`. That the repository is to be trusted was settled when it was
+    /// opened: git would ask again, by the name of this directory instead of that of the checkout which a person has
+    /// declared safe.
+    pub fn shared(common_dir: &Path) -> Self {
+        let mut safe = OsString::from("safe.directory=");
+        safe.push(common_dir);
+        let mut git = Self::new(common_dir);
+        git.arguments.extend(["-c".into(), safe]);
+        git
+    }
+
     /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
     /// file may be gone, or name another repository.
     pub fn inside(path: &Path, git_dir: &Path) -> Self {
@@ -235,9 +246,10 @@ impl Git {
 }
 
 impl Repo {
-    /// Whether there is a `git` program to call; asked before anything is claimed.
+    /// Whether there is a `git` program to call, and whether it takes this repository and its configuration; asked before
+    /// anything is claimed.
     pub fn check_git(&self) -> Result<(), ProcessError> {
-        Git::new(self.common_dir()).arg("--version").run().map(drop)
+        Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run().map(drop)
     }
 }
 

@@ -114,7 +114,7 @@ impl Repo {
         // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
         // turns.
         let _turn = self.turns().and_then(|dir| DirLock::acquire(&dir, PATIENCE).ok());
-        let mut git = Git::new(self.common_dir()).args([
+        let mut git = Git::shared(self.common_dir()).args([
             "fetch",
             "--quiet",
             "--no-tags",
@@ -177,7 +177,7 @@ impl Repo {
         hurried: bool,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
         let patience = if hurried { HASTE } else { PATIENCE };
-        let mut git = Git::new(self.common_dir()).args([
+        let mut git = Git::shared(self.common_dir()).args([
             "ls-remote",
             "--quiet",
             "--heads",
@@ -198,7 +198,7 @@ impl Repo {
     /// Tries all `moves` in one push, each judged by itself, in their order. An `Err` means that no ref was judged; refs may
     /// have been moved all the same (the connection broke), so the remote must be asked.
     pub fn push_moves(&self, remote: &RemoteName, moves: &[Move]) -> Result<Vec<Pushed>, RemoteError> {
-        let mut git = Git::new(self.common_dir()).args([
+        let mut git = Git::shared(self.common_dir()).args([
             "push",
             "--porcelain",
             "--no-verify",

@@ -36,6 +36,14 @@ pub enum OpenError {
         /// The git directory.
         path: PathBuf,
     },
+    /// There is a `.git` file, and what it names is not there.
+    #[error("{} does not lead to a git repository: {why}", file.display())]
+    Dangling {
+        /// The file.
+        file: PathBuf,
+        /// What it says.
+        why: String,
+    },
     /// Anything else that kept it from being opened.
     #[error("could not open the repository {}: {why}", path.display())]
     Broken {
@@ -111,7 +119,11 @@ impl Store {
             gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
         let shared = gix::ThreadSafeRepository::open_opts(&git_dir, options).map_err(|error| {
             let words = error_chain(&error);
-            if words.contains("safe.directory") || words.contains("not owned by") || words.contains("unsafe")
+            if let Some(named) = missing_work_tree(&git_dir) {
+                broken(format!("core.worktree names {}, which is no directory", named.display()))
+            } else if words.contains("safe.directory")
+                || words.contains("not owned by")
+                || words.contains("unsafe")
             {
                 OpenError::Untrusted { path: git_dir.clone() }
             } else {
@@ -243,9 +255,33 @@ pub(super) fn error_chain(error: &gix::Error) -> String {
 fn discover(start: &Path) -> Result<PathBuf, OpenError> {
     let options = gix::discover::upwards::Options { match_ceiling_dir_or_error: false, ..Default::default() };
     let (path, _trust) = gix::discover::upwards_opts(start, options.apply_environment())
-        .map_err(|_| OpenError::NotFound { start: start.to_owned() })?;
+        .map_err(|_| dangling(start).unwrap_or_else(|| OpenError::NotFound { start: start.to_owned() }))?;
     let (git_dir, _work_tree) = path.into_repository_and_work_tree_directories();
     Ok(start.join(git_dir))
+}
+
+/// The nearest `.git` at or above `start`, where that is what leads nowhere or may not be read.
+fn dangling(start: &Path) -> Option<OpenError> {
+    let path = start.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
+    if path.is_dir() {
+        let error = std::fs::read(path.join("HEAD")).err()?;
+        let why = format!("HEAD cannot be read: {error}");
+        return Some(OpenError::Broken { path, why });
+    }
+    let text = std::fs::read(&path).ok()?;
+    let why = match text.strip_prefix(b"gitdir:") {
+        Some(target) => format!("it names {}, which is none", target.trim().to_str_lossy()),
+        None => "it is no link to one (`gitdir: …`)".to_owned(),
+    };
+    Some(OpenError::Dangling { file: path, why })
+}
+
+/// The directory that `core.worktree` names, where it does not exist: its owner is then unknown, not another.
+fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
+    let config =
+        gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local).ok()?;
+    let named = git_dir.join(&*config.string("core.worktree")?.to_path_lossy());
+    (!named.is_dir()).then_some(named)
 }
 
 /// Refuses the formats gix cannot read, from the repository's own configuration file alone.

@@ -301,7 +301,7 @@ impl Repo {
                 path = directory.join(format!("{name}~{}", mark.attempt.short()));
             }
             let add = || {
-                Git::new(self.common_dir())
+                Git::shared(self.common_dir())
                     .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
                     .arg(OsStr::from_bytes(&mark.text()))
                     .arg("--")
@@ -406,7 +406,7 @@ impl Repo {
         let _registry = self.registry_lock()?;
         if worktree.git_dir.exists() {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
-            let removed = Git::new(self.common_dir())
+            let removed = Git::shared(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
                 .arg(&worktree.path)
                 .run();

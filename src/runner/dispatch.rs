@@ -27,6 +27,9 @@ pub struct Dispatched {
     pub remote_trouble: bool,
 }
 
+/// What follows from a claim that could not be tried here.
+const CLAIM_LATER: &str = "; the branch is as it was, and the next pass tries again";
+
 /// Claims and runs `candidates`; returns when the last step is settled.
 pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
     let mut waiting: VecDeque<Candidate> = candidates.into();
@@ -65,7 +68,9 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
                     Err(error) => {
                         done.remote_trouble |= error.is_remote();
                         let words = error_words(&error);
-                        (context.tell)(Notice::Warning { branch: Some(branch), text: words.clone() });
+                        let next = if error.is_remote() { "" } else { CLAIM_LATER };
+                        let text = format!("{words}{next}");
+                        (context.tell)(Notice::Warning { branch: Some(branch), text });
                         done.failed.push(words);
                     }
                 }

@@ -10,7 +10,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::{Parking, parking};
 use crate::git::worktree::{Registered, WorktreeError};
-use crate::git::{CommitError, ProcessError, RefError, Repo};
+use crate::git::{Checkout, CommitError, RefError, Repo};
 
 use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
@@ -25,9 +25,6 @@ pub enum ScanError {
     /// Worktrees.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
-    /// The state of the checkout.
-    #[error(transparent)]
-    Checkout(#[from] ProcessError),
     /// `--current-branch only` where there is none.
     #[error("there is no current branch: {why}")]
     NoCurrentBranch {
@@ -215,7 +212,7 @@ impl View {
         }
         let stored = match repo.commit(head) {
             Ok(stored) => stored,
-            Err(error) => return Ok(Verdict::Invalid { why: error.to_string() }),
+            Err(error) => return Ok(Verdict::Invalid { why: unreadable(head, &error) }),
         };
         let event = match Head::read(&stored.facts()) {
             Head::Unmanaged => return Ok(Verdict::Unmanaged),
@@ -253,7 +250,7 @@ impl View {
                 | CommitError::Unwritable { .. }
                 | CommitError::Unsigned(_)),
             ) => {
-                return Ok(Verdict::Passed { event, reason: error.to_string(), mistake: true });
+                return Ok(Verdict::Passed { event, reason: unreadable(head, &error), mistake: true });
             }
         };
         if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
@@ -269,11 +266,44 @@ impl View {
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()
-            && !repo.index_equals_head(&here.path)?
+            && let Some(reason) = index_trouble(repo, &here)
         {
-            let reason = "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)";
-            return Ok(Verdict::Passed { event, reason: reason.to_owned(), mistake: true });
+            return Ok(Verdict::Passed { event, reason, mistake: true });
         }
         Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
     }
+}
+
+/// Why a command cannot run in a checkout, as its index is now, and how to mend that.
+fn index_trouble(repo: &Repo, here: &Checkout) -> Option<String> {
+    // What the command stages could not be stored either, so it had better not start.
+    let lock = here.git_dir.join("index.lock");
+    if lock.exists() {
+        let lock = lock.display();
+        return Some(format!(
+            "{lock} is there; wait for the git that is at work, or remove it if there is none"
+        ));
+    }
+    match repo.index_equals_head(&here.path) {
+        Ok(true) => None,
+        Ok(false) => Some(
+            "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)"
+                .to_owned(),
+        ),
+        Err(error) => {
+            let index = here.git_dir.join("index");
+            Some(format!(
+                "the index cannot be compared with HEAD: {error}; `git status` should say the same, and where the index is \
+                 damaged `rm {} && git reset` makes it anew",
+                index.display()
+            ))
+        }
+    }
+}
+
+/// An object that cannot be read, and what may help.
+fn unreadable(head: CommitId, error: &CommitError) -> String {
+    format!(
+        "{error}; `git fsck` tells what is damaged, and `git ls-tree -r {head}` fetches what a partial clone has left out"
+    )
 }
