@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bstr::{BStr, ByteSlice};
 
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
@@ -241,24 +241,25 @@ fn landed_outcome(finished: &Finished, settlement: Settlement, why: String) -> O
 
 /// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
 struct Patience {
-    left: Duration,
+    limit: Duration,
+    since: Stopwatch,
     pause: Duration,
 }
 
 impl Patience {
     fn new(context: &Context<'_>, finished: &Finished) -> Self {
-        let left = if context.arbiter.attaches() { LOCAL_PATIENCE } else { finished.lease_left };
-        Self { left, pause: PAUSE }
+        let limit = if context.arbiter.attaches() { LOCAL_PATIENCE } else { finished.lease_left };
+        Self { limit, since: Stopwatch::start(), pause: PAUSE }
     }
 
     /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
     fn wait(&mut self, context: &Context<'_>) -> bool {
-        if self.left.is_zero() || context.shutdown.count() > 1 {
+        // The tries count as well: each may wait for a lock or an answer.
+        let left = self.limit.saturating_sub(self.since.elapsed());
+        if left.is_zero() || context.shutdown.count() > 1 {
             return false;
         }
-        let pause = self.pause.min(self.left);
-        clock::pause(pause);
-        self.left -= pause;
+        clock::pause(self.pause.min(left));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
     }
