@@ -10,6 +10,7 @@
 mod architecture;
 mod attacks;
 mod configuration;
+mod broken;
 mod contract;
 mod crashes;
 mod demo;

@@ -1,0 +1,130 @@
+//! Broken surroundings: each ends in a message that says what was tried, why it failed and what to do, with a documented exit
+//! code and nothing half-written; and once the trouble is gone, the next pass goes on as if nothing had been.
+//!
+//! Some need a mount or another user. Where the tests may not do that, they print the reason and prove nothing.
+
+mod clones;
+mod configuration;
+mod full;
+mod locks;
+mod objects;
+mod read_only;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::probe::*;
+use super::support::*;
+
+/// A command that stages a file, makes another, and then does this.
+fn working(rest: &str) -> String {
+    format!("echo made > made; git add made; echo loose > loose\n{rest}")
+}
+
+/// Says why a test proves nothing here.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests is to see it")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// Whether we are root; tests that need to be say so otherwise.
+fn is_root() -> bool {
+    let root = std::fs::metadata("/proc/self").expect("it is there").uid() == 0;
+    if !root {
+        skipped("only root may mount and take on other users");
+    }
+    root
+}
+
+/// Whether mounts can be made in a name space of our own.
+fn may_mount() -> bool {
+    let made = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    let may = is_root() && made.as_ref().is_ok_and(|output| output.status.success());
+    if !may {
+        skipped(&format!("no mounts can be made here: {made:?}"));
+    }
+    may
+}
+
+impl Repo {
+    /// `aynig run` after a piece of shell, which finds `ROOM` in its environment; mounts end with it.
+    fn run_after(&self, wrapper: &[&str], shell: &str, arguments: &[&str]) -> Output {
+        let script = format!("{shell}\nexec \"$@\"");
+        let mut command = Command::new(wrapper.first().copied().unwrap_or("sh"));
+        command.args(wrapper.iter().skip(1));
+        if !wrapper.is_empty() {
+            command.arg("sh");
+        }
+        hermetic(&mut command).current_dir(&self.path).env("ROOM", self.beside(""));
+        command.args(["-c", &script, "sh"]).arg(binary()).arg("run").args(arguments);
+        command.output().expect("it starts")
+    }
+
+    /// The loose object behind a revision.
+    fn object(&self, revision: &str) -> PathBuf {
+        let id = self.git(["rev-parse", "--verify", revision]);
+        self.path.join(".git/objects").join(&id[..2]).join(&id[2..])
+    }
+
+    /// No lock and no half-written object lies in the git directory.
+    fn assert_nothing_half_written(&self) {
+        let odd: Vec<PathBuf> = files_below(&self.path.join(".git"))
+            .into_iter()
+            .filter(|path| {
+                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+                name.ends_with(".lock") || name.starts_with(".tmp") || name.starts_with("tmp_obj")
+            })
+            .collect();
+        assert_eq!(odd, Vec::<PathBuf>::new());
+    }
+
+    /// The trouble is gone: `work` goes on from where it was, to `done`.
+    fn assert_goes_on(&self) {
+        self.run_expecting(0, &["--branch", "work"]);
+        assert_eq!(self.state("work"), "done");
+        self.assert_tidy();
+    }
+
+    /// The branch was stalled for the trouble and is asked for again.
+    fn assert_goes_on_after_retry(&self) {
+        assert_eq!(self.state("work"), "stalled");
+        self.aynig_ok(["set-state", "--retry", "--branch", "work"]);
+        self.assert_goes_on();
+    }
+
+    /// The one worktree there is, named in the output as left in place.
+    fn assert_left(&self, output: &Output) -> PathBuf {
+        let worktrees = self.worktrees();
+        assert_eq!(worktrees.len(), 1, "{}{}", out(output), err(output));
+        assert!(out(output).contains(&format!("left in place: {}", worktrees[0])), "{}", out(output));
+        PathBuf::from(&worktrees[0])
+    }
+
+    /// Passes until the lease that could not be settled is over; the work is then in the rescue.
+    fn assert_recovers_with_work(&self) {
+        self.run_until("work", "stalled", &["run"]);
+        let rescues = self.rescues();
+        assert_eq!(rescues.len(), 1, "{rescues:?}");
+        for (file, text) in [("made", "made"), ("loose", "loose")] {
+            assert_eq!(self.git(["show", &format!("{}:{file}", rescues[0])]), text);
+        }
+        self.assert_tidy();
+    }
+}
+
+/// Asserts a run that ended with `code` and told each of these words on stderr.
+fn assert_told(output: &Output, code: i32, words: &[&str]) {
+    assert_exit(output, code);
+    for word in words {
+        assert!(err(output).contains(word), "{word:?} is missing in: {}{}", err(output), out(output));
+    }
+}
+
+/// A file that takes up all the space there is where it lies; removed to give it back.
+fn fill(directory: &Path) -> PathBuf {
+    let filler = directory.join("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file");
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    filler
+}
