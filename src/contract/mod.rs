@@ -35,6 +35,9 @@ pub mod settlement;
 pub mod standing;
 pub mod trailers;
 
+#[cfg(test)]
+mod tests;
+
 pub use head::{CommitFacts, Event, Head};
 pub use ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
 pub use lease::Lease;

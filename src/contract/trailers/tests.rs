@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// How many messages are generated; `AYNIG_TRAILER_CASES` asks for more.
+/// How many messages are generated; `AYNIG_FUZZ_CASES` asks for more (see `contract::tests`).
 const CASES: usize = 2_000;
 
 fn shown(trailers: &Trailers) -> Vec<(String, String)> {
@@ -256,7 +256,7 @@ pub(in crate::contract) fn printed(trailers: &Trailers) -> Vec<u8> {
 }
 
 pub(in crate::contract) fn cases() -> usize {
-    std::env::var("AYNIG_TRAILER_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
+    std::env::var("AYNIG_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
 }
 
 pub(in crate::contract) fn sample<S: Strategy>(strategy: &S, count: usize) -> Vec<S::Value> {
