@@ -150,7 +150,9 @@ pub struct Block {
 pub fn locate(message: &[u8]) -> Block {
     let text = message.find_byte(0).map_or(message, |nul| &message[..nul]);
     let mut lines = split_lines(text);
-    lines.truncate(meaningful_lines(&lines));
+    // Git completes the last line of a message, but not what a NUL has cut off.
+    let cut_off = text.len() < message.len();
+    lines.truncate(meaningful_lines(&lines, cut_off));
     match first_line_of_block(&lines) {
         Some(first) => {
             let end = lines.last().map_or(0, |line| line.start + line.bytes.len());
@@ -242,12 +244,12 @@ fn split_lines(text: &[u8]) -> Vec<Line<'_>> {
 }
 
 /// How many lines are left once git has set aside the scissors and the tail of comments and old conflict lists.
-fn meaningful_lines(lines: &[Line<'_>]) -> usize {
+fn meaningful_lines(lines: &[Line<'_>], cut_off: bool) -> usize {
     let cut = lines.iter().position(|line| is_scissors(line.content())).unwrap_or(lines.len());
     let mut tail: Option<usize> = None;
     let mut in_conflicts = false;
     for (index, line) in lines[..cut].iter().enumerate() {
-        let conflicts = line.content() == b"Conflicts:";
+        let conflicts = line.bytes == b"Conflicts:\n" || (line.bytes == b"Conflicts:" && !cut_off);
         if line.is_comment() || line.content().is_empty() || conflicts {
             in_conflicts |= conflicts;
             // git marks "no tail yet" with offset 0, so the message's first line never begins one.

@@ -57,6 +57,8 @@ const TABLE: &[Row] = &[
     ("spaces behind", b"s\n\na: b\n  \n", &[("a", "b")]),
     ("form feed is text", b"s\n\na: b\n\x0c\n", &[]),
     ("NUL ends the text", b"s\n\na: b\0\nc: d\n", &[("a", "b")]),
+    ("NUL behind old conflicts", b"s\n\na: b\n\nConflicts:\0\n\tx\n", &[("Conflicts", "")]),
+    ("old conflicts without an end", b"s\n\na: b\n\nConflicts:", &[("a", "b")]),
     ("repeated keys", b"s\n\na: 1\na: 2\n", &[("a", "1"), ("a", "2")]),
 ];
 
