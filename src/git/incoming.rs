@@ -35,7 +35,7 @@ impl Incoming {
     }
 
     fn git(&self) -> Git {
-        self.variables.iter().fold(Git::new(&self.git_dir), |git, (name, value)| git.env(name, value))
+        self.variables.iter().fold(Git::shared(&self.git_dir), |git, (name, value)| git.env(name, value))
     }
 
     /// Reads commits, in one call; those that are missing or are no commits are left out.

@@ -9,8 +9,8 @@
 
 mod architecture;
 mod attacks;
-mod configuration;
 mod broken;
+mod configuration;
 mod contract;
 mod crashes;
 mod demo;
