@@ -1,13 +1,17 @@
 //! The one reader of time.
 //!
-//! Two clocks, never mixed: the wall clock dates commits and is compared with other hosts' (CONTRACT.md §5), so
-//! it may jump; the monotonic clock measures waits and cannot. Everything that decides (is a
+//! Three clocks, never mixed: the wall clock dates commits and is compared with other hosts' (CONTRACT.md §5), so
+//! it may jump; the monotonic clock measures waits and cannot; the clock since boot measures from one process to the next,
+//! and goes on while the host is suspended. Everything that decides (is a
 //! lease over? is the grace used up?) takes a number read here and stays a pure function of it; how much skew between
 //! hosts is tolerable is decided by whoever compares.
 //!
 //! Invariant: no other file calls `SystemTime::now` or `Instant::now` (clippy's `disallowed-methods`).
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::time::{ClockId, clock_gettime};
 
 /// Whole seconds since 1970-01-01T00:00:00Z by the wall clock, negative before it; the resolution of a commit's date.
 #[must_use]
@@ -31,6 +35,33 @@ pub fn wall_millis() -> i64 {
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the monotonic clock")]
 pub fn monotonic() -> Instant {
     Instant::now()
+}
+
+/// The clock that counts from the boot of this host, suspended time included, where there is one; else the monotonic clock of the
+/// system. Zero if it cannot be read, so that no time seems to pass.
+#[must_use]
+pub fn since_boot() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::CLOCK_BOOTTIME;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::CLOCK_MONOTONIC;
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
+}
+
+/// What [`since_boot`] counts from: the kernel's name for this boot, and the time namespace, which may have a count of its own. Where
+/// the kernel names no boot, this process stands for it, so that nothing is compared beyond it.
+#[must_use]
+pub fn boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+        let name = match kernel.trim() {
+            "" => format!("process-{}-{}", std::process::id(), wall_millis()),
+            kernel => format!("{kernel}/{}", namespace.display()),
+        };
+        name.split_whitespace().collect()
+    })
 }
 
 /// Measures how long something took, on the monotonic clock.
@@ -102,6 +133,14 @@ mod tests {
         let (before, seconds, after) = (wall_millis(), wall_seconds(), wall_millis());
         assert!(before.div_euclid(1000) <= seconds && seconds <= after.div_euclid(1000));
         assert!(seconds > 1_600_000_000, "the clock of this machine is set");
+    }
+
+    #[test]
+    fn the_clock_since_boot_counts_and_the_boot_has_one_name() {
+        let before = since_boot();
+        assert!(before > Duration::ZERO && since_boot() >= before);
+        assert!(!boot().is_empty() && !boot().contains(char::is_whitespace));
+        assert_eq!(boot(), boot());
     }
 
     #[test]

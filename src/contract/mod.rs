@@ -10,6 +10,7 @@
 //!   rest into subject and body and is the only composer of messages: what it writes it has read back.
 //! - [`head`] says what a HEAD is (unmanaged, invalid, ready or working) and [`lease`] how long a working one lives.
 //! - [`parking`] says whether the time for a state has come.
+//! - [`sighting`] says when this host has seen a lease for as long as it lasts, whatever its date.
 //! - [`environment`] turns the trigger's trailers into variables a command may see.
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
@@ -32,6 +33,7 @@ pub mod parking;
 pub mod protocol;
 pub mod report;
 pub mod settlement;
+pub mod sighting;
 pub mod standing;
 pub mod trailers;
 
