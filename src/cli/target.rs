@@ -18,6 +18,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
 use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
+use crate::git::remote::PATIENCE;
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::error_words;
@@ -137,7 +138,7 @@ pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Res
 }
 
 fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
-    Ok(arbiter.head(repo, branch)?)
+    Ok(arbiter.head(repo, branch, PATIENCE)?)
 }
 
 /// Why there is nothing to read at a branch.

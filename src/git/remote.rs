@@ -17,14 +17,21 @@ use bstr::{BStr, BString, ByteSlice};
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
 use super::swap::{RefError, Tip};
+use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
 
 /// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The same for a question, which moves no objects.
+pub const QUESTION: Duration = Duration::from_secs(30);
 
 /// The same for a question that a lease which is about to end waits for.
-const HASTE: Duration = Duration::from_secs(5);
+pub const HASTE: Duration = Duration::from_secs(5);
+
+/// How long to wait for another runner in this clone that fetches; if it takes longer its connection may hang.
+const TURN: Duration = Duration::from_secs(10);
 
 /// Why a remote could not be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -98,22 +105,60 @@ impl Repo {
 
     /// Fetches all branches of `remote`; one connection.
     pub fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
-        self.fetch(remote, &[format!("+refs/heads/*:refs/aynig/remotes/{remote}/*")], true)
+        self.fetch(remote, &[format!("+refs/heads/*:refs/aynig/remotes/{remote}/*")], true, PATIENCE)
     }
 
     /// Fetches some branches of `remote`, those that exist.
-    pub fn fetch_some(&self, remote: &RemoteName, branches: &[BranchName]) -> Result<(), RemoteError> {
+    pub fn fetch_some(
+        &self,
+        remote: &RemoteName,
+        branches: &[BranchName],
+        within: Duration,
+    ) -> Result<(), RemoteError> {
         let specs: Vec<String> = branches
             .iter()
             .map(|branch| format!("+refs/heads/{branch}:refs/aynig/remotes/{remote}/{branch}"))
             .collect();
-        self.fetch(remote, &specs, false)
+        self.fetch(remote, &specs, false, within)
     }
 
-    fn fetch(&self, remote: &RemoteName, specs: &[String], prune: bool) -> Result<(), RemoteError> {
+    fn fetch(
+        &self,
+        remote: &RemoteName,
+        specs: &[String],
+        prune: bool,
+        within: Duration,
+    ) -> Result<(), RemoteError> {
         // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
-        // turns.
-        let _turn = self.turns().and_then(|dir| DirLock::acquire(&dir, PATIENCE).ok());
+        // turns; but whoever hangs must not make the others hang.
+        let within = within.min(PATIENCE);
+        let watch = Stopwatch::start();
+        let turns = self.turns();
+        let turn = |patience| turns.as_ref().and_then(|dir| DirLock::acquire(dir, patience).ok());
+        let left = || within.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
+        let held = turn(TURN.min(within));
+        match self.fetch_once(remote, specs, prune, left()) {
+            // Without a turn somebody else may have moved the refs: once more when they are done.
+            Err(ProcessError::Failed { .. }) if held.is_none() && watch.elapsed() < within => {
+                let _held = turn(left());
+                self.fetch_once(remote, specs, prune, left())
+            }
+            other => other,
+        }
+        .map_err(|source| RemoteError::Unreachable {
+            what: "fetch from",
+            remote: remote.clone(),
+            source,
+        })
+    }
+
+    fn fetch_once(
+        &self,
+        remote: &RemoteName,
+        specs: &[String],
+        prune: bool,
+        within: Duration,
+    ) -> Result<(), ProcessError> {
         let mut git = Git::shared(self.common_dir()).args([
             "fetch",
             "--quiet",
@@ -125,13 +170,7 @@ impl Repo {
         if prune {
             git = git.arg("--prune");
         }
-        git.arg("--end-of-options")
-            .arg(remote.as_str())
-            .args(specs)
-            .timeout(PATIENCE)
-            .run()
-            .map(drop)
-            .map_err(|source| RemoteError::Unreachable { what: "fetch from", remote: remote.clone(), source })
+        git.arg("--end-of-options").arg(remote.as_str()).args(specs).timeout(within).run().map(drop)
     }
 
     /// The directory whose lock is held by whoever moves the fetched refs.
@@ -169,14 +208,13 @@ impl Repo {
         }
     }
 
-    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched; `hurried` gives up soon.
+    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched.
     pub fn ask_remote(
         &self,
         remote: &RemoteName,
         branches: &[BranchName],
-        hurried: bool,
+        within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
-        let patience = if hurried { HASTE } else { PATIENCE };
         let mut git = Git::shared(self.common_dir()).args([
             "ls-remote",
             "--quiet",
@@ -187,7 +225,7 @@ impl Repo {
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
-        let output = git.timeout(patience).run().map_err(|source| RemoteError::Unreachable {
+        let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
             what: "ask",
             remote: remote.clone(),
             source,
@@ -197,7 +235,12 @@ impl Repo {
 
     /// Tries all `moves` in one push, each judged by itself, in their order. An `Err` means that no ref was judged; refs may
     /// have been moved all the same (the connection broke), so the remote must be asked.
-    pub fn push_moves(&self, remote: &RemoteName, moves: &[Move]) -> Result<Vec<Pushed>, RemoteError> {
+    pub fn push_moves(
+        &self,
+        remote: &RemoteName,
+        moves: &[Move],
+        within: Duration,
+    ) -> Result<Vec<Pushed>, RemoteError> {
         let mut git = Git::shared(self.common_dir()).args([
             "push",
             "--porcelain",
@@ -212,7 +255,6 @@ impl Repo {
         for Move { branch, new, .. } in moves {
             git = git.arg(format!("{new}:{}", branch.full_ref()));
         }
-        let within = moves.iter().filter_map(|wanted| wanted.within).min().unwrap_or(PATIENCE);
         let output = git
             .timeout(within.min(PATIENCE))
             .run_unchecked()

@@ -5,16 +5,21 @@
 //! run. Moves that are wanted while a push is under way go together in the next one: a push costs a connection, and one
 //! connection can carry any number of refs, each judged by itself.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bstr::ByteSlice;
 
+use crate::clock;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::git::remote::{Move, Pushed, RemoteError};
+use crate::git::remote::{HASTE, Move, PATIENCE, Pushed, QUESTION, RemoteError};
 use crate::git::swap::Tip;
-use crate::git::{RefError, Repo, Swap};
+use crate::git::{ProcessError, RefError, Repo, Swap};
+
+/// Who waits for a push that takes longer than this, or for half of the time there is, goes ahead with one of their own: its
+/// connection may hang.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// Why a branch could not be moved or read: neither won nor lost.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +60,14 @@ pub enum ArbiterError {
         /// What went wrong.
         why: String,
     },
+    /// The push was not answered, and the remote has the branch where it was.
+    #[error("the push of {branch} to {remote} broke off before it moved anything")]
+    Unmoved {
+        /// Which remote.
+        remote: RemoteName,
+        /// Which branch.
+        branch: BranchName,
+    },
 }
 
 impl ArbiterError {
@@ -67,7 +80,11 @@ impl ArbiterError {
     pub fn is_remote(&self) -> bool {
         match self {
             Self::Local(_) => false,
-            Self::Remote(_) | Self::Refused { .. } | Self::Failed { .. } | Self::Unanswered { .. } => true,
+            Self::Remote(_)
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Unanswered { .. }
+            | Self::Unmoved { .. } => true,
         }
     }
 }
@@ -92,9 +109,19 @@ pub struct Remote {
 #[derive(Debug, Default)]
 struct Queue {
     next_ticket: u64,
-    waiting: Vec<(u64, Move)>,
+    waiting: Vec<Waiting>,
     done: HashMap<u64, Result<Swap, ArbiterError>>,
-    pushing: bool,
+    /// Tickets whose owners did not wait for the answer.
+    given_up: HashSet<u64>,
+    /// The push under way that others wait for: the first of its tickets, and when it began.
+    pushing: Option<(u64, Instant)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    wanted: Move,
+    until: Option<Instant>,
 }
 
 impl Arbiter {
@@ -124,7 +151,7 @@ impl Arbiter {
         match self {
             Self::Local => None,
             Self::Remote(remote) => Some(
-                repo.ask_remote(&remote.name, &[], false)
+                repo.ask_remote(&remote.name, &[], QUESTION)
                     .map(|all| all.into_iter().collect())
                     .map_err(Into::into),
             ),
@@ -147,27 +174,25 @@ impl Arbiter {
         }
     }
 
-    /// What the branch points at now; of a remote, its objects are fetched as well.
-    pub fn head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, ArbiterError> {
+    /// What the branch points at now; of a remote, its objects are fetched as well, and a connection that hangs is given up after
+    /// about `within`.
+    pub fn head(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+        within: Duration,
+    ) -> Result<Option<CommitId>, ArbiterError> {
         match self {
             Self::Local => Ok(repo.branch_head(branch)?),
             Self::Remote(remote) => {
-                let asked = repo.ask_remote(&remote.name, std::slice::from_ref(branch), false)?;
+                let branches = std::slice::from_ref(branch);
+                let asked = repo.ask_remote(&remote.name, branches, within.min(QUESTION))?;
                 let head = asked.get(branch).copied();
                 if head.is_some_and(|head| repo.commit(head).is_err()) {
-                    repo.fetch_some(&remote.name, std::slice::from_ref(branch))?;
+                    repo.fetch_some(&remote.name, branches, within)?;
                 }
                 Ok(head)
             }
-        }
-    }
-
-    /// What the branch points at as far as is known without a connection: for local branches the truth, for remote
-    /// ones what was last fetched or pushed.
-    pub fn known_head(&self, repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, RefError> {
-        match self {
-            Self::Local => repo.branch_head(branch),
-            Self::Remote(remote) => repo.fetched_head(&remote.name, branch),
         }
     }
 
@@ -230,44 +255,126 @@ impl Arbiter {
 }
 
 impl Remote {
-    /// Queues the moves; whoever finds nobody pushing pushes for all.
+    /// Queues the moves; whoever finds nobody pushing pushes for all. Nobody waits longer than their own moves are of use.
     fn swap_all(&self, repo: &Repo, moves: Vec<Move>) -> Vec<Result<Swap, ArbiterError>> {
+        let deadline =
+            |within: Option<Duration>| within.and_then(|within| clock::monotonic().checked_add(within));
+        let within = moves.iter().filter_map(|wanted| wanted.within).min();
+        let until = deadline(within);
+        // What has little time waits for others half of it.
+        let ahead = deadline(within.map(|within| within / 2));
         let mut queue = self.lock();
-        let tickets: Vec<u64> = moves
+        let mine: Vec<(u64, BranchName)> = moves
             .into_iter()
             .map(|wanted| {
-                let ticket = queue.next_ticket;
+                let (ticket, branch) = (queue.next_ticket, wanted.branch.clone());
                 queue.next_ticket += 1;
-                queue.waiting.push((ticket, wanted));
-                ticket
+                queue.waiting.push(Waiting { ticket, wanted, until });
+                (ticket, branch)
             })
             .collect();
         loop {
-            if tickets.iter().all(|ticket| queue.done.contains_key(ticket)) {
-                return tickets.iter().map(|ticket| queue.done.remove(ticket).expect("just seen")).collect();
+            if mine.iter().all(|(ticket, _)| queue.done.contains_key(ticket)) {
+                return mine
+                    .iter()
+                    .map(|(ticket, _)| queue.done.remove(ticket).expect("just seen"))
+                    .collect();
             }
-            if queue.pushing {
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let now = clock::monotonic();
+            if until.is_some_and(|until| until <= now) {
+                return self.give_up(&mut queue, mine);
+            }
+            let unsent =
+                queue.waiting.iter().any(|waiting| mine.iter().any(|(ticket, _)| *ticket == waiting.ticket));
+            let slow = queue.pushing.map(|(_, since)| ahead.map_or(since + SLOW, |at| at.min(since + SLOW)));
+            if !unsent || slow.is_some_and(|slow| now < slow) {
+                let next = until.into_iter().chain(slow.filter(|_| unsent)).min();
+                queue = self.wait(queue, next.map(|next| next.saturating_duration_since(now)));
                 continue;
             }
-            queue.pushing = true;
-            let batch = std::mem::take(&mut queue.waiting);
-            drop(queue);
-            let (tickets_of_batch, moves_of_batch): (Vec<u64>, Vec<Move>) = batch.into_iter().unzip();
-            let answers = self.push(repo, &moves_of_batch);
-            queue = self.lock();
-            queue.done.extend(tickets_of_batch.into_iter().zip(answers));
-            queue.pushing = false;
-            self.changed.notify_all();
+            queue = self.push_all(repo, queue);
         }
     }
 
-    /// One push, and a question where its answer is not enough.
-    fn push(&self, repo: &Repo, moves: &[Move]) -> Vec<Result<Swap, ArbiterError>> {
-        let mut answers = match repo.push_moves(&self.name, moves) {
+    /// Pushes all that waits.
+    fn push_all<'a>(&'a self, repo: &Repo, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let batch = std::mem::take(&mut queue.waiting);
+        let Some(first) = batch.first().map(|waiting| waiting.ticket) else { return queue };
+        queue.pushing = Some((first, clock::monotonic()));
+        drop(queue);
+        let until = batch.iter().filter_map(|waiting| waiting.until).min();
+        let (tickets, moves): (Vec<u64>, Vec<Move>) =
+            batch.into_iter().map(|waiting| (waiting.ticket, waiting.wanted)).unzip();
+        let answers = self.push(repo, &moves, until);
+        let mut queue = self.lock();
+        for (ticket, answer) in tickets.into_iter().zip(answers) {
+            if !queue.given_up.remove(&ticket) {
+                queue.done.insert(ticket, answer);
+            }
+        }
+        // Somebody may have gone ahead because this took too long.
+        if queue.pushing.is_some_and(|(ticket, _)| ticket == first) {
+            queue.pushing = None;
+        }
+        self.changed.notify_all();
+        queue
+    }
+
+    /// Takes back what was not sent yet, and does not wait for the rest.
+    fn give_up(&self, queue: &mut Queue, mine: Vec<(u64, BranchName)>) -> Vec<Result<Swap, ArbiterError>> {
+        let unanswered = |branch, why: &str| {
+            Err(ArbiterError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() })
+        };
+        mine.into_iter()
+            .map(|(ticket, branch)| {
+                if let Some(answer) = queue.done.remove(&ticket) {
+                    return answer;
+                }
+                let before = queue.waiting.len();
+                queue.waiting.retain(|waiting| waiting.ticket != ticket);
+                if queue.waiting.len() < before {
+                    return unanswered(branch, "a push before it took too long, and it was not sent");
+                }
+                queue.given_up.insert(ticket);
+                unanswered(branch, "there was no time left to do so")
+            })
+            .collect()
+    }
+
+    /// One push, and a question where its answer is not enough; what was certainly not moved by a connection that broke is
+    /// pushed once more.
+    fn push(&self, repo: &Repo, moves: &[Move], until: Option<Instant>) -> Vec<Result<Swap, ArbiterError>> {
+        let (mut answers, broken) = self.push_once(repo, moves, until);
+        let again: Vec<usize> = (0..moves.len()).filter(|at| broken && is_unmoved(&answers[*at])).collect();
+        if again.is_empty() {
+            return answers;
+        }
+        let retried: Vec<Move> = again.iter().map(|at| moves[*at].clone()).collect();
+        let (second, _) = self.push_once(repo, &retried, until);
+        for (at, answer) in again.into_iter().zip(second) {
+            answers[at] = answer;
+        }
+        answers
+    }
+
+    /// The answers, and whether the connection broke rather than hung.
+    fn push_once(
+        &self,
+        repo: &Repo,
+        moves: &[Move],
+        until: Option<Instant>,
+    ) -> (Vec<Result<Swap, ArbiterError>>, bool) {
+        let left = |most: Duration| {
+            let left = until.map_or(most, |until| until.saturating_duration_since(clock::monotonic()));
+            left.max(Duration::from_millis(100)).min(most)
+        };
+        let mut broken = true;
+        let mut answers = match repo.push_moves(&self.name, moves, left(PATIENCE)) {
             Ok(answers) => answers,
             Err(error) => {
                 tracing::warn!(remote = %self.name, %error, "a push broke off; asking the remote what became of it");
+                broken =
+                    !matches!(error, RemoteError::Unreachable { source: ProcessError::TooSlow { .. }, .. });
                 vec![Pushed::Unknown; moves.len()]
             }
         };
@@ -278,13 +385,15 @@ impl Remote {
             .filter(|(_, answer)| **answer != Pushed::Accepted)
             .map(|(wanted, _)| wanted.branch.clone())
             .collect();
-        let hurried = moves.iter().any(|wanted| wanted.within.is_some());
-        let truth = if doubtful.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &doubtful, hurried) };
-        moves
+        // Whoever is in a hurry is so to learn the truth: a moment for that is always left.
+        let within = if until.is_some() { HASTE } else { QUESTION };
+        let truth = if doubtful.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &doubtful, within) };
+        let judged = moves
             .iter()
             .zip(answers)
             .map(|(wanted, answer)| self.judge(repo, wanted, answer, truth.as_ref()))
-            .collect()
+            .collect();
+        (judged, broken)
     }
 
     /// What the remote has, with the objects, so that HEAD can tell who won.
@@ -292,17 +401,17 @@ impl Remote {
         &self,
         repo: &Repo,
         branches: &[BranchName],
-        hurried: bool,
+        within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, String> {
         let asked =
-            repo.ask_remote(&self.name, branches, hurried).map_err(|error| super::error_words(&error))?;
+            repo.ask_remote(&self.name, branches, within).map_err(|error| super::error_words(&error))?;
         let unknown: Vec<BranchName> = asked
             .iter()
             .filter(|(_, head)| repo.commit(**head).is_err())
             .map(|(branch, _)| branch.clone())
             .collect();
         if !unknown.is_empty()
-            && let Err(error) = repo.fetch_some(&self.name, &unknown)
+            && let Err(error) = repo.fetch_some(&self.name, &unknown, within)
         {
             tracing::debug!(%error, "what others pushed could not be fetched; who they are stays unsaid");
         }
@@ -339,7 +448,7 @@ impl Remote {
             Pushed::Refused(reason) => reason,
             Pushed::Failed(reason) => return Err(ArbiterError::Failed { remote, branch, reason }),
             Pushed::Unknown => {
-                return Err(ArbiterError::Unanswered { remote, branch, why: "nothing was moved".to_owned() });
+                return Err(ArbiterError::Unmoved { remote, branch });
             }
             Pushed::Stale | Pushed::Accepted => {
                 "it says that the branch is not where it is; try again".to_owned()
@@ -351,4 +460,17 @@ impl Remote {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits for an answer, no longer than `most`.
+    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>, most: Option<Duration>) -> MutexGuard<'a, Queue> {
+        match most {
+            None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            Some(most) => self.changed.wait_timeout(queue, most).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+}
+
+/// Whether a push broke off before it moved anything.
+fn is_unmoved(answer: &Result<Swap, ArbiterError>) -> bool {
+    matches!(answer, Err(ArbiterError::Unmoved { .. }))
 }

@@ -4,7 +4,7 @@
 //! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
 //! the command made itself counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -16,6 +16,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::settlement::StopReason;
 use crate::contract::standing::{Standing, standing};
 use crate::git::commit::NewCommit;
+use crate::git::remote::HASTE;
 use crate::git::{Repo, Swap};
 use crate::supervise::{Attend, Moment};
 
@@ -56,16 +57,71 @@ pub struct Handover {
     seconds: u64,
 }
 
-/// How the branch stands, and its HEAD.
-pub fn look(repo: &Repo, arbiter: &Arbiter, claim: &Claim) -> Result<(Standing, Option<CommitId>), String> {
-    let head = arbiter.head(repo, &claim.branch).map_err(|error| error.to_string())?;
+/// How the branch stands, and its HEAD; a remote that hangs is given up after about `within`.
+pub fn look(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    claim: &Claim,
+    within: Duration,
+) -> Result<(Standing, Option<CommitId>), String> {
+    let head = arbiter.head(repo, &claim.branch, within).map_err(|error| error.to_string())?;
     let Some(id) = head else { return Ok((standing(claim.attempt, None), None)) };
     if id == claim.lease {
         return Ok((Standing::Ours, head));
     }
     let stored = repo.commit(id).map_err(|error| error.to_string())?;
     let descends = repo.descends(id, claim.lease);
-    Ok((standing(claim.attempt, Some((&Head::read(&stored.facts()), descends))), head))
+    let seen = standing(claim.attempt, Some((&Head::read(&stored.facts()), descends)));
+    // What stands on top of a recovery was not set by the command.
+    let seen = match seen {
+        Standing::AdvancedByCommand { .. } if was_recovered(repo, claim, id) => Standing::Recovered,
+        other => other,
+    };
+    Ok((seen, head))
+}
+
+/// Whether one of the commits from `head` down to the lease closed the attempt.
+fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
+    repo.history(head).flatten().take_while(|stored| stored.id != claim.lease).any(|stored| {
+        standing(claim.attempt, Some((&Head::read(&stored.facts()), true))) == Standing::Recovered
+    })
+}
+
+/// Takes a checkout along to a renewal of ours that it has not seen, as its push was not answered when it was made. Anything else
+/// at HEAD is left to whoever settles.
+pub fn catch_up(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, head: CommitId) {
+    let Ok(stored) = repo.commit(head) else { return };
+    let Some(parent) = stored.parents.first().copied() else { return };
+    let is_renewal = matches!(Head::read(&stored.facts()), Head::Working(lease) if lease.attempt() == Some(claim.attempt))
+        && repo.commit(parent).is_ok_and(|parent| parent.tree == stored.tree);
+    let behind =
+        checked_out(repo, git_dir).is_some_and(|own| repo.descends(own, parent) && !repo.descends(own, head));
+    if is_renewal && behind {
+        follow(repo, claim, path, git_dir, parent, head);
+    }
+}
+
+/// The commit a checkout is at, detached or not.
+fn checked_out(repo: &Repo, git_dir: &Path) -> Option<CommitId> {
+    match Repo::attached_branch(git_dir) {
+        Some(local) => repo.branch_head(&local).ok().flatten(),
+        None => Repo::detached_head(git_dir),
+    }
+}
+
+fn follow(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, from: CommitId, renewal: CommitId) {
+    let moved = match Repo::attached_branch(git_dir) {
+        Some(local) => repo
+            .swap(local.full_ref().as_bstr(), Some(from), renewal, "aynig: follow the lease")
+            .map(drop)
+            .map_err(|error| error.to_string()),
+        None => {
+            repo.advance_detached(path, git_dir, from, renewal).map(drop).map_err(|error| error.to_string())
+        }
+    };
+    if let Err(why) = moved {
+        tracing::warn!(branch = %claim.branch, why, "the worktree did not follow the renewed lease");
+    }
 }
 
 impl<'a> Heartbeat<'a> {
@@ -114,7 +170,7 @@ impl<'a> Heartbeat<'a> {
         if !self.arbiter.attaches() {
             return self.attend_from_afar();
         }
-        let seen = look(self.repo, self.arbiter, self.claim);
+        let seen = look(self.repo, self.arbiter, self.claim, HASTE);
         self.judge(seen)
     }
 
@@ -171,8 +227,11 @@ impl<'a> Heartbeat<'a> {
                 self.go_on()
             }
             // HEAD is not what we took it for: look at what it is.
-            Ok(None) => match look(self.repo, self.arbiter, self.claim) {
+            Ok(None) => match look(self.repo, self.arbiter, self.claim, self.left().max(HASTE)) {
                 Ok((Standing::Ours, Some(head))) => {
+                    if let (Some((path, git_dir)), false) = (&self.site, self.arbiter.attaches()) {
+                        catch_up(self.repo, self.claim, path, git_dir, head);
+                    }
                     self.note(head);
                     Attend::Continue { wake_in: Duration::from_millis(1) }
                 }
@@ -191,7 +250,8 @@ impl<'a> Heartbeat<'a> {
             .repo
             .write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt: None })
             .map_err(|error| error.to_string())?;
-        let within = self.left().max(Duration::from_secs(1));
+        // Half of what is left: if this connection hangs there is time for another.
+        let within = (self.left() / 2).max(Duration::from_secs(1));
         let swap = self
             .arbiter
             .swap_within(self.repo, within, &self.claim.branch, [head, renewal], "aynig: renew the lease")
@@ -209,10 +269,7 @@ impl<'a> Heartbeat<'a> {
             return None;
         }
         let (_, git_dir) = self.site.as_ref()?;
-        match Repo::attached_branch(git_dir) {
-            Some(local) => self.repo.branch_head(&local).ok().flatten(),
-            None => Repo::detached_head(git_dir),
-        }
+        checked_out(self.repo, git_dir)
     }
 
     /// Takes the worktree along to the renewal, so that the result will descend from it.
@@ -221,21 +278,7 @@ impl<'a> Heartbeat<'a> {
             return;
         }
         let Some((path, git_dir)) = &self.site else { return };
-        let moved = match Repo::attached_branch(git_dir) {
-            Some(local) => self
-                .repo
-                .swap(local.full_ref().as_bstr(), Some(from), renewal, "aynig: follow the lease")
-                .map(drop)
-                .map_err(|error| error.to_string()),
-            None => self
-                .repo
-                .advance_detached(path, git_dir, from, renewal)
-                .map(drop)
-                .map_err(|error| error.to_string()),
-        };
-        if let Err(why) = moved {
-            tracing::warn!(branch = %self.claim.branch, why, "the worktree did not follow the renewed lease");
-        }
+        follow(self.repo, self.claim, path, git_dir, from, renewal);
     }
 
     /// We could not look or not renew: keep trying until the lease is over, never beyond; a remote less and less often.

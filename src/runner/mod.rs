@@ -20,6 +20,7 @@ pub mod launch;
 pub mod notice;
 pub mod options;
 pub mod pass;
+pub mod patience;
 pub mod recover;
 pub mod resolve;
 pub mod scan;

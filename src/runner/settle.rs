@@ -5,11 +5,10 @@
 //! a crash between any two of these loses nothing.
 
 use std::fs::File;
-use std::time::Duration;
 
 use bstr::{BStr, ByteSlice};
 
-use crate::clock::{self, Stopwatch};
+use crate::clock;
 use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
@@ -19,6 +18,7 @@ use crate::contract::settlement::{Ending, Settlement, StopReason, settle as deci
 use crate::contract::standing::Standing;
 use crate::fsutil;
 use crate::git::commit::NewCommit;
+use crate::git::remote::HASTE;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::worktree::Worktree;
 use crate::git::{Repo, Swap};
@@ -26,8 +26,9 @@ use crate::supervise::occupants;
 
 use super::claim::Claim;
 use super::finished::{Finished, Site};
-use super::heartbeat::look;
+use super::heartbeat::{catch_up, look};
 use super::notice::{Left, Notice, Outcome, StepReport};
+use super::patience::Patience;
 use super::{Context, attempt, error_words};
 
 /// How much of a log's end is looked at for the stalled body, bytes.
@@ -35,13 +36,6 @@ const TAIL: u64 = 64 * 1024;
 
 /// How often a landing is tried again when the branch moves under it (by the command's own survivors).
 const TRIES: u32 = 20;
-
-/// Between two tries after an error, at first; it doubles up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long a local ref store that gives errors is tried.
-const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was written, or that nothing was.
 struct Landed {
@@ -100,7 +94,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut why = format!("`{}` {}", claim.trigger.state, finished.ending.describe());
     let mut rescued: Option<Saved> = None;
     let mut trouble = String::new();
-    let mut patience = Patience::new(context, finished);
+    let mut patience = Patience::new(context, finished.lease_left);
     // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
     let mut doubtful = context.arbiter.attaches();
     let mut tries = 0;
@@ -108,7 +102,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut unanswered: Vec<CommitId> = Vec::new();
     while tries < TRIES {
         let seen = if doubtful {
-            look(repo, context.arbiter, claim)
+            look(repo, context.arbiter, claim, patience.share())
         } else {
             Ok((Standing::Ours, Some(finished.held)))
         };
@@ -125,7 +119,14 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                     rescued,
                 };
             }
-            Ok((Standing::Ours, Some(head))) => head,
+            Ok((Standing::Ours, Some(head))) => {
+                if let (Some(path), Some(git_dir), false) =
+                    (finished.site.path(), finished.site.git_dir(), context.arbiter.attaches())
+                {
+                    catch_up(repo, claim, path, git_dir, head);
+                }
+                head
+            }
             Ok((standing, head)) => return moved_on(context, repo, finished, standing, head, left),
             Err(error) => {
                 trouble = error;
@@ -189,7 +190,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             }
         };
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
-        match context.arbiter.swap(repo, &claim.branch, head, new, &log) {
+        match context.arbiter.swap_within(repo, patience.share(), &claim.branch, [head, new], &log) {
             Ok(Swap::Won) => {
                 follow_result(context, repo, finished, parent, new);
                 return Landed {
@@ -236,32 +237,6 @@ fn landed_outcome(finished: &Finished, settlement: Settlement, why: String) -> O
                 .saturating_add(i64::try_from(finished.claim.seconds).unwrap_or(i64::MAX)),
         },
         Settlement::Stall => Outcome::Stalled { why },
-    }
-}
-
-/// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
-struct Patience {
-    limit: Duration,
-    since: Stopwatch,
-    pause: Duration,
-}
-
-impl Patience {
-    fn new(context: &Context<'_>, finished: &Finished) -> Self {
-        let limit = if context.arbiter.attaches() { LOCAL_PATIENCE } else { finished.lease_left };
-        Self { limit, since: Stopwatch::start(), pause: PAUSE }
-    }
-
-    /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
-    fn wait(&mut self, context: &Context<'_>) -> bool {
-        // The tries count as well: each may wait for a lock or an answer.
-        let left = self.limit.saturating_sub(self.since.elapsed());
-        if left.is_zero() || context.shutdown.count() > 1 {
-            return false;
-        }
-        clock::pause(self.pause.min(left));
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        true
     }
 }
 
@@ -323,7 +298,7 @@ fn moved_on(
 
 /// The command was stopped because of its lease: nothing is landed, everything is saved.
 fn not_landed(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Option<Left>) -> Landed {
-    match look(repo, context.arbiter, &finished.claim) {
+    match look(repo, context.arbiter, &finished.claim, HASTE) {
         Ok((Standing::Ours, head)) => {
             let rescued = save(context, repo, finished, base_of(repo, finished), head, left);
             let how = "it could not be renewed before it ended".to_owned();

@@ -15,6 +15,7 @@ use bstr::ByteSlice;
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::contract::standing::Standing;
+use crate::git::remote::HASTE;
 use crate::git::worktree::Mark;
 use crate::git::{Checkout, Repo, Swap};
 use crate::supervise::{Attend, How, Moment, Spec, StopCause};
@@ -73,7 +74,7 @@ fn holding<T>(
             }
             // A remote is not asked for each start: losing a renewal is how a lost lease is noticed there.
             let lost = context.arbiter.attaches()
-                && matches!(look(&repo, context.arbiter, claim), Ok((standing, _)) if standing != Standing::Ours);
+                && matches!(look(&repo, context.arbiter, claim, HASTE), Ok((standing, _)) if standing != Standing::Ours);
             (heartbeat.hand_over(), lost.then_some(StopReason::LeaseLost))
         });
         let result = work();

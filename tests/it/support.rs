@@ -426,15 +426,25 @@ impl Repo {
         command
     }
 
+    /// Puts a lease on a branch whose date lies `offset` seconds from now, as by a clock that is wrong.
+    pub fn dated_lease(&self, branch: &str, runner: &str, seconds: u64, offset: i64) -> String {
+        let run = "31111111-2222-4333-8444-555555555555";
+        self.lease_of_date(branch, run, runner, seconds, now().saturating_add_signed(offset))
+    }
+
     /// Puts a lease on a branch, dated now less `age` seconds.
     pub fn foreign_lease(&self, branch: &str, run: &str, runner: &str, seconds: u64, age: u64) -> String {
+        self.lease_of_date(branch, run, runner, seconds, now() - age)
+    }
+
+    fn lease_of_date(&self, branch: &str, run: &str, runner: &str, seconds: u64, date: u64) -> String {
         let message = format!(
             "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: {run}\n\
              dwp-runner-id: {runner}\ndwp-lease-seconds: {seconds}\ndwp-pr: 7\n"
         );
         let parent = self.head(branch);
         let mut commit = self.git_command();
-        let date = format!("{} +0000", now() - age);
+        let date = format!("{date} +0000");
         commit.env("GIT_COMMITTER_DATE", &date).env("GIT_AUTHOR_DATE", &date);
         let tree = format!("{branch}^{{tree}}");
         let output = commit

@@ -105,6 +105,28 @@ fn a_remote_that_comes_back_in_time_gets_the_result() {
 }
 
 #[test]
+fn a_remote_that_comes_back_in_time_gets_the_renewal() {
+    let hub = hub(&[("work", &format!("{WORK}\nrm loose.txt; next done"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, "");
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "12"]);
+    let command = hub.said_pid("at");
+    put(&hub, "bare.git", "away.git");
+    wait_until("two tries to renew", || wrapper.count("push") >= 3);
+    assert!(command.lives());
+    put(&hub, "away.git", "bare.git");
+    wait_until("a renewal, or the end", || hub.linear("main..task").len() >= 4 || !is_alive(runner.pid()));
+    hub.release("release");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    assert_eq!(hub.state("task"), "done");
+    assert_eq!(clone.rescues(), Vec::<String>::new(), "{}", told(&output));
+    clone.assert_tidy();
+}
+
+#[test]
 fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
     let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
     let clone = clone(&hub);

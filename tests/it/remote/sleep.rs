@@ -27,10 +27,22 @@ fn a_sleeper_lands_nothing_and_loses_nothing() {
     hub.release("release");
     let output = runner.finish();
     assert_eq!(heads(&hub), after, "{}", told(&output));
-    let told_of: Vec<String> =
-        out(&output).lines().filter(|line| line.starts_with("task")).map(str::to_owned).collect();
-    assert_eq!(told_of.len(), 1, "{}", told(&output));
-    assert!(told_of[0].contains("nothing landed") || told_of[0].contains("finished"), "{}", told(&output));
+    assert_exit(&output, 1);
+    // One line, on whichever stream, says that nothing landed; where the work is belongs to it.
+    let rescue = laptop.rescue();
+    let all = out(&output) + &err(&output);
+    let about: Vec<&str> = all.lines().filter(|line| line.starts_with("task")).collect();
+    assert_eq!(about.len(), 1, "{all}");
+    assert!(about[0].contains("nothing landed"), "{all}");
+    assert_eq!(all.matches(&rescue).count(), 1, "{all}");
+    let commits = hub.linear("main..task");
+    let runs: std::collections::BTreeSet<String> = commits
+        .iter()
+        .map(|commit| hub.trailer(commit, "dwp-run-id"))
+        .filter(|run| !run.is_empty())
+        .collect();
+    assert_eq!(runs.len(), 2, "the sleeper's and the other's");
+    assert_eq!(hub.noted_lines("ran"), ["ran"], "nothing ran twice");
     assert_work_saved(&laptop, &output);
     assert_eq!(desk.rescues(), Vec::<String>::new());
     desk.assert_tidy();
