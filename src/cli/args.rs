@@ -106,7 +106,12 @@ pub struct Run {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub lease_seconds: u64,
 
-    /// With a remote: how far clocks may be apart; an expired lease is taken over only that much later
+    /// What tells that a lease of others is over: its date, or that this host has seen it for as long as it lasts, which holds
+    /// whatever other hosts' clocks say
+    #[arg(long, value_name = "BY", value_enum, default_value_t = TakeoverBy::Clock)]
+    pub takeover: TakeoverBy,
+
+    /// With a remote, or --takeover observed: how far clocks may be apart; a lease is taken over only that much after its end
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub skew_seconds: u64,
 
@@ -154,6 +159,15 @@ pub enum Current {
     Include,
     /// Run nothing else
     Only,
+}
+
+/// `--takeover`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TakeoverBy {
+    /// Its date, by the wall clock of this host
+    Clock,
+    /// What passes on this host have seen
+    Observed,
 }
 
 /// `aynig set-state`.

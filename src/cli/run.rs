@@ -10,14 +10,15 @@ use crate::contract::ids::{RemoteName, RoleName};
 use crate::contract::message::Message;
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
+use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
-use crate::runner::options::{CurrentBranch, Options, Selection};
-use crate::runner::pass::{Done, Summary, drain, pass};
+use crate::runner::options::{CurrentBranch, Options, Selection, Takeover};
+use crate::runner::pass::{Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, notice::Notice};
 use crate::supervise::{Shutdown, Watchdog};
 
-use super::args::{Current, Run};
+use super::args::{Current, Run, TakeoverBy};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::live::Live;
@@ -65,7 +66,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report)?,
-        None if arguments.drain => report(drain(&context, &repo, &mut Done::new())?),
+        None if arguments.drain => report(drain(&context, &repo, &mut Memory::default())?),
         None => report(pass(&context, &repo)?),
     }
     Ok(shutdown.requested().map_or(exit, Exit::Signal))
@@ -78,6 +79,7 @@ pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
         selection: Selection::everything(),
         worktrees: repo.top().join(".worktrees"),
         jobs: NonZeroUsize::MIN,
+        takeover: Takeover::Clock,
         skew_seconds: 10,
         lease_seconds: crate::contract::lease::DEFAULT_LEASE_SECONDS,
         heartbeat: true,
@@ -102,6 +104,10 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
         selection: Selection { current, globs },
         worktrees: absolute_below(repo.top(), &arguments.worktree),
         jobs: arguments.jobs,
+        takeover: match arguments.takeover {
+            TakeoverBy::Clock => Takeover::Clock,
+            TakeoverBy::Observed => Takeover::Observed,
+        },
         skew_seconds: arguments.skew_seconds,
         lease_seconds: arguments.lease_seconds,
         heartbeat: !arguments.no_heartbeat,

@@ -13,9 +13,11 @@ use crate::contract::head::Event;
 use crate::contract::ids::BranchName;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
+use crate::contract::sighting::Watched;
 use crate::git::commit::Stored;
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
+use crate::runner::observe::recall;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict, scan};
 
@@ -52,6 +54,8 @@ struct LeaseRow {
     expires_at: i64,
     /// Negative once it is over.
     left: i64,
+    /// For how many seconds passes on this host have seen it, and how many a takeover by that takes.
+    seen: Option<(u64, u64)>,
 }
 
 /// Runs the subcommand.
@@ -79,7 +83,9 @@ fn several(
     let now = clock::wall_seconds();
     let mut rows = Vec::new();
     let mut unmanaged = 0_usize;
-    for scanned in scan(repo, arbiter, options, now)? {
+    let mut seen = scan(repo, arbiter, options, now)?;
+    recall(repo, arbiter, options, &mut seen);
+    for scanned in seen {
         if !options.selection.admits(&scanned.branch) {
             continue;
         }
@@ -118,7 +124,8 @@ fn one(
     let globs = branch_globs(&[name])?;
     let options =
         Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain.clone() };
-    let seen = scan(repo, arbiter, &options, now)?;
+    let mut seen = scan(repo, arbiter, &options, now)?;
+    recall(repo, arbiter, &options, &mut seen);
     let Some(scanned) = seen.iter().find(|scanned| scanned.branch == *branch) else {
         return Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
             .hint("`git branch` lists the branches there are"));
@@ -156,11 +163,11 @@ fn row(repo: &Repo, scanned: &Scanned, now: i64) -> Row {
         }
         Verdict::Held(lease) => {
             row.kind = "working";
-            leased(&mut row, lease, now);
+            leased(&mut row, lease, now, scanned.watched);
         }
         Verdict::Expired(lease) => {
             row.kind = "expired";
-            leased(&mut row, lease, now);
+            leased(&mut row, lease, now, scanned.watched);
             let next = "the lease has run out; the next `aynig run` sets the branch stalled";
             row.reason = Some(if current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
         }
@@ -201,7 +208,7 @@ fn ready(row: &mut Row, event: &Event) {
     row.origin = origin.map(ToString::to_string);
 }
 
-fn leased(row: &mut Row, lease: &Lease, now: i64) {
+fn leased(row: &mut Row, lease: &Lease, now: i64, watched: Option<Watched>) {
     row.state = Some("working".to_owned());
     row.origin = lease.origin.as_ref().map(ToString::to_string);
     let left = match lease.liveness(now) {
@@ -214,6 +221,9 @@ fn leased(row: &mut Row, lease: &Lease, now: i64) {
         seconds: lease.seconds,
         expires_at: lease.expires_at(),
         left,
+        seen: watched.map(|watched| match watched {
+            Watched::Over { seen, wanted } | Watched::Remaining { seen, wanted, .. } => (seen, wanted),
+        }),
     });
 }
 
@@ -231,6 +241,7 @@ fn row_json(row: &Row) -> Value {
         "expiresAt": lease.map(|lease| clock::format_utc(lease.expires_at)),
         "secondsLeft": lease.map(|lease| lease.left),
         "notBefore": row.not_before.map(clock::format_utc),
+        "secondsSeen": lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
         "command": row.command,
         "reason": row.reason,
         "subject": row.subject,
@@ -263,14 +274,19 @@ fn state_words(row: &Row) -> String {
 fn next_words(row: &Row) -> String {
     let words = match (&row.lease, &row.command, &row.reason) {
         (Some(lease), _, _) if lease.left < 0 => {
-            format!("{}: expired {} s ago", lease.runner, lease.left.unsigned_abs())
+            format!("{}: expired {} s ago{}", lease.runner, lease.left.unsigned_abs(), seen_words(lease))
         }
-        (Some(lease), _, _) => format!("{}: {} s left", lease.runner, lease.left),
+        (Some(lease), _, _) => format!("{}: {} s left{}", lease.runner, lease.left, seen_words(lease)),
         (None, Some(command), Some(reason)) => format!("{command} ({reason})"),
         (None, Some(command), None) => command.clone(),
         (None, None, reason) => reason.clone().unwrap_or_default(),
     };
     ui::harmless(&words)
+}
+
+/// For how long a lease has been seen, where that is counted.
+fn seen_words(lease: &LeaseRow) -> String {
+    lease.seen.map_or_else(String::new, |(seen, wanted)| format!(", seen for {seen} s of {wanted} s"))
 }
 
 fn table(rows: &[Row]) -> Vec<String> {
@@ -310,7 +326,8 @@ fn lines(row: &Row) -> Vec<String> {
         } else {
             format!("{} s left (until {until})", lease.left)
         };
-        add("lease", &format!("{}, attempt {}, {left}", lease.runner, lease.run_id));
+        let seen = seen_words(lease);
+        add("lease", &format!("{}, attempt {}, {left}{seen}", lease.runner, lease.run_id));
     }
     if let Some(command) = &row.command {
         add("command", command);
@@ -333,6 +350,7 @@ mod tests {
                 seconds: 60,
                 expires_at: 1_000,
                 left,
+                seen: (left < 0).then_some((31, 40)),
             })
         };
         let row = |branch: &str, state: &str, kind| Row {
@@ -357,7 +375,7 @@ mod tests {
             [
                 "a          review           ready      .aynig/command/review",
                 "feature/b  working (build)  working    host\u{fffd}: 7 s left",
-                "c          working          expired    host\u{fffd}: expired 9 s ago",
+                "c          working          expired    host\u{fffd}: expired 9 s ago, seen for 31 s of 40 s",
             ]
         );
     }

@@ -82,6 +82,11 @@ impl ClaimError {
     pub fn is_remote(&self) -> bool {
         matches!(self, Self::Ref { source, .. } if source.is_remote())
     }
+
+    /// Whether a server refused.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Ref { source, .. } if source.is_final())
+    }
 }
 
 impl Claim {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::thread;
 
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
 use super::claim::{Claimed, claim_all};
@@ -22,9 +23,22 @@ pub struct Dispatched {
     /// Candidates somebody else took first.
     pub beaten: usize,
     /// Candidates that could not be claimed, with the reasons.
-    pub failed: Vec<String>,
-    /// Whether the remote was to blame for one of those.
-    pub remote_trouble: bool,
+    pub failed: Vec<Unclaimed>,
+}
+
+/// A candidate that could not be claimed.
+#[derive(Debug)]
+pub struct Unclaimed {
+    /// Its branch.
+    pub branch: BranchName,
+    /// The HEAD it was to be claimed at.
+    pub head: CommitId,
+    /// Why not.
+    pub words: String,
+    /// Whether the remote is to blame.
+    pub remote: bool,
+    /// Whether a server refused, so that trying again is of little use.
+    pub refused: bool,
 }
 
 /// What follows from a claim that could not be tried here.
@@ -48,7 +62,10 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             let batch: Vec<Candidate> =
                 if stopping { Vec::new() } else { waiting.drain(..free.min(waiting.len())).collect() };
             let tried = !batch.is_empty();
-            for (branch, outcome) in claim_all(repo, context.arbiter, context.options, batch) {
+            let heads: Vec<CommitId> = batch.iter().map(|candidate| candidate.event.commit).collect();
+            for ((branch, outcome), head) in
+                claim_all(repo, context.arbiter, context.options, batch).into_iter().zip(heads)
+            {
                 match outcome {
                     Ok(Claimed::Won(claimed)) => {
                         running += 1;
@@ -66,12 +83,12 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
                         (context.tell)(Notice::Beaten { branch, holder });
                     }
                     Err(error) => {
-                        done.remote_trouble |= error.is_remote();
                         let words = error_words(&error);
-                        let next = if error.is_remote() { "" } else { CLAIM_LATER };
+                        let (remote, refused) = (error.is_remote(), error.is_refused());
+                        let next = if remote { "" } else { CLAIM_LATER };
                         let text = format!("{words}{next}");
-                        (context.tell)(Notice::Warning { branch: Some(branch), text });
-                        done.failed.push(words);
+                        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+                        done.failed.push(Unclaimed { branch, head, words, remote, refused });
                     }
                 }
             }

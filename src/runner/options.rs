@@ -17,6 +17,15 @@ pub enum CurrentBranch {
     Only,
 }
 
+/// What decides that a lease of others is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takeover {
+    /// The date of its commit and the wall clock here.
+    Clock,
+    /// That this host has seen it for as long as it lasts.
+    Observed,
+}
+
 /// Which branches a pass looks at.
 #[derive(Debug, Clone)]
 pub struct Selection {
@@ -49,6 +58,8 @@ pub struct Options {
     pub worktrees: PathBuf,
     /// How many commands at once.
     pub jobs: NonZeroUsize,
+    /// What decides that a lease is over.
+    pub takeover: Takeover,
     /// How far clocks of different hosts may be apart, seconds: a remote lease is taken over only so much later.
     pub skew_seconds: u64,
     /// Length of the leases we take, seconds.

@@ -1,18 +1,25 @@
 //! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bstr::ByteSlice;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::lease::Lease;
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::sighting::Watched;
 use crate::git::{ProcessError, Repo};
 
 use super::Context;
 use super::arbiter::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
-use super::dispatch::{Dispatched, dispatch};
+use super::dispatch::{Dispatched, Unclaimed, dispatch};
+use super::memory::Memory;
 use super::notice::{Notice, StepReport};
-use super::recover::{recover, sweep};
+use super::observe::{next_due, observe};
+use super::options::Takeover;
+use super::recover::{Closing, Over, recover, sweep};
 use super::scan::{ScanError, Scanned, Verdict, scan};
 use crate::git::worktree::WorktreeError;
 
@@ -36,9 +43,6 @@ pub enum PassError {
     Logs(#[from] AttemptError),
 }
 
-/// A HEAD dated further ahead than this is worth a warning, seconds: clocks differ a little, always.
-const CLOCK_TOLERANCE: u64 = 10;
-
 /// What passes did, added up.
 #[derive(Debug, Default)]
 pub struct Summary {
@@ -60,6 +64,8 @@ pub struct Summary {
     pub next_expiry: Option<i64>,
     /// When the first parked branch may be run, seconds since the epoch.
     pub next_wake: Option<i64>,
+    /// How long until the next lease has been seen for long enough, where that decides.
+    pub next_due: Option<Duration>,
 }
 
 impl Summary {
@@ -73,6 +79,7 @@ impl Summary {
         self.remote_trouble |= pass.remote_trouble;
         self.next_expiry = pass.next_expiry;
         self.next_wake = pass.next_wake;
+        self.next_due = pass.next_due;
     }
 
     /// Whether this pass found something to do, so that another may find more.
@@ -86,23 +93,27 @@ impl Summary {
     }
 }
 
-/// Branches and the triggers that were run on them.
-pub type Done = HashSet<(BranchName, CommitId)>;
-
 /// One pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
-    pass_beyond(context, repo, &Done::new())
+    pass_beyond(context, repo, &mut Memory::default())
 }
 
 /// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
-/// run again and again, by a command that sets its own branch back.
-fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summary, PassError> {
+/// run again and again, by a command that sets its own branch back. So is what a server has refused.
+fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
     context.arbiter.refresh(repo)?;
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
+    let scanned = look(context, repo, now)?;
+    summary.next_due = next_due(&scanned);
+    if memory.is_about_heads() {
+        let heads: HashMap<BranchName, CommitId> =
+            scanned.iter().filter_map(|one| Some((one.branch.clone(), one.head?))).collect();
+        memory.keep(&heads);
+    }
     let mut candidates = Vec::new();
     let mut admitted = 0_usize;
-    for Scanned { branch, verdict, .. } in scan(repo, context.arbiter, context.options, now)? {
+    for Scanned { branch, verdict, watched, .. } in scanned {
         summary.branches += 1;
         admitted += usize::from(context.options.selection.admits(&branch));
         let passed_over =
@@ -119,24 +130,45 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
             }
             Verdict::Invalid { why } => (context.tell)(Notice::Warning { branch: Some(branch), text: why }),
             Verdict::Held(lease) => {
-                warn_if_ahead(context, &branch, &lease, now);
-                let until = lease.expires_at();
-                summary.next_expiry = Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
-                passed_over(format!("{} holds it for another {} s", lease.runner, until.saturating_sub(now)));
+                warn_if_ahead(context, memory, &branch, &lease, now);
+                passed_over(match watched {
+                    Some(Watched::Remaining { seen, wanted, .. }) => {
+                        format!("{} holds it; seen for {seen} s of {wanted} s", lease.runner)
+                    }
+                    Some(Watched::Over { .. }) | None => {
+                        let until = lease.expires_at();
+                        if context.options.takeover == Takeover::Clock {
+                            summary.next_expiry =
+                                Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
+                        }
+                        format!("{} holds it for another {} s", lease.runner, until.saturating_sub(now))
+                    }
+                });
             }
             Verdict::Parked { event, until } => {
                 summary.next_wake = Some(summary.next_wake.map_or(until, |earlier| earlier.min(until)));
                 passed_over(format!("{}: is parked until {}", event.state, clock::format_utc(until)));
             }
             Verdict::Expired(lease) => {
-                if context.shutdown.requested().is_none() && recover(context, repo, &branch, &lease, now) {
-                    summary.recovered += 1;
+                warn_if_ahead(context, memory, &branch, &lease, now);
+                let at = (branch.clone(), lease.commit);
+                if memory.rests(&at) {
+                    passed_over("its expired lease could not be closed a moment ago".to_owned());
+                } else if context.shutdown.requested().is_none() {
+                    match recover(context, repo, &branch, &lease, over(&lease, watched, now)) {
+                        Closing::Closed => summary.recovered += 1,
+                        Closing::Beaten => {}
+                        Closing::Failed { refused } => memory.failed(at, refused),
+                    }
                 }
             }
-            Verdict::Ready(candidate) if done.contains(&(branch.clone(), candidate.event.commit)) => {
+            Verdict::Ready(candidate) if memory.has_run(&(branch.clone(), candidate.event.commit)) => {
                 passed_over(
                     "its command has run already; the branch was set back to the same commit".to_owned(),
                 );
+            }
+            Verdict::Ready(candidate) if memory.rests(&(branch.clone(), candidate.event.commit)) => {
+                passed_over("it could not be claimed a moment ago".to_owned());
             }
             Verdict::Ready(candidate) => candidates.push(candidate),
         }
@@ -151,20 +183,47 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, done: &Done) -> Result<Summar
         repo.check_git()?;
         repo.check_worktree_directory(&context.options.worktrees)?;
     }
-    let Dispatched { steps, beaten, failed, remote_trouble } = dispatch(context, repo, candidates);
+    let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
     summary.steps = steps;
     summary.beaten = beaten;
-    summary.failed = failed;
-    summary.remote_trouble = remote_trouble;
+    for Unclaimed { branch, head, words, remote, refused } in failed {
+        summary.failed.push(words);
+        summary.remote_trouble |= remote;
+        memory.failed((branch, head), refused);
+    }
     Ok(summary)
 }
 
-/// Passes until one finds nothing to do; leaves alone what is `done`, and adds to it.
-pub fn drain(context: &Context<'_>, repo: &Repo, done: &mut Done) -> Result<Summary, PassError> {
+/// One look at all branches, with their leases judged as the options say.
+fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Scanned>, ScanError> {
+    let mut scanned = scan(repo, context.arbiter, context.options, now)?;
+    if context.options.takeover == Takeover::Observed
+        && let Err(error) = observe(repo, context.arbiter, context.options, &mut scanned)
+    {
+        let text = format!(
+            "how long leases are seen could not be kept ({error}), so none is taken over; make {} writable, or use --takeover clock",
+            repo.common_dir().join("aynig").display()
+        );
+        (context.tell)(Notice::Warning { branch: None, text });
+    }
+    Ok(scanned)
+}
+
+/// By what a lease that is over is known to be so.
+fn over(lease: &Lease, watched: Option<Watched>, now: i64) -> Over {
+    match (watched, lease.liveness(now)) {
+        (Some(Watched::Over { seen, .. }), _) => Over::Seen(seen),
+        (_, Liveness::Expired { over }) => Over::Dated(over),
+        (_, Liveness::Live { .. }) => Over::Dated(0),
+    }
+}
+
+/// Passes until one finds nothing to do; leaves alone what `memory` says, and adds to it.
+pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
     let mut total = Summary::default();
     loop {
-        let one = pass_beyond(context, repo, done)?;
-        done.extend(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
+        let one = pass_beyond(context, repo, memory)?;
+        memory.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
         let go_on = one.did_something() && context.shutdown.requested().is_none();
         total.add(one);
         if !go_on {
@@ -173,15 +232,20 @@ pub fn drain(context: &Context<'_>, repo: &Repo, done: &mut Done) -> Result<Summ
     }
 }
 
-fn warn_if_ahead(context: &Context<'_>, branch: &BranchName, lease: &Lease, now: i64) {
-    if let Some(ahead) = lease.dated_ahead(now, CLOCK_TOLERANCE) {
-        let text = format!(
-            "its lease is dated {ahead} s ahead of this host's clock (lease by {}: {}, here: {}); one of the two clocks is wrong, \
-             and leases end late or early until it is set",
-            lease.runner,
-            clock::format_utc(lease.committed_at),
-            clock::format_utc(now),
-        );
-        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+fn warn_if_ahead(context: &Context<'_>, memory: &mut Memory, branch: &BranchName, lease: &Lease, now: i64) {
+    let Some(ahead) = lease.dated_ahead(now, context.options.skew_seconds) else { return };
+    if !memory.remark((branch.clone(), lease.commit)) {
+        return;
     }
+    let runner = match lease.runner.to_str_lossy() {
+        name if name.is_empty() => "a runner without a name".to_owned(),
+        name => name.into_owned(),
+    };
+    let text = format!(
+        "its lease is dated {ahead} s ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
+         and leases end late or early until it is set; --takeover observed does not go by clocks",
+        clock::format_utc(lease.committed_at),
+        clock::format_utc(now),
+    );
+    (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
 }

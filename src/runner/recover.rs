@@ -33,15 +33,41 @@ const TRIES: u32 = 20;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Closes an expired lease; says whether this runner did it.
-pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &Lease, now: i64) -> bool {
+/// By what a lease is known to be over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// By its date: it ended so many seconds ago.
+    Dated(u64),
+    /// By what was seen: this host has seen it at HEAD for so many seconds, longer than it lasts.
+    Seen(u64),
+}
+
+/// What became of closing a lease.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// This runner closed it.
+    Closed,
+    /// Somebody else did, or renewed it.
+    Beaten,
+    /// It could not be closed, which was told.
+    Failed {
+        /// Whether a server refused.
+        refused: bool,
+    },
+}
+
+/// Closes a lease that is over.
+pub fn recover(
+    context: &Context<'_>,
+    repo: &Repo,
+    branch: &BranchName,
+    lease: &Lease,
+    over: Over,
+) -> Closing {
     let warn = |text: String| {
         (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
-        false
-    };
-    let over = match lease.liveness(now) {
-        Liveness::Expired { over } => over,
-        Liveness::Live { .. } => return false,
+        Closing::Failed { refused: false }
     };
     let own = match lease.attempt().map(|attempt| held_by(repo, attempt)) {
         Some(Ok(own)) => own,
@@ -70,9 +96,15 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
         name => name.into_owned(),
     };
     let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
-    let headline = format!(
-        "The lease of {runner} for `{state}` ended {over} s before it was found here; its runner did not renew it."
-    );
+    let headline = match over {
+        Over::Dated(over) => format!(
+            "The lease of {runner} for `{state}` ended {over} s before it was found here; its runner did not renew it."
+        ),
+        Over::Seen(seen) => format!(
+            "The lease of {runner} for `{state}` lasts {} s and was seen here for {seen} s; its runner did not renew it.",
+            lease.seconds
+        ),
+    };
     if lease.origin.is_some() {
         notes.push(retry_sentence(context, branch));
     }
@@ -96,8 +128,12 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
     };
     match context.arbiter.swap(repo, branch, lease.commit, new, "aynig: recover an expired lease") {
         Ok(Swap::Won) => {}
-        Ok(Swap::Lost { .. }) => return false,
-        Err(error) => return warn(format!("its expired lease was not closed: {}", error_words(&error))),
+        Ok(Swap::Lost { .. }) => return Closing::Beaten,
+        Err(error) => {
+            let text = format!("its expired lease was not closed: {}", error_words(&error));
+            (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+            return Closing::Failed { refused: error.is_final() };
+        }
     }
     if let Some(attempt) = lease.attempt() {
         attempt::forget_body(repo, attempt);
@@ -114,7 +150,7 @@ pub fn recover(context: &Context<'_>, repo: &Repo, branch: &BranchName, lease: &
             None => remove(context, repo, branch, worktree, new),
         }
     }
-    true
+    Closing::Closed
 }
 
 /// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
@@ -142,10 +178,17 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
             // and only who finds the worktree knows of it.
             let ours = worktree.mark.remote.as_ref() == context.arbiter.source();
-            if lease.commit != head && ours && context.options.selection.admits(&branch) {
+            if lease.commit != head
+                && ours
+                && context.options.selection.admits(&branch)
+                && let Liveness::Expired { over } = lease.liveness(clock::wall_seconds())
+            {
                 drop(worktree);
                 lease.commit = head;
-                closed += usize::from(recover(context, repo, &branch, &lease, clock::wall_seconds()));
+                // Its runner ran on this host and is gone: the lock says so, whatever clocks do.
+                closed += usize::from(
+                    recover(context, repo, &branch, &lease, Over::Dated(over)) == Closing::Closed,
+                );
             }
             continue;
         }

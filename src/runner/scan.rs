@@ -9,6 +9,7 @@ use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::{Parking, parking};
+use crate::contract::sighting::Watched;
 use crate::git::worktree::{Registered, WorktreeError};
 use crate::git::{Checkout, CommitError, RefError, Repo};
 
@@ -103,6 +104,8 @@ pub struct Scanned {
     pub head: Option<CommitId>,
     /// What it is.
     pub verdict: Verdict,
+    /// For how long this host has seen its lease, where that was asked.
+    pub watched: Option<Watched>,
 }
 
 /// Looks at all selected branches at `now` (seconds since the epoch).
@@ -117,7 +120,7 @@ pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Resu
             },
             Ok(head) => view.judge(repo, options, &tip.branch, head, now)?,
         };
-        seen.push(Scanned { branch: tip.branch, head, verdict });
+        seen.push(Scanned { branch: tip.branch, head, verdict, watched: None });
     }
     Ok(seen)
 }

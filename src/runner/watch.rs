@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 
@@ -16,15 +16,22 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
 use super::arbiter::ArbiterError;
+use super::memory::Memory;
 use super::notice::Notice;
-use super::pass::{Done, PassError, Summary, drain};
+use super::pass::{PassError, Summary, drain};
 use super::{Context, error_words};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// What is due already is looked at after this.
+const SHORTEST_NAP: Duration = Duration::from_millis(50);
+
 /// A remote that does not answer is asked at least this often.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
+
+/// The first pause before what failed is tried again; it grows with each failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Passes until a stop is asked for; `each` sees every round that did something.
 pub fn watch(
@@ -42,14 +49,18 @@ pub fn watch(
     // Held until the end: dropping it ends the notifications.
     let _watcher = watch_refs(repo, wake);
     let mut doorbell = Doorbell::default();
-    let mut done = Done::new();
+    let mut memory = Memory::staying(interval.min(FIRST_PAUSE));
     loop {
         if doorbell.rings(context, repo) {
-            match drain(context, repo, &mut done) {
+            match drain(context, repo, &mut memory) {
                 Ok(round) => {
                     doorbell.answered(context);
                     doorbell.next_expiry = round.next_expiry;
                     doorbell.next_wake = round.next_wake;
+                    doorbell.next_look = earlier(
+                        round.next_due.and_then(|left| clock::monotonic().checked_add(left)),
+                        memory.next_try(),
+                    );
                     if round.did_something() || !round.failed.is_empty() {
                         each(round);
                     }
@@ -64,7 +75,7 @@ pub fn watch(
         match woken.recv_timeout(doorbell.nap(context, interval)) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
-            Err(RecvTimeoutError::Timeout) => done.clear(),
+            Err(RecvTimeoutError::Timeout) => memory.forget_runs(),
             Ok(Wake::Refs) => {
                 while let Ok(Wake::Refs) = woken.recv_timeout(SETTLE) {}
                 if context.shutdown.requested().is_some() {
@@ -84,6 +95,8 @@ struct Doorbell {
     next_expiry: Option<i64>,
     /// When the first parked branch may be run, seconds since the epoch.
     next_wake: Option<i64>,
+    /// When the next lease has been seen for long enough, or what failed is to be tried again.
+    next_look: Option<Instant>,
     failures: u32,
 }
 
@@ -99,7 +112,7 @@ impl Doorbell {
         };
         let changed = self.last.as_ref() != Some(&asked);
         self.last = Some(asked);
-        changed || self.due_millis(context).is_some_and(|due| due <= clock::wall_millis())
+        changed || self.due(context).is_some_and(|left| left.is_zero())
     }
 
     fn failed(&mut self, context: &Context<'_>, error: &ArbiterError) {
@@ -139,10 +152,22 @@ impl Doorbell {
         if self.failures > 0 {
             return interval.saturating_mul(1 << self.failures.min(8)).min(LONGEST_BACK_OFF.max(interval));
         }
-        let Some(end) = self.due_millis(context) else { return interval };
-        let left = u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0);
-        interval.min(Duration::from_millis(left.max(50)))
+        self.due(context).map_or(interval, |left| interval.min(left.max(SHORTEST_NAP)))
     }
+
+    /// How long until there is something to do although no branch has changed.
+    fn due(&self, context: &Context<'_>) -> Option<Duration> {
+        let end = self.due_millis(context).map(|end| {
+            Duration::from_millis(u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0))
+        });
+        let look = self.next_look.map(|at| at.saturating_duration_since(clock::monotonic()));
+        earlier(end, look)
+    }
+}
+
+/// The earlier of two times, where there are any.
+fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.into_iter().chain(other).min()
 }
 
 enum Wake {

@@ -12,7 +12,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "branch",
     "commit",
     "state",
@@ -23,6 +23,7 @@ const KEYS: [&str; 14] = [
     "leaseSeconds",
     "expiresAt",
     "secondsLeft",
+    "secondsSeen",
     "command",
     "reason",
     "subject",
