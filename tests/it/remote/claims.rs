@@ -170,11 +170,12 @@ fn a_claim_that_is_cut_off_again_and_again_is_tried_twice() {
 /// What a wrapper does with the first push of a renewal: the server applies it, and the connection is cut before its answer.
 const CUT_RENEWAL: &str = r#"if [ "$verb" = push ] && [ "$count" = 2 ]; then "$GIT" "$@" >/dev/null 2>&1; say cut yes; exit 128; fi"#;
 
-/// A command that commits before and after its first renewal is cut off; its result lands on top of that renewal.
+/// A command that commits before and after its first renewal is cut off; its result lands on top of that renewal. (Git refuses a
+/// commit while its worktree is being taken along to the renewal; then it is tried again.)
 fn cut_renewal(more: &str) {
     let script = r#"echo ran >>"$ROOM/ran"
-        echo one >one; git add one; git commit -q -m one; say at yes; await cut
-        echo two >two; git add two; git commit -q -m two; next done"#;
+        own() { echo $1 >$1; git add $1; until git commit -q -m $1; do [ -d "$ROOM" ] || exit 9; sleep 0.05; done; }
+        own one; await cut; own two; next done"#;
     let hub = hub(&[("work", script)]);
     let clone = clone(&hub);
     hub.ready("task", "work");
