@@ -19,7 +19,7 @@ use super::run::branch_globs;
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 12] = [
+pub const KEYS: [(&str, Option<&str>); 13] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
     ("currentBranch", Some("current-branch")),
@@ -31,6 +31,7 @@ pub const KEYS: [(&str, Option<&str>); 12] = [
     ("role", None),
     ("runnerId", None),
     ("skewSeconds", Some("skew-seconds")),
+    ("takeover", Some("takeover")),
     ("worktree", Some("worktree")),
 ];
 
@@ -106,6 +107,7 @@ pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, C
                 "jobs" => run.jobs = parsed.jobs,
                 "leaseSeconds" => run.lease_seconds = parsed.lease_seconds,
                 "skewSeconds" => run.skew_seconds = parsed.skew_seconds,
+                "takeover" => run.takeover = parsed.takeover,
                 "worktree" => run.worktree = expanded(parsed.worktree),
                 other => unreachable!("aynig.{other} stands for an option that is not taken over"),
             }

@@ -21,6 +21,9 @@ use crate::git::{ProcessError, RefError, Repo, Swap};
 /// connection may hang.
 const SLOW: Duration = Duration::from_secs(10);
 
+/// How often a push that was refused as a whole is tried again without the branches the server named.
+const SPARED: u32 = 3;
+
 /// Why a branch could not be moved or read: neither won nor lost.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
@@ -305,7 +308,7 @@ impl Remote {
         let until = batch.iter().filter_map(|waiting| waiting.until).min();
         let (tickets, moves): (Vec<u64>, Vec<Move>) =
             batch.into_iter().map(|waiting| (waiting.ticket, waiting.wanted)).unzip();
-        let answers = self.push(repo, &moves, until);
+        let answers = self.push_spared(repo, &moves, until);
         let mut queue = self.lock();
         for (ticket, answer) in tickets.into_iter().zip(answers) {
             if !queue.given_up.remove(&ticket) {
@@ -353,6 +356,41 @@ impl Remote {
         let (second, _) = self.push_once(repo, &retried, until);
         for (at, answer) in again.into_iter().zip(second) {
             answers[at] = answer;
+        }
+        answers
+    }
+
+    /// The same, where a hook that sees the push as a whole refuses all of it because of some branches: those it does not name go
+    /// without those it names. A server that names none, or all, means all.
+    fn push_spared(
+        &self,
+        repo: &Repo,
+        moves: &[Move],
+        until: Option<Instant>,
+    ) -> Vec<Result<Swap, ArbiterError>> {
+        let mut answers = self.push(repo, moves, until);
+        let mut left: Vec<usize> = (0..moves.len()).collect();
+        for _ in 0..SPARED {
+            let refusal = |at: &usize| match &answers[*at] {
+                Err(ArbiterError::Refused { reason, .. }) => Some(reason.clone()),
+                Ok(_) | Err(_) => None,
+            };
+            if left.iter().any(|at| answers[*at].is_ok()) || !left.iter().any(|at| refusal(at).is_some()) {
+                break;
+            }
+            let spared: Vec<usize> = left
+                .iter()
+                .copied()
+                .filter(|at| refusal(at).is_some_and(|reason| !names(&reason, &moves[*at].branch)))
+                .collect();
+            if spared.is_empty() || spared.len() == left.len() {
+                break;
+            }
+            let again: Vec<Move> = spared.iter().map(|at| moves[*at].clone()).collect();
+            for (at, answer) in spared.iter().zip(self.push(repo, &again, until)) {
+                answers[*at] = answer;
+            }
+            left = spared;
         }
         answers
     }
@@ -473,4 +511,36 @@ impl Remote {
 /// Whether a push broke off before it moved anything.
 fn is_unmoved(answer: &Result<Swap, ArbiterError>) -> bool {
     matches!(answer, Err(ArbiterError::Unmoved { .. }))
+}
+
+/// Whether a server's words name a branch.
+fn names(words: &str, branch: &BranchName) -> bool {
+    let branch = branch.to_string();
+    words
+        .split(|c: char| c.is_whitespace() || "'\"`()".contains(c))
+        .map(|word| word.trim_end_matches([':', ',', ';', '.']))
+        .any(|word| word.strip_prefix("refs/heads/").unwrap_or(word) == branch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_names_branches_in_many_ways() {
+        let branch = |name: &str| BranchName::new(name.as_bytes()).expect("a name");
+        for words in [
+            "task is leased",
+            "no: refs/heads/task",
+            "'task' is protected",
+            "protected: task, other",
+            "not task.",
+        ] {
+            assert!(names(words, &branch("task")), "{words}");
+        }
+        for words in ["", "tasks are", "my/task", "task/one is leased", "a-task"] {
+            assert!(!names(words, &branch("task")), "{words}");
+        }
+        assert!(names("(a/b.c)", &branch("a/b.c")));
+    }
 }

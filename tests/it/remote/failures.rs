@@ -38,6 +38,24 @@ fn refusing_one_branch_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_hook_that_refuses_a_whole_push_for_one_branch_does_not_stop_the_others() {
+    let hub = hub(&[("work", STEP)]);
+    hook(&hub, "pre-receive", "if grep -q heads/b1; then echo 'b1 is protected' >&2; exit 1; fi");
+    let clone = clone(&hub);
+    for branch in ["b0", "b1", "b2"] {
+        hub.ready(branch, "work");
+    }
+    let wrapper = Wrapper::new(&hub, "");
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--jobs", "3"]);
+    assert_exit(&output, 4);
+    assert!(err(&output).contains("b1 is protected"), "{}", told(&output));
+    assert_eq!(hub.noted_lines("ran"), ["b0", "b2"]);
+    assert_eq!(["b0", "b1", "b2"].map(|branch| hub.state(branch)), ["done", "work", "done"]);
+    assert!(wrapper.count("push") <= 4, "one more for the claims, at most two for the results");
+    clone.assert_tidy();
+}
+
+#[test]
 fn an_unreachable_remote() {
     let hub = hub(&[("work", STEP)]);
     let clone = clone(&hub);
