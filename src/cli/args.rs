@@ -305,8 +305,12 @@ pub struct Events {
 #[command(after_help = "Exit codes: 0 done; 1 there is no such log on this host; 2 usage; 3 set-up.")]
 pub struct Logs {
     /// The newest attempt at or before this commit
-    #[arg(value_name = "COMMIT", conflicts_with_all = ["branch", "attempt"])]
+    #[arg(value_name = "COMMIT", conflicts_with_all = ["branch", "attempt", "remote"])]
     pub commit: Option<String>,
+
+    /// Read the history of the branch of this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote, conflicts_with = "attempt")]
+    pub remote: Option<RemoteName>,
 
     /// The newest attempt on branch B [default: the one checked out here]
     #[arg(long, value_name = "B", conflicts_with = "attempt")]

@@ -8,12 +8,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::commits::stalled_run;
 use crate::contract::head::Head;
-use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::fsutil;
 use crate::git::{Repo, Store};
@@ -36,6 +36,8 @@ struct Found {
     run_id: BString,
     /// Where its lease is looked for while the log is followed.
     branch: Option<BranchName>,
+    /// The remote that decides over that branch, if one does.
+    remote: Option<RemoteName>,
     /// Who ran it; empty if nothing says.
     runner: String,
     /// The commit that caused it.
@@ -50,15 +52,17 @@ pub fn run(store: &Store, arguments: &Logs) -> Result<Exit, CommandError> {
         (Some(id), _) => by_id(&repo, id)?,
         (None, Some(text)) => by_commit(&repo, text)?,
         (None, None) => {
-            let arbiter = target::arbiter(&repo, None)?;
+            let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
             let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
             let head = target::existing_head(&repo, &arbiter, &branch)?;
-            newest(&repo, head, Some(&branch)).ok_or_else(|| {
+            let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
+                let there = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
                 CommandError::failed(format!(
                     "no attempt was ever made on {branch}: there is no lease in its history"
                 ))
-                .hint(format!("`aynig status --branch {branch}` says what would be run"))
-            })?
+                .hint(format!("`aynig status --branch {branch}{there}` says what would be run"))
+            })?;
+            Found { remote: arbiter.source().cloned(), ..found }
         }
     };
     let log = log_of(&repo, &found, arguments.stderr)?;
@@ -72,6 +76,7 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
     let of_record = |record: Record| Found {
         run_id: record.attempt.as_str().into(),
         branch: BranchName::new(record.branch.as_str()).ok(),
+        remote: source_of(repo, &record),
         runner: String::new(),
         trigger: CommitId::parse_hex(&record.trigger),
         record: Some(record),
@@ -92,6 +97,15 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
     }
 }
 
+/// The remote that the attempt's lease says decides.
+fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
+    let stored = repo.commit(CommitId::parse_hex(&record.lease)?).ok()?;
+    match Head::read(&stored.facts()) {
+        Head::Working(lease) => RemoteName::from_source(lease.source?.as_bstr()),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
+}
+
 fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
     let commit = repo.parse_commit(text).ok_or_else(|| {
         CommandError::usage(format!("{text} is no commit in {}", repo.common_dir().display()))
@@ -107,6 +121,7 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
         return Ok(Found {
             run_id: format!("at {}", commit.short()).into(),
             branch: None,
+            remote: None,
             runner: String::new(),
             trigger: Some(commit),
             record: None,
@@ -135,7 +150,8 @@ fn newest(repo: &Repo, head: CommitId, branch: Option<&BranchName>) -> Option<Fo
             (None, Some((run_id, runner))) => {
                 let record = AttemptId::parse(&run_id).and_then(|id| attempt::find(repo, id));
                 let known = record.is_some();
-                found = Some(Found { run_id, branch: branch.cloned(), runner, trigger: None, record });
+                let branch = branch.cloned();
+                found = Some(Found { run_id, branch, remote: None, runner, trigger: None, record });
                 if known {
                     break;
                 }
@@ -216,7 +232,12 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Com
 /// Whether the attempt's lease has ended: something else is at HEAD, or its time is up.
 fn is_over(repo: &Repo, found: &Found) -> bool {
     let Some(branch) = &found.branch else { return true };
-    let Ok(Some(head)) = repo.branch_head(branch) else { return true };
+    // Of a remote's branch it is enough what the runner, which is on this host, last pushed: no connection is needed.
+    let head = match &found.remote {
+        None => repo.branch_head(branch),
+        Some(remote) => repo.fetched_head(remote, branch),
+    };
+    let Ok(Some(head)) = head else { return true };
     match lease_at(repo, head) {
         Some(lease) if lease.run_id == found.run_id => {
             matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. })

@@ -55,3 +55,53 @@ fn a_command_sets_its_state_itself() {
     assert_eq!(clone.rescues(), Vec::<String>::new(), "{}", told(&output));
     clone.assert_tidy();
 }
+
+#[test]
+fn logs_of_a_remotes_branch() {
+    let script = "echo first; say at $$; await release; echo last; next done";
+    let hub = hub(&[("work", script)]);
+    let (here, there) = (clone(&hub), clone(&hub));
+    hub.ready("task", "work");
+    let ask = ["logs", "--remote", "origin", "--branch", "task"];
+    assert_refused(
+        &here.aynig(ask),
+        1,
+        &["no attempt was ever made on task", "aynig status --branch task --remote origin"],
+    );
+    let runner = here.aynig_start(["run", "--remote", "origin", "--lease-seconds", "2"]);
+    hub.said("at");
+    let run = hub.trailer("task", "dwp-run-id");
+    let follow: Vec<Running> =
+        [vec!["logs", "-f", "--remote", "origin", "--branch", "task"], vec!["logs", "-f", "--attempt", &run]]
+            .into_iter()
+            .map(|arguments| {
+                let mut follower = here.aynig_start(arguments);
+                assert_eq!(follower.next_line(), "first");
+                follower
+            })
+            .collect();
+    // Beyond the end of the lease as it was when they began.
+    wait_until("renewals", || states(&hub, "task").iter().filter(|state| *state == "working").count() >= 4);
+    hub.release("release");
+    assert_exit(&runner.finish(), 0);
+    let rest = "last\nSET_STATE {\"state\":\"done\"}\n";
+    for follower in follow {
+        let output = follower.finish();
+        assert_exit(&output, 0);
+        assert_eq!(out(&output), rest);
+    }
+    assert_eq!(out(&here.aynig_ok(ask)), format!("first\n{rest}"));
+    assert_eq!(out(&here.aynig_ok(ask.into_iter().chain(["--stderr"]))), "");
+    // Logs stay where the command ran.
+    assert_refused(&there.aynig(ask), 1, &["by test-host", "logs stay where the command ran"]);
+    assert_refused(
+        &here.aynig(["logs", "--remote", "origin", "--branch", "nope"]),
+        2,
+        &["no branch nope on origin"],
+    );
+    assert_refused(&here.aynig(["logs", "--remote", "nowhere"]), 2, &["nowhere", "git remote"]);
+    for more in [["--attempt", &run].as_slice(), &["HEAD"]] {
+        let output = here.aynig(["logs", "--remote", "origin"].into_iter().chain(more.iter().copied()));
+        assert_refused(&output, 2, &["cannot be used with"]);
+    }
+}
