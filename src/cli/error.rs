@@ -122,6 +122,9 @@ impl From<ScanError> for CommandError {
             ScanError::NoCurrentBranch { .. } => Self::setup(message).hint(
                 "check out a branch first, or leave --current-branch only away to run the other branches",
             ),
+            ScanError::FollowsNone { ref local, ref remote } => Self::setup(message)
+                .hint(format!("let it follow one: `git branch --set-upstream-to={remote}/BRANCH {local}`"))
+                .hint("or leave --current-branch only away to run the other branches"),
             ScanError::Refs(_) | ScanError::Worktrees(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
             }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::contract::head::{Event, Head};
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::{Parking, parking};
 use crate::contract::sighting::Watched;
@@ -31,6 +31,16 @@ pub enum ScanError {
     NoCurrentBranch {
         /// Bare, or detached.
         why: &'static str,
+    },
+    /// The same where a remote decides and the checked-out branch has no upstream there.
+    #[error(
+        "there is no current branch on {remote}: {local}, which is checked out here, follows no branch of it"
+    )]
+    FollowsNone {
+        /// The branch that is checked out.
+        local: BranchName,
+        /// The remote.
+        remote: RemoteName,
     },
 }
 
@@ -143,11 +153,14 @@ impl View {
         let here = repo.checkout();
         let checked_out = here.as_ref().and_then(|checkout| checkout.branch.clone());
         let current = match arbiter.source() {
-            None => checked_out,
+            None => checked_out.clone(),
             // Of a remote's branches the current one is what the checked-out branch follows.
-            Some(remote) => checked_out.and_then(|branch| repo.upstream_on(&branch, remote)),
+            Some(remote) => checked_out.as_ref().and_then(|branch| repo.upstream_on(branch, remote)),
         };
         if options.selection.current == CurrentBranch::Only && current.is_none() {
+            if let (Some(local), Some(remote)) = (checked_out, arbiter.source()) {
+                return Err(ScanError::FollowsNone { local, remote: remote.clone() });
+            }
             let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
             return Err(ScanError::NoCurrentBranch { why });
         }
