@@ -23,6 +23,7 @@ pub mod observe;
 pub mod options;
 pub mod pass;
 pub mod patience;
+pub mod pushes;
 pub mod recover;
 pub mod resolve;
 pub mod scan;

@@ -190,7 +190,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             }
         };
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
-        match context.arbiter.swap_within(repo, patience.share(), &claim.branch, [head, new], &log) {
+        match context.arbiter.land(repo, patience.share(), &claim.branch, [head, new], &log) {
             Ok(Swap::Won) => {
                 follow_result(context, repo, finished, parent, new);
                 return Landed {

@@ -34,6 +34,7 @@ use super::{Context, error_words};
 /// Runs one claimed step to its settlement.
 pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     let repo = context.store.handle();
+    let _under_way = context.arbiter.under_way();
     let (placed, handover, given_up) = holding(context, &claim, || place(context, &repo, &claim));
     let mut finished = match (placed, given_up) {
         (Err(why), _) => unstarted(claim, Site::None, None, why),

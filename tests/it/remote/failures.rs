@@ -107,3 +107,26 @@ fn a_pass_costs_one_fetch_and_few_pushes() {
     assert_eq!(wrapper.count("ls-remote"), 0);
     clone.assert_tidy();
 }
+
+#[test]
+fn forty_steps_cost_few_pushes() {
+    let hub = hub(&[("work", STEP)]);
+    let clone = clone(&hub);
+    let branches: Vec<String> = (0..40).map(|n| format!("b{n:02}")).collect();
+    hub.ready_many(&branches, "work");
+    // A connection takes a while, as it does on a network.
+    let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ]; then sleep 0.1; fi"#);
+    let start = std::time::Instant::now();
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--jobs", "40"]);
+    let pushes = wrapper.count("push");
+    println!("{pushes} pushes, {:.1} s", start.elapsed().as_secs_f64());
+    assert_exit(&output, 0);
+    assert_eq!(hub.noted_lines("ran"), branches);
+    for branch in &branches {
+        assert_eq!(states(&hub, branch), ["work", "working", "done"], "{branch}");
+    }
+    assert!(pushes <= 10, "{pushes} pushes");
+    assert_eq!(wrapper.count("fetch"), 1);
+    assert_eq!(wrapper.count("ls-remote"), 0);
+    clone.assert_tidy();
+}
