@@ -109,6 +109,99 @@ fn advanced_before_the_claim() {
     });
 }
 
+#[test]
+fn made_anew_elsewhere_before_the_claim() {
+    between_scan_and_claim(|hub| {
+        hub.git(["update-ref", "-d", "refs/heads/task"]);
+        hub.git(["update-ref", "refs/heads/task", "main"]);
+    });
+}
+
+#[test]
+fn one_lost_branch_costs_the_others_nothing() {
+    let hub = hub(&[("work", "echo \"$AYNIG_BRANCH\" >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    let branches: Vec<String> = (0..6).map(|n| format!("b{n}")).collect();
+    hub.ready_many(&branches, "work");
+    let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "6"]);
+    hub.said("pushing");
+    hub.git(["update-ref", "refs/heads/b0", "main"]);
+    hub.git(["update-ref", "-d", "refs/heads/b1"]);
+    hub.branch_with_message("b2", b"another\n\ndwp-state: work\n");
+    hub.branch_from("b3", "b3", b"moved on\n\ndwp-state: review\n");
+    hub.taken_by_other("b4", "b4", 300);
+    let others = ["b0", "b2", "b3", "b4"];
+    let after = others.map(|branch| hub.head(branch));
+    hub.release("go");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(others.map(|branch| hub.head(branch)), after, "{}", told(&output));
+    assert!(!heads(&hub).contains("refs/heads/b1"), "{}", told(&output));
+    assert_eq!(states(&hub, "b5"), ["work", "working", "done"]);
+    assert_eq!(hub.noted_lines("ran"), ["b5"]);
+    clone.assert_tidy();
+}
+
+/// Lets something happen to a branch with an expired lease between the look and the push that would close it.
+fn before_an_expired_lease_is_closed(happens: impl FnOnce(&Repo)) {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "far-host", 60, 3600);
+    let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
+    let runner = wrapper.start(&clone, RUN);
+    hub.said("pushing");
+    happens(&hub);
+    let after = heads(&hub);
+    hub.release("go");
+    let output = runner.finish();
+    assert_exit(&output, 0);
+    assert_eq!(heads(&hub), after, "{}", told(&output));
+    assert_eq!(wrapper.count("push"), 1);
+    clone.assert_tidy();
+}
+
+#[test]
+fn an_expired_lease_that_moved_before_it_was_closed_is_left_alone() {
+    before_an_expired_lease_is_closed(|hub| {
+        hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "far-host", 60, 0);
+    });
+    before_an_expired_lease_is_closed(|hub| {
+        hub.git(["update-ref", "-d", "refs/heads/task"]);
+    });
+    before_an_expired_lease_is_closed(|hub| {
+        hub.git(["update-ref", "refs/heads/task", "task~1"]);
+    });
+    before_an_expired_lease_is_closed(|hub| {
+        hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n");
+    });
+}
+
+#[test]
+fn a_state_set_by_hand_is_no_exception() {
+    let moves: [fn(&Repo); 3] = [
+        |hub| drop(hub.git(["update-ref", "refs/heads/task", "main"])),
+        |hub| drop(hub.git(["update-ref", "-d", "refs/heads/task"])),
+        |hub| drop(hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n")),
+    ];
+    for happens in moves {
+        let hub = hub(&[("work", "next done")]);
+        let clone = clone(&hub);
+        hub.ready("task", "idea");
+        let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
+        let set = ["set-state", "--remote", "origin", "--branch", "task", "--state", "work"];
+        let setter = wrapper.start(&clone, &set);
+        hub.said("pushing");
+        happens(&hub);
+        let after = heads(&hub);
+        hub.release("go");
+        let output = setter.finish();
+        assert_refused(&output, 1, &["nothing was changed"]);
+        assert_eq!(heads(&hub), after);
+    }
+}
+
 /// The n-th push is applied by the server, and the connection cut before its answer.
 fn cut_after(push: u32) {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);

@@ -2,65 +2,103 @@
 
 use super::*;
 
-/// Lets something happen to the branch while the command runs; nothing of ours may be on the branch after that.
-fn while_the_command_runs(happens: impl FnOnce(&Repo)) -> Output {
+/// Ends of a command, each of which would land something.
+const ENDS: [&str; 3] = ["next done", "exit 3", "exit 0"];
+
+/// Lets something happen to the branch while the command runs, for each of its ends; nothing of ours may be on the branch
+/// after that, and what the command made is saved.
+fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
+    for end in ENDS {
+        let hub = hub(&[("work", &format!("{WORK}\n{end}"))]);
+        let clone = clone(&hub);
+        hub.branch_from("main", "task", b"before\n");
+        hub.branch_from("task", "task", b"go\n\ndwp-state: work\n");
+        let runner = clone.aynig_start(RUN.iter().copied());
+        hub.said("at");
+        happens(&hub);
+        let after = heads(&hub);
+        hub.release("release");
+        let output = runner.finish();
+        assert_eq!(heads(&hub), after, "nothing was overwritten or brought back: {}", told(&output));
+        assert_eq!(hub.noted_lines("ran"), ["ran"]);
+        assert_exit(&output, code);
+        assert!(out(&output).contains(words), "{end}: {}", told(&output));
+        assert_work_saved(&clone, &output);
+        hub.assert_tidy();
+    }
+}
+
+/// The same where no end comes: the renewal notices, and the command is stopped.
+fn noticed_by_the_renewal(words: &str, happens: impl Fn(&Repo)) {
     let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
     let clone = clone(&hub);
-    hub.ready("task", "work");
-    let runner = clone.aynig_start(RUN.iter().copied());
-    hub.said("at");
+    hub.branch_from("main", "task", b"before\n");
+    hub.branch_from("task", "task", b"go\n\ndwp-state: work\n");
+    let runner =
+        clone.aynig_start(["run", "--remote", "origin", "--lease-seconds", "4", "--grace-seconds", "1"]);
+    let command = hub.said_pid("at");
     happens(&hub);
     let after = heads(&hub);
-    hub.release("release");
     let output = runner.finish();
+    assert!(!command.lives());
     assert_eq!(heads(&hub), after, "nothing was overwritten or brought back: {}", told(&output));
-    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    assert!(out(&output).contains(words), "{}", told(&output));
     assert_work_saved(&clone, &output);
     hub.assert_tidy();
-    output
 }
 
 #[test]
 fn rewound_while_the_command_runs() {
-    let output = while_the_command_runs(|hub| {
-        hub.git(["update-ref", "refs/heads/task", "task~1"]);
-    });
-    assert_exit(&output, 1);
-    assert!(out(&output).contains("lease lost"), "{}", told(&output));
+    let below = |hub: &Repo| drop(hub.git(["update-ref", "refs/heads/task", "task~1"]));
+    while_the_command_runs(1, "lease lost", below);
+    noticed_by_the_renewal("lease lost", below);
+}
+
+#[test]
+fn rewound_below_the_trigger_while_the_command_runs() {
+    let below = |hub: &Repo| drop(hub.git(["update-ref", "refs/heads/task", "task~2"]));
+    while_the_command_runs(1, "lease lost", below);
+    noticed_by_the_renewal("lease lost", below);
 }
 
 #[test]
 fn deleted_while_the_command_runs() {
-    let output = while_the_command_runs(|hub| {
-        hub.git(["update-ref", "-d", "refs/heads/task"]);
-    });
-    assert_exit(&output, 1);
-    assert!(out(&output).contains("deleted"), "{}", told(&output));
+    let delete = |hub: &Repo| drop(hub.git(["update-ref", "-d", "refs/heads/task"]));
+    while_the_command_runs(1, "deleted", delete);
+    noticed_by_the_renewal("deleted", delete);
 }
 
 #[test]
 fn replaced_while_the_command_runs() {
-    let output = while_the_command_runs(|hub| {
-        hub.branch_with_message("task", b"another\n\ndwp-state: other\n");
-    });
-    assert_exit(&output, 1);
+    let replace = |hub: &Repo| drop(hub.branch_with_message("task", b"another\n\ndwp-state: other\n"));
+    while_the_command_runs(1, "lease lost", replace);
+    noticed_by_the_renewal("lease lost", replace);
 }
 
 #[test]
 fn taken_over_while_the_command_runs() {
-    let output = while_the_command_runs(|hub| {
-        hub.taken_by_other("task", "task", 300);
-    });
-    assert_exit(&output, 1);
-    assert!(out(&output).contains("other-host"), "{}", told(&output));
+    let take = |hub: &Repo| drop(hub.taken_by_other("task", "task", 300));
+    while_the_command_runs(1, "other-host", take);
+    noticed_by_the_renewal("other-host", take);
+}
+
+#[test]
+fn closed_while_the_command_runs() {
+    let close = |hub: &Repo| {
+        let run = hub.trailer("task", "dwp-run-id");
+        let message =
+            format!("chore: stalled\n\ndwp-state: stalled\ndwp-stalled-run: {run}\ndwp-origin-state: work\n");
+        hub.branch_from("task", "task", message.as_bytes());
+    };
+    while_the_command_runs(1, "lease lost", close);
+    noticed_by_the_renewal("lease lost", close);
 }
 
 #[test]
 fn advanced_to_a_state_while_the_command_runs() {
-    let output = while_the_command_runs(|hub| {
-        hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n");
-    });
-    assert_exit(&output, 0);
+    let advance = |hub: &Repo| drop(hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n"));
+    while_the_command_runs(0, "review", advance);
+    noticed_by_the_renewal("review", advance);
 }
 
 #[test]

@@ -17,8 +17,10 @@ mod guard;
 mod hanging;
 mod landings;
 mod observed;
+mod places;
 mod races;
 mod selection;
+mod servers;
 mod sleep;
 mod watching;
 

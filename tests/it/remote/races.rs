@@ -1,13 +1,15 @@
-//! Many clones, many runners, two roles, one remote.
+//! Many clones, many runners, two roles, one remote: over a local path, ssh, and git's own protocol.
 
-use std::net::{TcpListener, TcpStream};
-use std::process::Child;
+use std::sync::{Barrier, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use super::*;
 
 const CLONES: usize = 3;
-const RUNNERS: usize = 2;
-const BRANCHES: usize = 30;
+const RUNNERS: usize = 3;
+
+/// For all of it, on a machine that has other things to do as well.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn step(state: &str, next: &str) -> String {
     format!(
@@ -15,120 +17,167 @@ fn step(state: &str, next: &str) -> String {
     )
 }
 
-fn field() -> (Repo, Vec<String>) {
+/// The states a branch goes through. Both roles have a command for the first; of the others each has one.
+fn way(n: usize) -> &'static [&'static str] {
+    if n.is_multiple_of(2) { &["plan", "build", "test"] } else { &["build", "test"] }
+}
+
+fn field(branches: usize) -> (Repo, Vec<String>) {
     let hub = hub_at(&[
+        (".aynig/command/plan", &step("plan", "build")),
         (".aynig/roles/builder/command/build", &step("build", "test")),
         (".aynig/roles/tester/command/test", &step("test", "done")),
     ]);
-    let branches: Vec<String> = (0..BRANCHES)
+    let names: Vec<String> = (0..branches)
         .map(|n| if n % 3 == 0 { format!("team/{}/b{n:02}", n % 5) } else { format!("b{n:02}") })
         .collect();
-    hub.ready_many(&branches, "build");
-    (hub, branches)
+    for (n, name) in names.iter().enumerate() {
+        hub.ready_many(std::slice::from_ref(name), way(n)[0]);
+    }
+    (hub, names)
 }
 
-/// Runners of both roles in every clone, looping until all is done.
-fn race(hub: &Repo, branches: &[String], url: &str) {
-    let clones: Vec<Repo> = (0..CLONES).map(|_| clone_of(hub, url)).collect();
-    let all_done = || {
-        let heads = hub.git(["for-each-ref", "--format=%(subject)", "refs/heads"]);
-        heads.lines().filter(|subject| *subject == "chore: set done").count() == branches.len()
-    };
+/// What the hub's branches are, as its observer last saw them.
+#[derive(Default)]
+struct Sight {
+    heads: Mutex<String>,
+    changed: Condvar,
+}
+
+impl Sight {
+    /// Looks until all branches are done; wakes whoever waits for a change.
+    fn observe(&self, hub: &Repo, branches: usize) {
+        let start = Instant::now();
+        loop {
+            let format = "--format=%(objectname) %(subject)";
+            let now = hub.git(["for-each-ref", format, "refs/heads"]);
+            let done = is_done(&now, branches);
+            let late = start.elapsed() > PATIENCE;
+            {
+                let mut heads = self.heads.lock().expect("nobody panics with it");
+                if *heads != now || late {
+                    *heads = if late { String::new() } else { now };
+                    self.changed.notify_all();
+                }
+            }
+            assert!(done || !late, "waited too long for all branches to be done");
+            if done {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    fn now(&self) -> String {
+        self.heads.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Waits until all is done or there is something for a role that was not there before; nothing else gives a runner
+    /// more to do.
+    fn news_for(&self, role: &str, before: &str, branches: usize) -> String {
+        let heads = self.heads.lock().expect("nobody panics with it");
+        let idle = |heads: &mut String| {
+            let news = |line: &str| is_for(role, line) && !before.contains(line);
+            !heads.is_empty() && !is_done(heads, branches) && !heads.lines().any(news)
+        };
+        let (heads, _) =
+            self.changed.wait_timeout_while(heads, PATIENCE, idle).expect("nobody panics with it");
+        heads.clone()
+    }
+}
+
+/// Whether a branch, as observed, is in a state that the role has a command for.
+fn is_for(role: &str, line: &str) -> bool {
+    let own = if role == "builder" { "build" } else { "test" };
+    line.split_once(' ').is_some_and(|(_, subject)| subject.contains("plan") || subject.contains(own))
+}
+
+fn is_done(heads: &str, branches: usize) -> bool {
+    heads.lines().filter(|line| line.ends_with(" chore: set done")).count() == branches
+}
+
+/// Runners of both roles in every clone, started together and again whenever there may be more to do, until all is done.
+fn race(hub: &Repo, branches: &[String], url: &str, environment: &[(&str, String)]) -> String {
+    let clones: Vec<Repo> = (0..CLONES).map(|_| clone(hub)).collect();
+    for clone in &clones {
+        clone.git(["remote", "set-url", "origin", url]);
+    }
+    let start = Instant::now();
+    let (sight, together) = (Sight::default(), Barrier::new(CLONES * RUNNERS));
     std::thread::scope(|scope| {
-        for clone in &clones {
+        for (place, clone) in clones.iter().enumerate() {
             for runner in 0..RUNNERS {
-                let role = if runner % 2 == 0 { "builder" } else { "tester" };
+                let role = if (place + runner) % 2 == 0 { "builder" } else { "tester" };
+                let (sight, together) = (&sight, &together);
                 scope.spawn(move || {
-                    wait_until("all branches to be done", || {
-                        let arguments =
-                            ["run", "--remote", "origin", "--drain", "--jobs", "3", "--role", role];
-                        let runner = clone.aynig_start(arguments);
-                        let output = runner.finish();
+                    let mut seen = String::new();
+                    together.wait();
+                    while !is_done(&seen, branches.len()) {
+                        seen = sight.now();
+                        let mut command = clone.aynig_command();
+                        command.args(["run", "--remote", "origin", "--drain", "--jobs", "2", "--role", role]);
+                        let output = command.envs(environment.iter().cloned()).output().expect("aynig runs");
                         assert_exit(&output, 0);
                         assert!(!err(&output).contains("warning"), "{}", told(&output));
-                        all_done()
-                    });
+                        seen = sight.news_for(role, &seen, branches.len());
+                        assert!(!seen.is_empty(), "waited too long");
+                    }
                 });
             }
         }
+        sight.observe(hub, branches.len());
     });
-    let mut expected: Vec<String> = branches
-        .iter()
-        .flat_map(|branch| ["build", "test"].map(|state| format!("{branch} {state}")))
-        .collect();
+    let mut expected: Vec<String> = Vec::new();
+    for (n, branch) in branches.iter().enumerate() {
+        expected.extend(way(n).iter().map(|state| format!("{branch} {state}")));
+    }
+    let cost = format!("{} steps, {:.1} s", expected.len(), start.elapsed().as_secs_f64());
     expected.sort();
     assert_eq!(hub.noted_lines("ran"), expected, "every step exactly once");
-    for branch in branches {
-        assert_eq!(states(hub, branch), ["build", "working", "test", "working", "done"], "{branch}");
-        assert_eq!(hub.show(&format!("{branch}:trace")), "build\ntest");
+    for (n, branch) in branches.iter().enumerate() {
+        let mut story: Vec<&str> = way(n).iter().flat_map(|state| [*state, "working"]).collect();
+        story.push("done");
+        assert_eq!(states(hub, branch), story, "{branch}");
+        assert_eq!(hub.show(&format!("{branch}:trace")), way(n).join("\n"));
     }
     hub.assert_tidy();
     for clone in &clones {
         assert_eq!(clone.rescues(), Vec::<String>::new());
         assert_eq!(clone.git(["for-each-ref", "--format=%(refname)", "refs/heads"]), "refs/heads/main");
         clone.assert_tidy();
+        let left: Vec<PathBuf> = fs::read_dir(clone.path.join(".worktrees"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "directories were left behind");
     }
+    cost
 }
 
 #[test]
 fn three_clones_over_a_local_path() {
-    let (hub, branches) = field();
+    let (hub, branches) = field(60);
     let path = hub.path.to_str().expect("UTF-8").to_owned();
-    race(&hub, &branches, &path);
-}
-
-/// A `git daemon` on the loopback; ended with the test.
-struct Daemon {
-    child: Child,
-    port: u16,
-}
-
-impl Daemon {
-    fn start(hub: &Repo) -> Option<Self> {
-        let program = PathBuf::from(hub.git(["--exec-path"])).join("git-daemon");
-        if !program.exists() {
-            return None;
-        }
-        // Somebody may take the port between our asking and its listening: then another.
-        for _ in 0..10 {
-            let port =
-                TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-            let mut command = Command::new(&program);
-            let base = hub.path.parent().expect("the room").display().to_string();
-            hermetic(&mut command)
-                .args(["--listen=127.0.0.1", "--export-all", "--enable=receive-pack", "--reuseaddr"])
-                .arg("--max-connections=0")
-                .args([format!("--port={port}"), format!("--base-path={base}"), base])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let mut child = command.spawn().expect("git daemon starts");
-            let listens = wait_for("git daemon to listen or end", || {
-                if child.try_wait().expect("it is ours").is_some() {
-                    return Some(false);
-                }
-                TcpStream::connect(("127.0.0.1", port)).ok().map(|_| true)
-            });
-            if listens {
-                return Some(Self { child, port });
-            }
-        }
-        panic!("git daemon does not listen");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+    println!("{}", race(&hub, &branches, &path, &[]));
 }
 
 #[test]
 fn three_clones_over_git_daemon() {
-    let (hub, branches) = field();
-    let Some(daemon) = Daemon::start(&hub) else {
-        eprintln!("skipped: `git daemon` is not installed here");
-        return;
-    };
-    race(&hub, &branches, &format!("git://127.0.0.1:{}/bare.git", daemon.port));
+    let (hub, branches) = field(12);
+    match servers::git_daemon(&hub) {
+        Ok(server) => println!("{}", race(&hub, &branches, &server.url, &server.environment)),
+        Err(why) => eprintln!("skipped: {why}"),
+    }
+}
+
+#[test]
+fn three_clones_over_ssh() {
+    let (hub, branches) = field(12);
+    match servers::sshd(&hub) {
+        Ok(server) => println!("{}", race(&hub, &branches, &server.url, &server.environment)),
+        Err(why) => eprintln!("skipped: {why}"),
+    }
 }
