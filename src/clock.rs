@@ -24,10 +24,27 @@ pub fn wall_seconds() -> i64 {
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the wall clock")]
 pub fn wall_millis() -> i64 {
     let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    match SystemTime::now().duration_since(UNIX_EPOCH) {
+    let read = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(after) => millis(after),
         Err(before) => -millis(before.duration()),
-    }
+    };
+    read.saturating_add(offset_millis())
+}
+
+/// By how much this process is to believe the wall clock wrong; only a debug build can be told to, for tests of hosts
+/// whose clocks differ.
+#[cfg(debug_assertions)]
+fn offset_millis() -> i64 {
+    static OFFSET: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        let told = std::env::var("AYNIG_CLOCK_OFFSET_SECONDS").unwrap_or_else(|_| "0".to_owned());
+        told.parse::<i64>().expect("AYNIG_CLOCK_OFFSET_SECONDS is a number of seconds").saturating_mul(1000)
+    })
+}
+
+#[cfg(not(debug_assertions))]
+fn offset_millis() -> i64 {
+    0
 }
 
 /// A point on the monotonic clock, for deadlines within this process only.

@@ -14,6 +14,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+/// What the names of unfinished files begin with.
+const DRAFT: &str = ".aynig-";
+
+/// How often a file is written before a draft that vanished counts as an error.
+const DRAFT_TRIES: u32 = 5;
+
 /// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
 ///
 /// Written beside the target and renamed over it, so the directory must exist and be writable. An existing regular
@@ -27,18 +33,50 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     };
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match replace_once(path, directory, bytes) {
+            // Taken for a dead writer's in the moment before its lock.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && tries < DRAFT_TRIES && directory.is_dir() => {}
+            done => return done,
+        }
+    }
+}
+
+fn replace_once(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = tempfile::Builder::new()
-        .prefix(".aynig-")
+        .prefix(DRAFT)
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)?;
+    // A draft that nobody has locked was left by a process that died. Where there are no locks, drafts stay.
+    if let Err(error) = draft.as_file().try_lock() {
+        tracing::debug!(%error, "a draft could not be locked");
+    }
     draft.write_all(bytes)?;
     if let Ok(old) = fs::symlink_metadata(path)
         && old.is_file()
     {
         draft.as_file().set_permissions(old.permissions())?;
     }
+    crate::crashpoint::reach(crate::crashpoint::Point::FileDrafted);
     draft.persist(path).map_err(|failed| failed.error)?;
     Ok(())
+}
+
+/// Removes what processes that died in [`replace`] left in `directory`; what cannot be removed stays.
+pub fn remove_drafts(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {
+            continue;
+        }
+        if let Ok(Some(_abandoned)) = FileLock::try_acquire(&entry.path())
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            tracing::debug!(path = %entry.path().display(), %error, "a dead writer's draft stays");
+        }
+    }
 }
 
 /// Creates `path` and its missing parents, each new one readable by its owner only (0700). An existing directory is
@@ -248,6 +286,38 @@ mod tests {
     use std::thread;
 
     const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn drafts_go_with_their_writers() {
+        let room = tempfile::tempdir().unwrap();
+        let [dead, alive, other] =
+            [".aynig-dead", ".aynig-alive", "other"].map(|name| room.path().join(name));
+        for path in [&dead, &alive, &other] {
+            File::create(path).unwrap();
+        }
+        let _writer = FileLock::acquire(&alive).unwrap();
+        remove_drafts(room.path());
+        assert_eq!([dead.exists(), alive.exists(), other.exists()], [false, true, true]);
+        remove_drafts(&room.path().join("missing"));
+    }
+
+    #[test]
+    fn a_file_is_replaced_although_drafts_are_being_removed() {
+        let room = tempfile::tempdir().unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    remove_drafts(room.path());
+                }
+            });
+            let done: io::Result<()> =
+                (0..2_000).try_for_each(|n| replace(&room.path().join("file"), n.to_string().as_bytes()));
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            done.unwrap();
+        });
+        assert_eq!(fs::read(room.path().join("file")).unwrap(), b"1999");
+    }
 
     #[test]
     fn a_lock_that_is_never_released_is_told() {

@@ -35,6 +35,8 @@ pub mod report;
 pub mod settlement;
 pub mod sighting;
 pub mod standing;
+#[cfg(test)]
+mod interleavings;
 pub mod trailers;
 
 #[cfg(test)]

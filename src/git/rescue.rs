@@ -163,6 +163,7 @@ impl Repo {
         name.extend_from_slice(situation.branch.as_bstr());
         name.push(b'/');
         name.extend_from_slice(situation.label.as_bytes());
+        crate::crashpoint::reach(crate::crashpoint::Point::RescueWritten);
         let mut number = 1;
         loop {
             let mut reference = name.clone();
@@ -170,7 +171,10 @@ impl Repo {
                 reference.extend_from_slice(format!("-{number}").as_bytes());
             }
             match self.swap(reference.as_bstr(), None, commit, "aynig: rescue")? {
-                Swap::Won => return Ok(Saved { reference, commit }),
+                Swap::Won => {
+                    crate::crashpoint::reach(crate::crashpoint::Point::RescuePointed);
+                    return Ok(Saved { reference, commit });
+                }
                 Swap::Lost { actual: Some(there) } if self.same_work(there, commit, situation.kept) => {
                     return Ok(Saved { reference, commit: there });
                 }

@@ -165,6 +165,7 @@ impl Repo {
             drop(prepared);
             return Ok(Swap::Lost { actual });
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
         let time = clock::local_time();
         let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
         let (who, mut buffer) =

@@ -312,6 +312,7 @@ impl Repo {
             // A `git gc` at this moment may take the half-made registration for a leftover and prune it; git then
             // undoes what it had made.
             add().or_else(|_| add()).or_else(|_| add())?;
+            crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
             let git_dir = self.git_dir_of(&path)?;
             let file = git_dir.join("locked");
             // Waiting, since a scan may be trying this very lock to see whether we live.
@@ -331,6 +332,7 @@ impl Repo {
             }
             return Err(error.into());
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::WorktreeFilled);
         Ok(worktree)
     }
 
@@ -406,6 +408,7 @@ impl Repo {
         let _registry = self.registry_lock()?;
         if worktree.git_dir.exists() {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
+            crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
             let removed = Git::shared(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
                 .arg(&worktree.path)
@@ -418,6 +421,7 @@ impl Repo {
                 crate::fsutil::remove_all(&worktree.path).map_err(files("remove", &worktree.path))?;
             }
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
         if let Some(directory) = worktree.path.parent() {
             tidy(directory);
         }
@@ -475,6 +479,7 @@ impl Repo {
     fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_worktree_directory(directory)?;
         std::fs::create_dir_all(directory).map_err(files("make", directory))?;
+        crate::fsutil::remove_drafts(directory);
         if directory.starts_with(self.top()) && !self.is_bare() && holds_only_worktrees(directory) {
             crate::fsutil::hide_from_git(directory).map_err(files("write .gitignore in", directory))?;
         }

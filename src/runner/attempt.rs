@@ -198,6 +198,14 @@ pub fn forget_body(repo: &Repo, attempt: AttemptId) {
     }
 }
 
+/// Removes what dead runners were about to put among records and logs.
+pub fn forget_drafts(repo: &Repo) {
+    fsutil::remove_drafts(&log_directory(repo));
+    if let Ok(records) = record_directory(repo) {
+        fsutil::remove_drafts(&records);
+    }
+}
+
 fn body_path(records: &Path, attempt: AttemptId) -> PathBuf {
     records.join(format!("{attempt}.body"))
 }

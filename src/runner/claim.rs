@@ -143,6 +143,7 @@ pub fn claim_all(
         .collect();
     let log = format!("aynig: claim by {}", options.runner_id);
     let mut answers = arbiter.swap_all(repo, moves, &log).into_iter();
+    crate::crashpoint::reach(crate::crashpoint::Point::LeaseMoved);
     drafted
         .into_iter()
         .map(|(branch, drafted)| {
@@ -188,6 +189,7 @@ fn draft(
     let lease = repo
         .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None })
         .map_err(failed)?;
+    crate::crashpoint::reach(crate::crashpoint::Point::LeaseWritten);
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
     let message = Message::parse(&encoded);
     let seconds = options.lease_seconds;

@@ -250,6 +250,7 @@ impl<'a> Heartbeat<'a> {
             .repo
             .write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt: None })
             .map_err(|error| error.to_string())?;
+        crate::crashpoint::reach(crate::crashpoint::Point::RenewalWritten);
         // Half of what is left: if this connection hangs there is time for another.
         let within = (self.left() / 2).max(Duration::from_secs(1));
         let swap = self
@@ -259,6 +260,7 @@ impl<'a> Heartbeat<'a> {
         if swap != Swap::Won {
             return Ok(None);
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::RenewalMoved);
         self.follow(parent, renewal);
         Ok(Some(renewal))
     }

@@ -126,6 +126,7 @@ pub fn recover(
         Ok(new) => new,
         Err(why) => return warn(format!("its expired lease was not closed: {why}")),
     };
+    crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
     match context.arbiter.swap(repo, branch, lease.commit, new, "aynig: recover an expired lease") {
         Ok(Swap::Won) => {}
         Ok(Swap::Lost { .. }) => return Closing::Beaten,
@@ -135,8 +136,9 @@ pub fn recover(
             return Closing::Failed { refused: error.is_final() };
         }
     }
+    crate::crashpoint::reach(crate::crashpoint::Point::StalledMoved);
     if let Some(attempt) = lease.attempt() {
-        attempt::forget_body(repo, attempt);
+        forget(context, repo, attempt);
     }
     (context.tell)(Notice::Recovered {
         branch: branch.clone(),
@@ -215,7 +217,8 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             }
             continue;
         }
-        attempt::forget_body(repo, worktree.mark.attempt);
+        crate::crashpoint::reach(crate::crashpoint::Point::AbandonedHeld);
+        forget(context, repo, worktree.mark.attempt);
         match save(repo, &worktree, &branch, base, head) {
             Ok(saved) => {
                 if let Some(saved) = saved {
@@ -291,6 +294,13 @@ fn remove(context: &Context<'_>, repo: &Repo, branch: &BranchName, worktree: Wor
         let text = format!("{} could not be removed: {}", path.display(), error_words(&error));
         (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
     }
+}
+
+/// Removes the files of a dead runner's attempt that are of no use to anybody: its body, and what it was about to put in place.
+fn forget(context: &Context<'_>, repo: &Repo, attempt: AttemptId) {
+    attempt::forget_body(repo, attempt);
+    attempt::forget_drafts(repo);
+    fsutil::remove_drafts(&context.options.worktrees);
 }
 
 /// Somebody is still in a worktree whose attempt is over: they keep it, the branch goes on without them.

@@ -58,11 +58,12 @@ pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> Ste
     finished.claim.close();
     let site = std::mem::replace(&mut finished.site, Site::None);
     let mut report = report(&finished, landed, left);
-    if let Site::Worktree(worktree) = site {
-        clean_up(context, repo, &finished, worktree, &mut report);
-    }
+    // As long as there is a worktree, others find what is left of the attempt: it goes last.
     if !matches!(report.outcome, Outcome::KeptWorking { .. }) {
         attempt::forget_body(repo, finished.claim.attempt);
+    }
+    if let Site::Worktree(worktree) = site {
+        clean_up(context, repo, &finished, worktree, &mut report);
     }
     report
 }
@@ -189,9 +190,11 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 break;
             }
         };
+        crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
         match context.arbiter.land(repo, patience.share(), &claim.branch, [head, new], &log) {
             Ok(Swap::Won) => {
+                crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
                 follow_result(context, repo, finished, parent, new);
                 return Landed {
                     outcome: landed_outcome(finished, settlement, why),

@@ -172,6 +172,7 @@ fn supervise(
     for text in environment.warnings {
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
     }
+    crate::crashpoint::reach(crate::crashpoint::Point::FilesPrepared);
     let streams = files.streams.0.try_clone().and_then(|out| Ok((out, files.streams.1.try_clone()?)));
     let (stdout, stderr) = match streams {
         Ok(streams) => streams,
@@ -206,8 +207,10 @@ fn supervise(
                 stdout: files.stdout.clone(),
             }));
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);
         heartbeat.attend(moment)
     });
+    crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
     let (held, lease_left) = (heartbeat.held(), heartbeat.left());
     // Measured now: what a survivor writes later does not count.
     let length = files.readers.0.metadata().map_or(0, |found| found.len());

@@ -6,13 +6,14 @@ use std::path::Path;
 use super::support::files_below;
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("contract", &[]),
     ("clock", &[]),
-    ("fsutil", &[]),
-    ("git", &["contract", "fsutil", "clock"]),
+    ("crashpoint", &[]),
+    ("fsutil", &["crashpoint"]),
+    ("git", &["contract", "fsutil", "clock", "crashpoint"]),
     ("supervise", &["clock", "fsutil"]),
-    ("runner", &["git", "contract", "supervise", "clock", "fsutil"]),
+    ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint"]),
     ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil"]),
 ];
 

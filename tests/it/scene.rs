@@ -45,6 +45,17 @@ impl Repo {
         bare
     }
 
+    /// A clone of this repository in its own room, with `main` checked out.
+    pub fn clone_beside(&self, name: &str) -> Self {
+        let room = tempfile::tempdir().expect("a temporary directory");
+        let path = room.path().canonicalize().expect("it exists").join(name);
+        self.git(["clone", "--quiet", ".", path.to_str().expect("UTF-8")]);
+        let clone = Self { room, path };
+        clone.git(["config", "user.name", "Test Person"]);
+        clone.git(["config", "user.email", "person@example.com"]);
+        clone
+    }
+
     /// Branches whose HEADs, each a commit of its own on top of `main`, declare `state`.
     pub fn ready_many(&self, branches: &[String], state: &str) {
         let (main, now) = (self.head("main"), now());

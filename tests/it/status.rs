@@ -23,6 +23,7 @@ const KEYS: [&str; 15] = [
     "leaseSeconds",
     "expiresAt",
     "secondsLeft",
+    "notBefore",
     "secondsSeen",
     "command",
     "reason",

@@ -1,0 +1,316 @@
+//! The lease as a protocol: runners with clocks of their own that read, wait, claim, renew, settle and recover one branch in any
+//! order, by the decisions of this room alone.
+//!
+//! Shown is that at most one of them ever holds a lease that is alive by its own clock (CONTRACT.md §8.1), as long as the clocks
+//! agree within the tolerance of rule 5.18; and that this tolerance is needed.
+
+use bstr::BString;
+use proptest::prelude::*;
+
+use super::commits::{LeaseTerms, lease_draft, renewal_draft, stalled_draft};
+use super::head::{CommitFacts, Event, Head};
+use super::ids::{AttemptId, CommitId, StateName};
+use super::lease::{Lease, Liveness};
+use super::message::{Draft, Message};
+use super::protocol::Declaration;
+use super::standing::{Standing, standing};
+
+const RUNNERS: usize = 3;
+
+/// `--skew-seconds` in these runs.
+const TOLERANCE: i64 = 4;
+
+/// The length of every lease, seconds.
+const SECONDS: u64 = 6;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Happening {
+    /// Time passes everywhere, this many seconds.
+    Time(i64),
+    /// A runner reads HEAD, and its clock.
+    Look(usize),
+    /// It acts on what it read, however long ago that was: it claims what was ready, closes what had expired.
+    Act(usize),
+    /// It looks after the lease it believes to have: renews it when that is due, or finds it lost.
+    Tend(usize),
+    /// It writes its renewal; between the two anything may have happened.
+    Renew(usize),
+    /// Its command ends: the result is landed, if the branch is still its own.
+    Settle(usize, bool),
+    /// It dies, and comes back knowing nothing.
+    Die(usize),
+    /// A person asks for the work again.
+    Ask,
+}
+
+struct Commit {
+    parent: Option<usize>,
+    dated: i64,
+    message: BString,
+}
+
+/// What a runner holds, as far as it knows.
+struct Held {
+    attempt: AttemptId,
+    lease: usize,
+    /// The last HEAD that was its own.
+    newest: usize,
+    /// It found a renewal to be due.
+    renewing: bool,
+}
+
+#[derive(Default)]
+struct Runner {
+    offset: i64,
+    seen: Option<(usize, i64)>,
+    held: Option<Held>,
+}
+
+struct World {
+    now: i64,
+    tolerance: i64,
+    commits: Vec<Commit>,
+    head: usize,
+    runners: Vec<Runner>,
+    claims: usize,
+    recoveries: usize,
+    renewals: usize,
+}
+
+fn id_of(commit: usize) -> CommitId {
+    let mut bytes = [0; 20];
+    bytes[12..].copy_from_slice(&u64::try_from(commit).expect("small").to_be_bytes());
+    CommitId::from_bytes(&bytes).expect("20 bytes")
+}
+
+impl World {
+    fn new(offsets: [i64; RUNNERS], tolerance: i64) -> Self {
+        let first = Commit { parent: None, dated: 1_000, message: "please\n\ndwp-state: work\n".into() };
+        let runners = offsets.into_iter().map(|offset| Runner { offset, ..Runner::default() }).collect();
+        Self {
+            now: 1_000,
+            tolerance,
+            commits: vec![first],
+            head: 0,
+            runners,
+            claims: 0,
+            recoveries: 0,
+            renewals: 0,
+        }
+    }
+
+    fn clock(&self, runner: usize) -> i64 {
+        self.now + self.runners[runner].offset
+    }
+
+    fn read(&self, commit: usize) -> Head {
+        let Commit { dated, message, .. } = &self.commits[commit];
+        Head::read(&CommitFacts { id: id_of(commit), committed_at: *dated, message })
+    }
+
+    fn descends(&self, commit: usize, ancestor: usize) -> bool {
+        std::iter::successors(Some(commit), |at| self.commits[*at].parent).any(|at| at == ancestor)
+    }
+
+    /// Writes a commit on top of `parent`, dated by the runner's clock, and moves the branch if it is still there.
+    fn swap(&mut self, runner: usize, parent: usize, draft: &Draft) -> Option<usize> {
+        let message = draft.encode().expect("drafts of this room encode");
+        let dated = self.clock(runner);
+        self.commits.push(Commit { parent: Some(parent), dated, message });
+        if self.head != parent {
+            return None;
+        }
+        self.head = self.commits.len() - 1;
+        Some(self.head)
+    }
+
+    fn happen(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Time(seconds) => self.now += seconds,
+            Happening::Look(runner) => {
+                let seen = (self.head, self.clock(*runner));
+                self.runners[*runner].seen = Some(seen);
+            }
+            Happening::Act(runner) => self.act(*runner),
+            Happening::Tend(runner) => self.tend(*runner),
+            Happening::Renew(runner) => self.renew(*runner),
+            Happening::Settle(runner, well) => self.settle(*runner, *well),
+            Happening::Die(runner) => {
+                let offset = self.runners[*runner].offset;
+                self.runners[*runner] = Runner { offset, ..Runner::default() };
+            }
+            Happening::Ask => {
+                if let Head::Ready(_) = self.read(self.head) {
+                    let message = "again\n\ndwp-state: work\n".into();
+                    self.commits.push(Commit { parent: Some(self.head), dated: self.now, message });
+                    self.head = self.commits.len() - 1;
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, runner: usize) {
+        let Some((seen, then)) = self.runners[runner].seen.take() else { return };
+        match self.read(seen) {
+            Head::Ready(trigger) if trigger.state.as_str() == "work" => self.claim(runner, seen, &trigger),
+            Head::Working(lease) => self.recover(runner, seen, then, &lease),
+            Head::Ready(_) | Head::Unmanaged | Head::Invalid(_) => {}
+        }
+    }
+
+    fn claim(&mut self, runner: usize, seen: usize, trigger: &Event) {
+        if self.runners[runner].held.is_some() {
+            return;
+        }
+        let attempt = AttemptId::random();
+        let terms = LeaseTerms { attempt, runner: format!("r{runner}"), seconds: SECONDS, source: None };
+        if let Some(lease) = self.swap(runner, seen, &lease_draft(trigger, &terms)) {
+            self.claims += 1;
+            self.runners[runner].held = Some(Held { attempt, lease, newest: lease, renewing: false });
+        }
+    }
+
+    fn recover(&mut self, runner: usize, seen: usize, then: i64, lease: &Lease) {
+        if let Liveness::Expired { .. } = lease.liveness(then - self.tolerance) {
+            let run = lease.run_id.as_slice().into();
+            let draft = stalled_draft(run, lease.origin.as_ref(), "over");
+            self.recoveries += usize::from(self.swap(runner, seen, &draft).is_some());
+        }
+    }
+
+    fn standing(&self, held: &Held) -> Standing {
+        let head = self.read(self.head);
+        standing(held.attempt, Some((&head, self.descends(self.head, held.lease))))
+    }
+
+    fn tend(&mut self, runner: usize) {
+        let now = self.clock(runner);
+        let Some(mut held) = self.runners[runner].held.take() else { return };
+        if self.standing(&held) != Standing::Ours {
+            return;
+        }
+        let Head::Working(lease) = self.read(held.newest) else { panic!("a runner holds a lease") };
+        held.renewing = lease.renewal_due(now);
+        self.runners[runner].held = Some(held);
+    }
+
+    fn renew(&mut self, runner: usize) {
+        let Some(mut held) = self.runners[runner].held.take() else { return };
+        if !std::mem::take(&mut held.renewing) {
+            self.runners[runner].held = Some(held);
+            return;
+        }
+        let draft = renewal_draft(&Message::parse(&self.commits[held.newest].message));
+        // Lost: the branch is somebody else's, and the attempt is over.
+        if let Some(renewal) = self.swap(runner, held.newest, &draft) {
+            self.renewals += 1;
+            held.newest = renewal;
+            self.runners[runner].held = Some(held);
+        }
+    }
+
+    fn settle(&mut self, runner: usize, well: bool) {
+        let Some(held) = self.runners[runner].held.take() else { return };
+        if self.standing(&held) != Standing::Ours {
+            return;
+        }
+        let draft = if well {
+            let declaration = Declaration {
+                state: StateName::parse("done").expect("a state"),
+                subject: None,
+                body: None,
+                keep_trailers: false,
+                trailers: Vec::new(),
+            };
+            super::commits::advance_draft(&declaration, &super::trailers::Trailers::new(), None)
+        } else {
+            stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed")
+        };
+        let landed = self.swap(runner, held.newest, &draft);
+        assert!(landed.is_some(), "a HEAD that is ours is where we left it");
+    }
+
+    /// Runners whose lease is alive by their own clock.
+    fn live(&self) -> Vec<usize> {
+        let alive = |runner: &usize| {
+            let Some(held) = &self.runners[*runner].held else { return false };
+            let Head::Working(lease) = self.read(held.newest) else { panic!("a runner holds a lease") };
+            matches!(lease.liveness(self.clock(*runner)), Liveness::Live { .. })
+        };
+        (0..RUNNERS).filter(alive).collect()
+    }
+
+    /// On the branch no lease follows a lease of another attempt, and each trigger has one.
+    fn assert_history(&self) {
+        let line: Vec<usize> =
+            std::iter::successors(Some(self.head), |at| self.commits[*at].parent).collect();
+        for pair in line.windows(2) {
+            if let (Head::Working(above), Head::Working(below)) = (self.read(pair[0]), self.read(pair[1])) {
+                assert_eq!(above.attempt(), below.attempt(), "a lease on a lease");
+            }
+        }
+    }
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let runner = 0..RUNNERS;
+    prop_oneof![
+        3 => (0..4_i64).prop_map(Happening::Time),
+        4 => runner.clone().prop_map(Happening::Look),
+        4 => runner.clone().prop_map(Happening::Act),
+        3 => runner.clone().prop_map(Happening::Tend),
+        4 => runner.clone().prop_map(Happening::Renew),
+        1 => (runner.clone(), any::<bool>()).prop_map(|(runner, well)| Happening::Settle(runner, well)),
+        1 => runner.prop_map(Happening::Die),
+        1 => Just(Happening::Ask),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn at_most_one_live_lease(
+        offsets in proptest::array::uniform3(0..=TOLERANCE),
+        happenings in prop::collection::vec(happening(), 1..200),
+    ) {
+        let mut world = World::new(offsets, TOLERANCE);
+        for happening in &happenings {
+            world.happen(happening);
+            let live = world.live();
+            prop_assert!(live.len() <= 1, "{:?} after {:?}", live, happening);
+        }
+        world.assert_history();
+    }
+}
+
+/// The same runs, with clocks further apart than is tolerated, break the invariant: it is not true by accident.
+#[test]
+fn clocks_further_apart_than_the_tolerance_break_it() {
+    let mut world = World::new([0, TOLERANCE + 2, 0], TOLERANCE);
+    let steps =
+        [Happening::Look(0), Happening::Act(0), Happening::Time(5), Happening::Look(1), Happening::Act(1)];
+    steps.iter().for_each(|step| world.happen(step));
+    assert_eq!((world.claims, world.recoveries, world.live().len()), (1, 1, 1));
+    [Happening::Ask, Happening::Look(1), Happening::Act(1)].iter().for_each(|step| world.happen(step));
+    assert_eq!(world.live(), [0, 1]);
+}
+
+/// The random runs reach what they are about.
+#[test]
+fn the_runs_claim_renew_and_recover() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut claims, mut recoveries, mut renewals) = (0, 0, 0);
+    for _ in 0..50 {
+        let happenings =
+            prop::collection::vec(happening(), 200).new_tree(&mut runner).expect("a run").current();
+        let mut world = World::new([0, 2, TOLERANCE], TOLERANCE);
+        happenings.iter().for_each(|happening| world.happen(happening));
+        (claims, recoveries, renewals) =
+            (claims + world.claims, recoveries + world.recoveries, renewals + world.renewals);
+    }
+    assert!(claims > 100 && recoveries > 20 && renewals > 10, "{claims} {recoveries} {renewals}");
+}

@@ -1,0 +1,345 @@
+//! A runner killed between any two of its effects: an ordinary pass after its lease ends the step, and nothing is lost,
+//! repeated or left behind (contract §8.1 to §8.4).
+//!
+//! Every crash point of a debug build has its cases here; a point without one does not compile. The runners that come after
+//! the dead one read a clock that is ahead, so that its lease has ended for them.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use aynig::crashpoint::Point;
+use nix::sys::signal::Signal;
+
+use super::judge::{Law, judge};
+use super::scene::*;
+use super::support::*;
+
+/// Long: nothing here waits for its end.
+const LEASE: &str = "30";
+
+/// How far ahead the clock of a later runner is, for each that was killed before it.
+const LATER: u64 = 40;
+
+/// Work of every kind, told before and after.
+const WORK: &str = r#"
+note() { echo "$1 $AYNIG_RUN_ID $AYNIG_BRANCH $COMMIT_HASH $(date +%s%3N) $$" >>"$ROOM/journal"; }
+note began
+echo own >own.txt; git add own.txt; git commit -q -m 'own work'
+echo staged >staged.txt; git add staged.txt
+echo changed >>README
+echo loose >loose.txt
+note made
+"#;
+
+/// How the command ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ends {
+    /// It declares the next state.
+    Well,
+    /// It exits with 3.
+    Badly,
+    /// It does not.
+    Never,
+}
+
+/// What happened before the runner with the crash point began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Before {
+    Nothing,
+    /// Another was killed while its command ran.
+    MidCommand,
+    /// Another was killed when its result had landed.
+    Landed,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    ends: Ends,
+    before: Before,
+    /// Which visit of the point.
+    visit: u32,
+    /// Who declared what, in the end; commits of the command left out, renewals as one.
+    states: &'static [&'static str],
+}
+
+const DONE: &[&str] = &["work", "working", "done"];
+const STALLED: &[&str] = &["work", "working", "stalled"];
+
+const fn case(ends: Ends, states: &'static [&'static str]) -> Case {
+    Case { ends, before: Before::Nothing, visit: 1, states }
+}
+
+const fn after(before: Before, ends: Ends, states: &'static [&'static str]) -> Case {
+    Case { before, ..case(ends, states) }
+}
+
+/// In a recovery of a lease whose runner was killed.
+const RECOVERY: Case = after(Before::MidCommand, Ends::Never, STALLED);
+
+fn cases(point: Point) -> Vec<Case> {
+    let well = |states| case(Ends::Well, states);
+    let badly = case(Ends::Badly, STALLED);
+    match point {
+        // Each of these is about any of several refs or files: see the tests below.
+        Point::RefLocked | Point::FileDrafted => vec![],
+        // The object is garbage; the next runner claims as if nothing had been.
+        Point::LeaseWritten => vec![well(DONE)],
+        Point::LeaseMoved
+        | Point::WorktreeAdded
+        | Point::WorktreeFilled
+        | Point::FilesPrepared
+        | Point::CommandStarted => vec![well(STALLED)],
+        Point::RenewalWritten | Point::RenewalMoved => vec![case(Ends::Never, STALLED)],
+        Point::CommandEnded | Point::ResultWritten => vec![well(STALLED), badly],
+        Point::ResultMoved => vec![well(DONE), badly],
+        Point::RescueWritten | Point::RescuePointed | Point::RemovalBegun | Point::RemovalDone => {
+            vec![well(DONE), badly, RECOVERY]
+        }
+        Point::StalledWritten | Point::StalledMoved => vec![RECOVERY],
+        Point::AbandonedHeld => vec![after(Before::Landed, Ends::Well, DONE)],
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Decides {
+    Repository,
+    Remote,
+}
+
+/// One branch `task`, the host of the runners that die, and the one of those that come after.
+struct Field {
+    home: Repo,
+    clones: Option<(Repo, Repo)>,
+    lease: &'static str,
+    later: u64,
+}
+
+impl Field {
+    fn new(decides: Decides, ends: Ends, lease: &'static str) -> Self {
+        let end = match ends {
+            Ends::Well => "note ended; next done",
+            Ends::Badly => "note ended; exit 3",
+            Ends::Never => "say at $$; await release",
+        };
+        let home = Repo::scene(&[("work", &format!("{WORK}{end}"))]);
+        home.ready("task", "work");
+        let (home, clones) = match decides {
+            Decides::Repository => (home, None),
+            Decides::Remote => {
+                let hub = home.into_bare();
+                let clones = ["laptop", "desk"].map(|name| hub.clone_beside(name));
+                let [laptop, desk] = clones;
+                (hub, Some((laptop, desk)))
+            }
+        };
+        Self { home, clones, lease, later: 0 }
+    }
+
+    /// Where the runner dies.
+    fn host(&self) -> &Repo {
+        self.clones.as_ref().map_or(&self.home, |(laptop, _)| laptop)
+    }
+
+    /// Where the next one runs.
+    fn other(&self) -> &Repo {
+        self.clones.as_ref().map_or(&self.home, |(_, desk)| desk)
+    }
+
+    fn start(&self, at: &Repo, crash: Option<&str>) -> Running {
+        let mut command = at.aynig_command();
+        command.args(["run", "--lease-seconds", self.lease]);
+        if self.clones.is_some() {
+            command.args(["--remote", "origin", "--skew-seconds", "0"]);
+        }
+        command.env("AYNIG_CLOCK_OFFSET_SECONDS", self.later.to_string());
+        if let Some(crash) = crash {
+            command.env("AYNIG_CRASH_AT", crash);
+        }
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        Running::start(&mut command)
+    }
+
+    /// A runner that has to die at `crash`; the next ones come when its lease is over.
+    fn dies_at(&mut self, crash: &str) {
+        let output = self.start(self.host(), Some(crash)).finish();
+        assert_eq!(output.status.signal(), Some(9), "it dies at {crash}: {}", told(&output));
+        self.desert();
+        self.later += LATER;
+    }
+
+    /// A runner that is killed while its command waits.
+    fn dies_mid_command(&mut self) {
+        let runner = self.start(self.host(), None);
+        let command = self.home.said_pid("at");
+        runner.signal(Signal::SIGKILL);
+        assert_eq!(runner.finish().status.signal(), Some(9));
+        command.gone();
+        self.desert();
+        self.later += LATER;
+    }
+
+    /// Commands and their group end with the runner; a git it had started comes to its own end.
+    fn desert(&self) {
+        for line in self.home.noted_lines("journal") {
+            Process(line.split(' ').next_back().expect("a process id").parse().expect("a number")).gone();
+        }
+        self.host().deserted();
+    }
+
+    fn pass(&self, at: &Repo) -> String {
+        let output = self.start(at, None).finish();
+        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", told(&output));
+        told(&output)
+    }
+
+    /// Other runners come by once, and the host's own once.
+    fn others_come(&self) -> String {
+        let mut said = self.pass(self.other());
+        // A lease that is recovered makes the next look one at a new state.
+        said.push_str(&self.pass(self.other()));
+        if self.clones.is_some() {
+            said.push_str(&self.pass(self.host()));
+        }
+        said
+    }
+
+    fn states(&self) -> Vec<String> {
+        let commits = self.home.linear("main..task");
+        let mut states: Vec<String> = commits.iter().map(|commit| self.home.state(commit)).collect();
+        states.retain(|state| !state.is_empty());
+        states.dedup();
+        states
+    }
+
+    /// Nothing is left, nothing is lost, and the history is one the contract allows.
+    fn assert_whole(&self, what: &str) {
+        for repo in [self.host(), self.other(), &self.home] {
+            repo.assert_tidy();
+            assert_eq!(leavings(repo), Vec::<PathBuf>::new(), "{what}: left behind");
+        }
+        let law = Law { remote: self.clones.is_some(), skew: 0 };
+        let violations = judge(&self.home, &law, &self.home.noted_lines("journal"));
+        assert_eq!(violations, Vec::<String>::new(), "{what}");
+        let made = self.home.noted_lines("journal").iter().filter(|line| line.starts_with("made ")).count();
+        if made > 0 {
+            for (path, text) in
+                [("own.txt", "own"), ("staged.txt", "staged"), ("loose.txt", "loose"), ("README", "changed")]
+            {
+                assert!(self.is_kept(path, text), "{what}: {path} is lost");
+            }
+        }
+        // And it stays so.
+        let heads = self.home.git(["for-each-ref", "refs/heads"]);
+        let said = self.pass(self.other());
+        assert_eq!(self.home.git(["for-each-ref", "refs/heads"]), heads, "{what}: {said}");
+    }
+
+    /// Whether a file with this last line is on the branch or on a rescue ref.
+    fn is_kept(&self, path: &str, text: &str) -> bool {
+        let held = |repo: &Repo, revision: &str| {
+            let shown = repo.git_command().args(["show", &format!("{revision}:{path}")]).output();
+            out(&shown.expect("git runs")).lines().next_back() == Some(text)
+        };
+        held(&self.home, "task")
+            || [self.host(), self.other()].iter().any(|host| {
+                host.rescues().iter().any(|rescue| held(host, rescue) || held(host, &format!("{rescue}^2")))
+            })
+    }
+}
+
+/// What runners may not leave behind: drafts and bodies in the directory of records, anything at the place for
+/// worktrees but what hides it.
+fn leavings(repo: &Repo) -> Vec<PathBuf> {
+    let git_dir = PathBuf::from(repo.git(["rev-parse", "--absolute-git-dir"]));
+    let mut found = files_below(&git_dir.join("aynig"));
+    found.retain(|path| path.extension().is_none_or(|extension| extension != "json"));
+    let worktrees = repo.path.join(".worktrees");
+    found.extend(files_below(&worktrees).into_iter().filter(|path| *path != worktrees.join(".gitignore")));
+    let logs = files_below(&repo.path.join(".aynig/logs"));
+    found.extend(logs.into_iter().filter(|path| path.to_string_lossy().contains("/.aynig-")));
+    found
+}
+
+fn try_case(decides: Decides, point: Point, case: Case) {
+    let what = format!("{decides:?} {} {case:?}", point.name());
+    // A renewal has to come due.
+    let renews = matches!(point, Point::RenewalWritten | Point::RenewalMoved);
+    let mut field = Field::new(decides, case.ends, if renews { "2" } else { LEASE });
+    match case.before {
+        Before::Nothing => {}
+        Before::MidCommand => field.dies_mid_command(),
+        Before::Landed => field.dies_at("result-moved"),
+    }
+    field.dies_at(&format!("{}:kill:{}", point.name(), case.visit));
+    let said = field.others_come();
+    assert_eq!(field.states(), case.states, "{what}: {said}");
+    let runs = field.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")).count();
+    assert!(runs <= 1, "{what}: it ran {runs} times");
+    field.assert_whole(&what);
+}
+
+/// All cases, four at a time: most of a case is waiting for processes.
+fn try_all(decides: Decides) {
+    let all = Point::ALL.iter().flat_map(|point| cases(*point).into_iter().map(|case| (*point, case)));
+    let ahead = Mutex::new(all);
+    let next = || ahead.lock().expect("nobody panics here").next();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((point, case)) = next() {
+                    try_case(decides, point, case);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn killed_at_each_point_of_a_step() {
+    try_all(Decides::Repository);
+}
+
+#[test]
+fn killed_at_each_point_of_a_step_on_a_remote() {
+    try_all(Decides::Remote);
+}
+
+/// Kills a runner at each visit of `point` in one step; says how many there are.
+fn each_visit(decides: Decides, point: Point, ends: Ends) -> u32 {
+    for visit in 1.. {
+        let mut field = Field::new(decides, ends, LEASE);
+        let crash = format!("{}:kill:{visit}", point.name());
+        let output = field.start(field.host(), Some(&crash)).finish();
+        if output.status.code().is_some() {
+            return visit - 1;
+        }
+        field.desert();
+        field.later += LATER;
+        let what = format!("{decides:?} {crash}");
+        let said = field.others_come();
+        let states = field.states();
+        assert!(states == DONE || states == STALLED, "{what}: {states:?} {said}");
+        field.assert_whole(&what);
+    }
+    unreachable!("a step comes to its end")
+}
+
+#[test]
+fn killed_while_a_file_is_being_replaced() {
+    let visits = each_visit(Decides::Repository, Point::FileDrafted, Ends::Well);
+    assert!(visits >= 4, "a step replaces files: {visits}");
+}
+
+#[test]
+fn a_release_build_has_no_crash_points() {
+    let manifest = include_str!("../../Cargo.toml");
+    let release = manifest.split("[profile.release]").nth(1).expect("a release profile");
+    let release = release.split("\n[").next().expect("its text");
+    assert!(!release.contains("debug-assertions"), "the crash points depend on them");
+    let program = std::fs::read(binary()).expect("the program");
+    let found = |words: &str| program.windows(words.len()).any(|window| window == words.as_bytes());
+    for words in ["AYNIG_CRASH_AT", "AYNIG_CLOCK_OFFSET_SECONDS", "worktree-filled"] {
+        assert_eq!(found(words), cfg!(debug_assertions), "{words}");
+    }
+}

@@ -1,0 +1,315 @@
+//! Judges finished repositories by the contract, with nothing but the git program: each branch's history commit by commit,
+//! and what commands noted about their own running.
+//!
+//! A journal line is `WORD RUN-ID BRANCH TRIGGER MILLISECONDS …`, where the words are `began`, `made` and `ended`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::support::*;
+
+/// What differs from field to field.
+pub struct Law {
+    /// Whether a remote decides.
+    pub remote: bool,
+    /// `--skew-seconds` of all runners.
+    pub skew: i64,
+}
+
+/// The trailers that only runners write.
+const MANAGED: [&str; 7] = [
+    "dwp-state",
+    "dwp-source",
+    "dwp-origin-state",
+    "dwp-run-id",
+    "dwp-runner-id",
+    "dwp-lease-seconds",
+    "dwp-stalled-run",
+];
+
+/// A person's commits in these tests begin so.
+const BY_HAND: [&str; 2] = ["please ", "again "];
+
+#[derive(Clone, Debug)]
+struct Commit {
+    id: String,
+    parents: Vec<String>,
+    tree: String,
+    dated: i64,
+    subject: String,
+    body: String,
+    trailers: Vec<(String, String)>,
+}
+
+impl Commit {
+    fn trailer(&self, key: &str) -> Option<&str> {
+        self.trailers.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    fn state(&self) -> Option<&str> {
+        self.trailer("dwp-state")
+    }
+
+    fn short(&self) -> &str {
+        &self.id[..10]
+    }
+}
+
+/// An attempt as the history has it.
+#[derive(Debug)]
+struct Attempt {
+    branch: String,
+    trigger: String,
+    /// Closed by another runner, which found its lease expired.
+    recovered: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    word: String,
+    run: String,
+    branch: String,
+    trigger: String,
+    at: u64,
+}
+
+/// All that is wrong; empty if the contract was kept.
+pub fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let commits = commits(repo);
+    let mut attempts: BTreeMap<String, Attempt> = BTreeMap::new();
+    let heads = repo.git(["for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads"]);
+    for (branch, head) in heads.lines().filter_map(|line| line.split_once(' ')) {
+        if branch != "main" {
+            let chain = chain(&commits, head);
+            judge_branch(branch, &chain, law, &mut attempts, &mut wrong);
+        }
+    }
+    judge_runs(&attempts, journal, &mut wrong);
+    wrong
+}
+
+/// The files `own-RUN`, `staged-RUN` and `loose-RUN` of each attempt that noted `made` and that no commit in any of `repos` has.
+pub fn lost_work(repos: &[&Repo], journal: &[String]) -> Vec<String> {
+    let mut kept: BTreeSet<String> = BTreeSet::new();
+    for repo in repos {
+        let paths = repo.git(["log", "--all", "-m", "--name-only", "--diff-filter=A", "--format="]);
+        kept.extend(paths.lines().map(str::to_owned));
+    }
+    let made = journal.iter().filter_map(|line| line.strip_prefix("made ")?.split(' ').next());
+    let names = made.flat_map(|run| ["own", "staged", "loose"].map(|kind| format!("{kind}-{run}")));
+    names.filter(|name| !kept.contains(name)).collect()
+}
+
+/// Every commit beyond `main` that some ref leads to.
+fn commits(repo: &Repo) -> BTreeMap<String, Commit> {
+    let format = "--format=%H%x1f%P%x1f%T%x1f%ct%x1f%s%x1f%b%x1f%(trailers:only=true,unfold=true)%x1e";
+    let log = repo.git(["log", format, "--branches", "--not", "main"]);
+    log.split('\u{1e}')
+        .filter(|record| !record.trim().is_empty())
+        .map(|record| {
+            let fields: Vec<&str> = record.trim_start().split('\u{1f}').collect();
+            let trailers = fields[6].lines().filter_map(|line| line.split_once(": "));
+            let commit = Commit {
+                id: fields[0].to_owned(),
+                parents: fields[1].split_whitespace().map(str::to_owned).collect(),
+                tree: fields[2].to_owned(),
+                dated: fields[3].parse().expect("seconds"),
+                subject: fields[4].to_owned(),
+                body: fields[5].to_owned(),
+                trailers: trailers.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            };
+            (commit.id.clone(), commit)
+        })
+        .collect()
+}
+
+/// First parents from beyond `main` up to `head`.
+fn chain<'a>(commits: &'a BTreeMap<String, Commit>, head: &str) -> Vec<&'a Commit> {
+    let mut chain = Vec::new();
+    let mut next = commits.get(head);
+    while let Some(commit) = next {
+        chain.push(commit);
+        next = commit.parents.first().and_then(|parent| commits.get(parent));
+    }
+    chain.reverse();
+    chain
+}
+
+/// Where a branch stands after a commit.
+enum At<'a> {
+    Start,
+    State(&'a Commit),
+    Leased {
+        lease: &'a Commit,
+        /// The newest commit on it: the lease, a renewal, or the command's.
+        newest: &'a Commit,
+        /// When it ends by what the branch says.
+        until: i64,
+    },
+}
+
+fn judge_branch(
+    branch: &str,
+    chain: &[&Commit],
+    law: &Law,
+    attempts: &mut BTreeMap<String, Attempt>,
+    wrong: &mut Vec<String>,
+) {
+    let mut at = At::Start;
+    for commit in chain {
+        let mut say = |what: &str| wrong.push(format!("{branch} {}: {what}", commit.short()));
+        if commit.parents.len() != 1 {
+            say("not one parent");
+        }
+        at = match (at, commit.state()) {
+            (At::Start, Some(state)) if state != "working" => At::State(commit),
+            (At::Start, _) => {
+                say("a branch begins with a state");
+                At::State(commit)
+            }
+            (At::State(trigger), Some("working")) => {
+                for what in faults_of_claim(trigger, commit, law) {
+                    say(&what);
+                }
+                let run = commit.trailer("dwp-run-id").unwrap_or_default().to_owned();
+                let attempt =
+                    Attempt { branch: branch.to_owned(), trigger: trigger.id.clone(), recovered: false };
+                if attempts.insert(run, attempt).is_some() {
+                    say("the run id of another attempt");
+                }
+                At::Leased { lease: commit, newest: commit, until: end_of(commit) }
+            }
+            (At::State(_), Some(_)) if BY_HAND.iter().any(|begin| commit.subject.starts_with(begin)) => {
+                At::State(commit)
+            }
+            (At::State(_), state) => {
+                say(&format!("{state:?} where nobody had a lease"));
+                At::State(commit)
+            }
+            (At::Leased { lease, until, .. }, None) => {
+                At::Leased { lease, newest: commit, until: until.max(commit.dated + seconds_of(lease)) }
+            }
+            (At::Leased { lease, newest, until }, Some("working")) => {
+                if commit.trailers != lease.trailers {
+                    say("a lease on a lease, and not its renewal");
+                }
+                if commit.tree != newest.tree {
+                    say("a renewal that changes files");
+                }
+                At::Leased { lease, newest: commit, until: until.max(end_of(commit)) }
+            }
+            (At::Leased { lease, newest, until }, Some("stalled")) => {
+                if commit.trailer("dwp-stalled-run") != lease.trailer("dwp-run-id")
+                    || commit.trailer("dwp-origin-state") != lease.trailer("dwp-origin-state")
+                {
+                    say("closes another attempt than the one below it");
+                }
+                if commit.tree != newest.tree {
+                    say("a stalled commit that changes files");
+                }
+                if commit.body.starts_with("The lease of ") {
+                    if commit.dated <= until + law.skew {
+                        say("recovered before its end");
+                    }
+                    let run = lease.trailer("dwp-run-id").unwrap_or_default();
+                    if let Some(attempt) = attempts.get_mut(run) {
+                        attempt.recovered = true;
+                    }
+                }
+                At::State(commit)
+            }
+            (At::Leased { .. }, Some(_)) => {
+                let source = commit.trailer("dwp-source");
+                if source != law.remote.then_some("git:origin") {
+                    say(&format!("dwp-source {source:?}"));
+                }
+                let foreign = MANAGED.iter().filter(|key| !["dwp-state", "dwp-source"].contains(*key));
+                for key in foreign.filter(|key| commit.trailer(key).is_some()) {
+                    say(&format!("a result with {key}"));
+                }
+                At::State(commit)
+            }
+        };
+    }
+}
+
+fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut demand = |holds: bool, what: &str| {
+        if !holds {
+            faults.push(what.to_owned());
+        }
+    };
+    demand(lease.parents == [trigger.id.clone()], "a lease that is not on its trigger");
+    demand(lease.tree == trigger.tree, "a lease with other files than its trigger");
+    demand(lease.trailer("dwp-origin-state") == trigger.state(), "a lease for another state");
+    let run = lease.trailer("dwp-run-id").unwrap_or_default();
+    demand(run.len() == 36 && run.as_bytes()[14] == b'4', "a run id that is no random UUID");
+    demand(lease.trailer("dwp-runner-id").is_some_and(|id| !id.is_empty()), "a lease without its runner");
+    demand(seconds_of(lease) > 0, "a lease without its length");
+    demand(lease.trailer("dwp-source") == law.remote.then_some("git:origin"), "a lease with another source");
+    let carried = |commit: &Commit| -> Vec<(String, String)> {
+        let own = |key: &str| key.starts_with("dwp-") && !MANAGED.contains(&key);
+        commit.trailers.iter().filter(|(key, _)| own(key)).cloned().collect()
+    };
+    demand(carried(trigger) == carried(lease), "a lease with other trailers than its trigger");
+    faults
+}
+
+fn seconds_of(lease: &Commit) -> i64 {
+    lease.trailer("dwp-lease-seconds").and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn end_of(lease: &Commit) -> i64 {
+    lease.dated + seconds_of(lease)
+}
+
+/// What commands noted, against the attempts of the histories.
+fn judge_runs(attempts: &BTreeMap<String, Attempt>, journal: &[String], wrong: &mut Vec<String>) {
+    let lines: Vec<Line> = journal
+        .iter()
+        .map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            Line {
+                word: fields[0].to_owned(),
+                run: fields[1].to_owned(),
+                branch: fields[2].to_owned(),
+                trigger: fields[3].to_owned(),
+                at: fields[4].parse().expect("milliseconds"),
+            }
+        })
+        .collect();
+    let mut begun: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    let mut runs: BTreeSet<&str> = BTreeSet::new();
+    for line in lines.iter().filter(|line| line.word == "began") {
+        if !runs.insert(&line.run) {
+            wrong.push(format!("{}: attempt {} began twice", line.branch, line.run));
+        }
+        if let Some(other) = begun.insert((&line.branch, &line.trigger), &line.run) {
+            wrong.push(format!("{}: {} was run by {other} and by {}", line.branch, line.trigger, line.run));
+        }
+        match attempts.get(&line.run) {
+            None => wrong.push(format!("{}: attempt {} ran without a lease", line.branch, line.run)),
+            Some(attempt) if attempt.branch != line.branch || attempt.trigger != line.trigger => {
+                wrong.push(format!("{}: attempt {} ran for another commit", line.branch, line.run));
+            }
+            Some(_) => {}
+        }
+    }
+    // Whoever shows signs of life after the next attempt began must have had its lease closed by another runner.
+    for next in lines.iter().filter(|line| line.word == "began") {
+        let earlier = lines.iter().filter(|line| {
+            line.branch == next.branch
+                && line.run != next.run
+                && line.at > next.at
+                && lines
+                    .iter()
+                    .any(|began| began.word == "began" && began.run == line.run && began.at <= next.at)
+        });
+        for line in earlier {
+            if attempts.get(&line.run).is_none_or(|attempt| !attempt.recovered) {
+                wrong.push(format!("{}: {} and {} ran at the same time", line.branch, line.run, next.run));
+            }
+        }
+    }
+}
