@@ -46,14 +46,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn replace_once(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut draft = tempfile::Builder::new()
-        .prefix(DRAFT)
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)?;
-    // A draft that nobody has locked was left by a process that died. Where there are no locks, drafts stay.
-    if let Err(error) = draft.as_file().try_lock() {
-        tracing::debug!(%error, "a draft could not be locked");
-    }
+    let mut draft = locked_draft(directory)?;
     draft.write_all(bytes)?;
     if let Ok(old) = fs::symlink_metadata(path)
         && old.is_file()
@@ -63,6 +56,24 @@ fn replace_once(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
     crate::crashpoint::reach(crate::crashpoint::Point::FileDrafted);
     draft.persist(path).map_err(|failed| failed.error)?;
     Ok(())
+}
+
+/// A new file in `directory` that is locked by this process for as long as it is open; the path is a draft's, for
+/// [`remove_drafts`] to remove should we die before it has got its own.
+///
+/// # Errors
+/// Whatever creating it failed with.
+pub fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let draft = tempfile::Builder::new()
+        .prefix(DRAFT)
+        .permissions(Permissions::from_mode(0o666))
+        .append(true)
+        .tempfile_in(directory)?;
+    // Where there are no locks nobody removes drafts either.
+    if let Err(error) = draft.as_file().try_lock() {
+        tracing::debug!(%error, "a draft could not be locked");
+    }
+    Ok(draft)
 }
 
 /// Removes what processes that died in [`replace`] left in `directory`; what cannot be removed stays.

@@ -11,6 +11,7 @@
 //! | `commit` | reading commits, writing commits, identity, signatures, ancestry |
 //! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
+//! | `moves` | what is about to be moved, so that a killed runner's lock on a ref is known to be its |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
@@ -24,6 +25,7 @@ pub mod commit;
 pub mod config;
 pub mod incoming;
 pub mod index;
+mod moves;
 pub mod nested;
 pub mod process;
 pub mod remote;

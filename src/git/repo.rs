@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bstr::ByteSlice;
 
 use super::commit::Identity;
+use super::moves::Ledger;
 use crate::contract::ids::{BranchName, CommitId};
 
 /// Why no repository could be opened.
@@ -73,6 +74,7 @@ struct Place {
     checkout: Option<PathBuf>,
     identity: Identity,
     runner_id: String,
+    ledger: Ledger,
 }
 
 /// The opened repository; shared between threads, each of which takes its own [`Repo`].
@@ -150,7 +152,8 @@ impl Store {
             .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
             .unwrap_or_else(|| "unknown-host".to_owned());
         let identity = Identity::configured(&gix, &runner_id);
-        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id };
+        let ledger = Ledger::new(&common_dir);
+        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id, ledger };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
 
@@ -186,6 +189,10 @@ impl Repo {
     /// Who writes our commits.
     pub fn identity(&self) -> &Identity {
         &self.place.identity
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.place.ledger
     }
 
     /// The checkout we were started in, with the branch it is on now; none in a bare repository.

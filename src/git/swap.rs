@@ -151,11 +151,13 @@ impl Repo {
             name: full.clone(),
             deref: false,
         };
+        let announced = self.ledger().announce(name, new);
         let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
         let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
             Ok(prepared) => prepared,
             Err(error) => return self.judge_refusal(&full, expected, &error),
         };
+        announced.holds_packed_refs(self.common_dir());
         // The transaction compared with a snapshot of the packed refs that may have been read before the lock was
         // taken. With the lock held nobody can move the ref any more: compare once more with what is on disk.
         let actual = self

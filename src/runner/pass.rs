@@ -101,6 +101,10 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
 /// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
 /// run again and again, by a command that sets its own branch back. So is what a server has refused.
 fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
+    for name in repo.release_dead_locks() {
+        let text = format!("a runner that was killed had left {name} locked; the lock was removed");
+        (context.tell)(Notice::Warning { branch: None, text });
+    }
     context.arbiter.refresh(repo)?;
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();

@@ -124,6 +124,8 @@ impl Field {
         };
         let home = Repo::scene(&[("work", &format!("{WORK}{end}"))]);
         home.ready("task", "work");
+        // As `git gc` does now and then.
+        home.git(["pack-refs", "--all"]);
         let (home, clones) = match decides {
             Decides::Repository => (home, None),
             Decides::Remote => {
@@ -329,6 +331,34 @@ fn each_visit(decides: Decides, point: Point, ends: Ends) -> u32 {
 fn killed_while_a_file_is_being_replaced() {
     let visits = each_visit(Decides::Repository, Point::FileDrafted, Ends::Well);
     assert!(visits >= 4, "a step replaces files: {visits}");
+}
+
+#[test]
+fn killed_while_a_ref_is_locked() {
+    let visits = each_visit(Decides::Repository, Point::RefLocked, Ends::Well);
+    assert!(visits >= 3, "lease, result, rescue: {visits}");
+}
+
+#[test]
+fn killed_while_a_ref_is_locked_that_is_fetched() {
+    let visits = each_visit(Decides::Remote, Point::RefLocked, Ends::Badly);
+    assert!(visits >= 3, "lease, rescue, result: {visits}");
+}
+
+#[test]
+fn a_lock_that_is_not_a_dead_runners_stays() {
+    let mut field = Field::new(Decides::Repository, Ends::Well, LEASE);
+    // The first ref a runner moves is the branch it claims.
+    field.dies_at("ref-locked");
+    let lock = field.home.path.join(".git/refs/heads/task.lock");
+    let theirs = std::fs::read_to_string(&lock).expect("it was left");
+    assert_ne!(theirs, "");
+    // Somebody else's, in the same place.
+    std::fs::write(&lock, field.home.head("main")).expect("a file");
+    let output = field.start(&field.home, None).finish();
+    assert!(err(&output).contains(lock.to_str().expect("UTF-8")), "{}", told(&output));
+    assert!(lock.exists());
+    assert_eq!(field.home.state("task"), "work");
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "branch",
     "commit",
     "state",
