@@ -3,7 +3,7 @@
 //! Git's lock on a ref is a file, which stays when the process that made it is killed, and nobody can tell it from one that is in use.
 //! So each process that moves refs has a ledger below our own directory and holds an advisory lock on it, which ends
 //! with the process whatever kills it. Invariant: a ref's lock is removed only if it holds exactly the value that a ledger
-//! whose process is gone announced for that ref, the lock of the packed refs only if it is the very file noted there. Commits of ours are unique, so nobody else has a lock like it; what cannot
+//! whose process is gone announced for that ref. Commits of ours are unique, so nobody else has a lock like it; what cannot
 //! be proved to be ours stays, and whoever meets it is told the file (CONTRACT.md §8: an abandoned lease is recovered).
 //!
 //! A ledger is a help, never a condition: where none can be written, refs are moved all the same.
@@ -12,7 +12,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -85,29 +84,6 @@ impl State {
     }
 }
 
-impl Announced<'_> {
-    /// Says that the packed refs are locked as well, as the transaction does where there are any. That lock is an empty file,
-    /// and only what the file system says of it tells it from another.
-    pub(super) fn holds_packed_refs(&self, common_dir: &Path) {
-        if let Some(file) = identity_of(&packed_lock(common_dir)) {
-            self.ledger.lock().note(file.as_bytes(), PACKED);
-        }
-    }
-}
-
-/// The name under which the lock of the packed refs is noted.
-const PACKED: &[u8] = b"packed-refs";
-
-fn packed_lock(common_dir: &Path) -> PathBuf {
-    common_dir.join("packed-refs.lock")
-}
-
-/// What no two files have in common.
-fn identity_of(path: &Path) -> Option<String> {
-    let found = path.symlink_metadata().ok()?;
-    Some(format!("{}:{}:{}:{}", found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
-}
-
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
         let mut state = self.ledger.lock();
@@ -154,22 +130,17 @@ impl Repo {
     }
 
     fn release(&self, value: &[u8], name: &[u8]) -> bool {
-        if name == PACKED {
-            let lock = packed_lock(self.common_dir());
-            return identity_of(&lock).is_some_and(|found| found.as_bytes() == value) && remove(&lock);
-        }
         let Ok(name) = gix::refs::FullName::try_from(name.as_bstr()) else { return false };
         let mut lock = self.common_dir().join(OsStr::from_bytes(name.as_bstr())).into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         let is_theirs = CommitId::parse_hex(value).is_some()
             && std::fs::read(&lock).is_ok_and(|held| held.trim() == value);
-        is_theirs && remove(&lock)
+        is_theirs
+            && std::fs::remove_file(&lock)
+                .inspect_err(
+                    |error| tracing::warn!(lock = %lock.display(), %error, "a dead runner's lock stays"),
+                )
+                .is_ok()
     }
-}
-
-fn remove(lock: &Path) -> bool {
-    std::fs::remove_file(lock)
-        .inspect_err(|error| tracing::warn!(lock = %lock.display(), %error, "a dead runner's lock stays"))
-        .is_ok()
 }

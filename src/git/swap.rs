@@ -4,18 +4,24 @@
 //! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local arbiter). Losing is a
 //! value, not an error.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
-use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+use gix::refs::store::WriteReflog;
 
-use super::repo::{Repo, error_chain, gits, ours};
+use super::repo::{Repo, error_chain, ours};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 
 /// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Refs that get a log when they are made, where git's configuration does not say otherwise.
+const LOGGED: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/notes/"];
 
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
@@ -135,50 +141,100 @@ impl Repo {
         let shown = || name.to_string();
         let full = gix::refs::FullName::try_from(name)
             .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
-        let edit = RefEdit {
-            change: Change::Update {
-                log: LogChange {
-                    mode: RefLog::AndReference,
-                    force_create_reflog: false,
-                    message: log.into(),
-                },
-                expected: match expected {
-                    Some(id) => PreviousValue::MustExistAndMatch(gix::refs::Target::Object(gits(id))),
-                    None => PreviousValue::MustNotExist,
-                },
-                new: gix::refs::Target::Object(gits(new)),
-            },
-            name: full.clone(),
-            deref: false,
-        };
-        let announced = self.ledger().announce(name, new);
+        let unwritable = |why: String| RefError::Unwritable { name: shown(), why };
+        let _announced = self.ledger().announce(name, new);
+        // As git itself does: a ref is moved under its own lock alone. The packed refs, which hold its value if there is no
+        // loose one, are locked by whoever packs, and a transaction of gix would take that lock for each move.
+        let path = self.common_dir().join(OsStr::from_bytes(name));
         let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
-        let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
-            Ok(prepared) => prepared,
+        let boundary = self.common_dir().join("refs");
+        let mut lock = match gix::lock::File::acquire_to_update_resource(&path, patience, Some(boundary), 0) {
+            Ok(lock) => lock,
             Err(error) => return self.judge_refusal(&full, expected, &error),
         };
-        announced.holds_packed_refs(self.common_dir());
-        // The transaction compared with a snapshot of the packed refs that may have been read before the lock was
-        // taken. With the lock held nobody can move the ref any more: compare once more with what is on disk.
+        // At once, since it is by its contents that the lock of a killed runner is known.
+        lock.with_mut(|file| writeln!(file, "{new}")).map_err(|error| unwritable(error.to_string()))?;
         let actual = self
             .read_now(&full)
             .map_err(|error| RefError::Unreadable { name: shown(), why: error_chain(&error) })?;
         if actual != expected {
-            drop(prepared);
             return Ok(Swap::Lost { actual });
         }
+        if expected.is_none()
+            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(error_chain(&error)))?
+        {
+            return Err(unwritable(format!("{other} exists")));
+        }
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
-        let time = clock::local_time();
-        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
-        let (who, mut buffer) =
-            (self.identity().reflog_signature(time), gix::date::parse::TimeBuf::default());
-        prepared
-            .commit(who.to_ref(&mut buffer))
-            .map_err(|error| RefError::Unwritable { name: shown(), why: error_chain(&error) })?;
+        self.append_to_reflog(name, expected, new, log)
+            .map_err(|error| unwritable(format!("its log: {error}")))?;
+        if let Err(failed) = lock.commit() {
+            // Directories of refs that are gone may lie where the file belongs.
+            remove_empty(&path).map_err(|_| unwritable(failed.error.to_string()))?;
+            failed.instance.commit().map_err(|failed| unwritable(failed.error.to_string()))?;
+        }
         Ok(Swap::Won)
     }
 
-    /// Why the transaction could not even be prepared: the value differs (lost), or a lock stands in the way.
+    /// A packed ref above or below which `name` cannot be; of loose ones the file system sees to it.
+    fn in_the_way_of(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
+        let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
+        let text = name.as_bstr();
+        for at in text.find_iter(b"/") {
+            if let Ok(above) = gix::refs::FullName::try_from(text[..at].as_bstr())
+                && packed.try_find(above.as_ref())?.is_some()
+            {
+                return Ok(Some(above.as_bstr().to_owned()));
+            }
+        }
+        let mut below = text.to_owned();
+        below.push(b'/');
+        let found = packed.iter_prefixed(below)?.next();
+        Ok(found.and_then(Result::ok).map(|found| found.name.as_bstr().to_owned()))
+    }
+
+    /// The line of one move, if this ref has a log or is one that gets one.
+    fn append_to_reflog(
+        &self,
+        name: &BStr,
+        old: Option<CommitId>,
+        new: CommitId,
+        log: &str,
+    ) -> std::io::Result<()> {
+        let wanted = match self.gix.refs.write_reflog {
+            WriteReflog::Disable => return Ok(()),
+            WriteReflog::Always => true,
+            WriteReflog::Normal => LOGGED.iter().any(|prefix| name.starts_with(prefix.as_bytes())),
+        };
+        let new = new.to_string();
+        let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
+        let time = clock::local_time();
+        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
+        let who = self.identity().reflog_signature(time);
+        let mut buffer = gix::date::parse::TimeBuf::default();
+        let mut line = format!("{old} {new} ").into_bytes();
+        who.to_ref(&mut buffer).trim().write_to(&mut line)?;
+        line.extend_from_slice(format!("\t{}\n", log.replace(['\n', '\r'], " ")).as_bytes());
+        let path = self.common_dir().join("logs").join(OsStr::from_bytes(name));
+        if wanted && let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let open = || std::fs::OpenOptions::new().append(true).create(wanted).open(&path);
+        let file = match open() {
+            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
+                remove_empty(&path)?;
+                open()
+            }
+            opened => opened,
+        };
+        match file {
+            Ok(mut file) => file.write_all(&line),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Why the ref could not be locked: the value differs (lost), or somebody else's lock stands in the way.
     fn judge_refusal(
         &self,
         name: &gix::refs::FullName,
@@ -192,12 +248,9 @@ impl Repo {
         if actual != expected {
             return Ok(Swap::Lost { actual });
         }
-        let loose_lock = self.common_dir().join(format!("{shown}.lock"));
-        let packed_lock = self.common_dir().join("packed-refs.lock");
-        for lock in [loose_lock, packed_lock] {
-            if lock.exists() {
-                return Err(RefError::Locked { name: shown, lock });
-            }
+        let lock = self.common_dir().join(format!("{shown}.lock"));
+        if lock.exists() {
+            return Err(RefError::Locked { name: shown, lock });
         }
         Err(RefError::Unwritable { name: shown, why: error_chain(error) })
     }
@@ -214,4 +267,12 @@ impl Repo {
     pub fn detach_head(git_dir: &std::path::Path, commit: CommitId) -> std::io::Result<()> {
         crate::fsutil::replace(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
     }
+}
+
+/// Removes a directory that holds nothing but directories.
+fn remove_empty(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        remove_empty(&entry?.path())?;
+    }
+    std::fs::remove_dir(directory)
 }

@@ -11,6 +11,7 @@ mod architecture;
 mod attacks;
 mod broken;
 mod configuration;
+mod chaos;
 mod contract;
 mod crash_points;
 mod crashes;

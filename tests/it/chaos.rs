@@ -1,0 +1,319 @@
+//! Runners started, killed, stopped and woken at random, with clocks that differ and a remote that fails, until nothing is
+//! left to do; then the judge reads what came of it.
+//!
+//! All decisions come from one seed, which is printed; `CHAOS_SEED` sets it, `CHAOS_STEPS` the number of steps. The waiting
+//! between the steps is the chaos here, it orders nothing.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use aynig::crashpoint::Point;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::judge::{Law, judge, lost_work};
+use super::scene::*;
+use super::support::*;
+
+/// Steps of the runs that are part of every test run.
+const STEPS: u32 = 120;
+
+/// Steps of the long runs.
+const MANY_STEPS: u32 = 10_000;
+
+const MOST_RUNNERS: usize = 4;
+const MOST_BRANCHES: u32 = 60;
+
+/// `--skew-seconds` where a remote decides; the clocks of the three hosts differ by this much at most.
+const SKEW: i64 = 2;
+
+/// Makes work of every kind, takes its time, and ends in one of several ways: all by its run id.
+const WORK: &str = r#"
+note() { echo "$1 $AYNIG_RUN_ID $AYNIG_BRANCH $COMMIT_HASH $(date +%s%3N) $$" >>"$ROOM/journal"; }
+note began
+id=$AYNIG_RUN_ID
+echo 1 >"own-$id"; git add "own-$id"; git commit -q -m 'own work' || exit 4
+echo 1 >"staged-$id"; git add "staged-$id" || exit 4
+echo 1 >"loose-$id"
+note made
+case $id in [0-3]*) sleep 0.1;; [4-7]*) sleep 0.5;; [89]*) sleep 1.5;; esac
+note ended
+case $id in ?[0-2]*) exit 3;; ?3*) kill -9 $$;; esac
+next review
+"#;
+
+/// Numbers from a seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let sides = u64::try_from(sides).expect("small");
+        usize::try_from((mixed ^ (mixed >> 31)) % sides).expect("small")
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len())]
+    }
+}
+
+struct Runner {
+    child: Child,
+    stopped: bool,
+}
+
+impl Runner {
+    fn signal(&mut self, signal: Signal) {
+        // It may have ended meanwhile; until it is waited for the number is its own.
+        kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).ok();
+    }
+
+    /// Whether it has ended; if by itself, then as a runner may.
+    fn has_ended(&mut self) -> bool {
+        let Some(status) = self.child.try_wait().expect("it is ours") else { return false };
+        assert!(matches!(status.code(), None | Some(0 | 1 | 3 | 4 | 143)), "a runner ended with {status}");
+        true
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+struct Field {
+    home: Repo,
+    /// Where runners are started, and by how much their clock is wrong.
+    hosts: Vec<(Repo, i64)>,
+    faulty: Option<PathBuf>,
+    branches: u32,
+}
+
+impl Field {
+    fn local() -> Self {
+        let home = Self::scene();
+        home.git(["pack-refs", "--all"]);
+        Self { home, hosts: Vec::new(), faulty: None, branches: 0 }
+    }
+
+    fn remote(seed: u64) -> Self {
+        let home = Self::scene().into_bare();
+        let hosts = [(-1, "a"), (0, "b"), (1, "c")].map(|(offset, name)| (home.clone_beside(name), offset));
+        let faulty = home.beside("faulty");
+        let real = std::process::Command::new("sh").args(["-c", "command -v git"]).output().expect("sh runs");
+        // One call in ten fails: half of those before anything happened, half when all had happened.
+        home.command(
+            "../faulty/git",
+            &format!(
+                "verb=; for word; do case $word in push|fetch|ls-remote) verb=$word; break;; esac; done\n\
+                 if [ -n \"$verb\" ]; then\n\
+                 dice=$(printf '%s' \"{seed} $$\" | cksum); dice=$((${{dice%% *}} % 20))\n\
+                 [ $dice = 0 ] && {{ echo 'fatal: cut off' >&2; exit 128; }}\n\
+                 [ $dice = 1 ] && {{ '{git}' \"$@\" >/dev/null 2>&1; echo 'fatal: cut off' >&2; exit 128; }}\n\
+                 fi\nexec '{git}' \"$@\"",
+                git = out(&real).trim(),
+            ),
+        );
+        Self { home, hosts: hosts.into(), faulty: Some(faulty), branches: 0 }
+    }
+
+    fn scene() -> Repo {
+        // What stalled is asked for again.
+        Repo::scene(&[("work", WORK), ("review", "next done"), ("stalled", "next work")])
+    }
+
+    fn host(&self, number: usize) -> (&Repo, i64) {
+        match self.hosts.get(number) {
+            Some((host, offset)) => (host, *offset),
+            None => (&self.home, 0),
+        }
+    }
+
+    fn grow(&mut self, many: u32) {
+        let names: Vec<String> = (self.branches..self.branches + many).map(|n| format!("b{n:03}")).collect();
+        self.home.ready_many(&names, "work");
+        self.branches += many;
+    }
+
+    fn start(&self, dice: &mut Dice) -> Runner {
+        let number = dice.roll(self.hosts.len().max(1));
+        let (host, offset) = self.host(number);
+        let mut command = host.aynig_command();
+        command.args([
+            "run",
+            "--lease-seconds",
+            dice.pick(&["1", "2"]),
+            "--jobs",
+            dice.pick(&["1", "2", "3"]),
+        ]);
+        command.arg(dice.pick(&["--drain", "--grace-seconds=1"]));
+        command.env("AYNIG_RUNNER_ID", format!("host-{number}"));
+        command.env("AYNIG_CLOCK_OFFSET_SECONDS", offset.to_string());
+        if let Some(faulty) = &self.faulty {
+            command.args(["--remote", "origin", "--skew-seconds", &SKEW.to_string()]);
+            let path = std::env::var("PATH").expect("a PATH");
+            command.env("PATH", format!("{}:{path}", faulty.display()));
+        }
+        if dice.roll(3) == 0 {
+            let (point, signal) = (dice.pick(Point::ALL).name(), dice.pick(&["kill", "kill", "stop"]));
+            command.env("AYNIG_CRASH_AT", format!("{point}:{signal}:{}", 1 + dice.roll(4)));
+        }
+        let said = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.home.beside("stderr"))
+            .expect("a file");
+        let child = command.stdout(Stdio::null()).stderr(said).spawn().expect("aynig starts");
+        Runner { child, stopped: false }
+    }
+
+    /// Every runner ends, each branch comes to its end, and what was left on any host is saved there.
+    fn settle(&self, mut runners: Vec<Runner>) {
+        for runner in &mut runners {
+            runner.signal(Signal::SIGTERM);
+        }
+        wait_until("the runners to end", || {
+            runners.retain_mut(|runner| {
+                runner.signal(Signal::SIGCONT);
+                !runner.has_ended()
+            });
+            runners.is_empty()
+        });
+        for line in self.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")) {
+            Process(line.split(' ').next_back().expect("a process id").parse().expect("a number")).gone();
+        }
+        let hosts: Vec<&Repo> = (0..self.hosts.len().max(1)).map(|number| self.host(number).0).collect();
+        hosts.iter().for_each(|host| host.deserted());
+        let pass = |host: &Repo| {
+            let mut command = host.aynig_command();
+            command.args(["run", "--drain", "--jobs", "3"]);
+            // Beyond the end of each lease there is.
+            command.env("AYNIG_CLOCK_OFFSET_SECONDS", "30");
+            if self.faulty.is_some() {
+                command.args(["--remote", "origin", "--skew-seconds", &SKEW.to_string()]);
+            }
+            let output = command.output().expect("aynig runs");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{}", told(&output));
+        };
+        wait_until("every branch to be done", || {
+            hosts.iter().for_each(|host| pass(host));
+            let heads = self.home.git(["for-each-ref", "--format=%(subject)", "refs/heads"]);
+            let done = heads.lines().filter(|subject| *subject == "chore: set done").count();
+            done == usize::try_from(self.branches).expect("small")
+        });
+        hosts.iter().for_each(|host| pass(host));
+    }
+
+    fn assert_lawful(&self, seed: u64) {
+        let journal = self.home.noted_lines("journal");
+        let law = Law { remote: self.faulty.is_some(), skew: if self.faulty.is_some() { SKEW } else { 0 } };
+        let mut wrong = judge(&self.home, &law, &journal);
+        let mut repos = vec![&self.home];
+        repos.extend(self.hosts.iter().map(|(host, _)| host));
+        let lost = lost_work(&repos, &journal);
+        wrong.extend(lost.into_iter().map(|name| format!("{name} is lost")));
+        let said = std::fs::read_to_string(self.home.beside("stderr")).unwrap_or_default();
+        let bugs = said.lines().filter(|line| line.contains("panicked") || line.contains("bug"));
+        wrong.extend(bugs.map(str::to_owned));
+        assert_eq!(wrong, Vec::<String>::new(), "CHAOS_SEED={seed}");
+        repos.iter().for_each(|repo| repo.assert_tidy());
+    }
+}
+
+fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn run(mut field: Field, seed: u64, steps: u32) {
+    tell(&format!("CHAOS_SEED={seed} CHAOS_STEPS={steps}"));
+    let mut dice = Dice(seed);
+    let mut runners: Vec<Runner> = Vec::new();
+    field.grow(6);
+    for _ in 0..steps {
+        runners.retain_mut(|runner| !runner.has_ended());
+        let any = |dice: &mut Dice, stopped: bool, runners: &[Runner]| {
+            let fit: Vec<usize> = (0..runners.len()).filter(|at| runners[*at].stopped == stopped).collect();
+            (!fit.is_empty()).then(|| dice.pick(&fit))
+        };
+        match dice.roll(10) {
+            0..4 if runners.len() < MOST_RUNNERS => runners.push(field.start(&mut dice)),
+            0..5 => {
+                if let Some(at) = any(&mut dice, false, &runners) {
+                    runners[at].signal(dice.pick(&[Signal::SIGKILL, Signal::SIGKILL, Signal::SIGTERM]));
+                }
+            }
+            5 => {
+                if let Some(at) = any(&mut dice, false, &runners) {
+                    runners[at].signal(Signal::SIGSTOP);
+                    runners[at].stopped = true;
+                }
+            }
+            // Also those that stopped themselves at a crash point.
+            6..8 if !runners.is_empty() => {
+                let at = dice.roll(runners.len());
+                runners[at].signal(Signal::SIGCONT);
+                runners[at].stopped = false;
+            }
+            8 if field.branches < MOST_BRANCHES => field.grow(1),
+            _ => {}
+        }
+        std::thread::park_timeout(Duration::from_millis(u64::try_from(dice.roll(120)).expect("small")));
+    }
+    field.settle(runners);
+    field.assert_lawful(seed);
+    let journal = field.home.noted_lines("journal");
+    let runs: BTreeSet<&str> = journal.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    let kept: usize = field.hosts.iter().map(|(host, _)| host.rescues().len()).sum();
+    tell(&format!(
+        "{} branches, {} attempts, {} rescues",
+        field.branches,
+        runs.len(),
+        field.home.rescues().len() + kept
+    ));
+    assert!(runs.len() >= usize::try_from(field.branches).expect("small"), "every branch was worked on");
+}
+
+/// For whoever reads along, and for the account of a failure.
+fn tell(line: &str) {
+    writeln!(std::io::stdout(), "{line}").ok();
+}
+
+fn seed() -> u64 {
+    from_environment("CHAOS_SEED").unwrap_or_else(|| now().wrapping_mul(0x2545_F491_4F6C_DD1D))
+}
+
+fn steps(unless_told: u32) -> u32 {
+    from_environment("CHAOS_STEPS").unwrap_or(unless_told)
+}
+
+#[test]
+fn chaos_in_a_repository() {
+    run(Field::local(), seed(), steps(STEPS));
+}
+
+#[test]
+fn chaos_on_a_remote() {
+    let seed = seed();
+    run(Field::remote(seed), seed, steps(STEPS));
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour: cargo test --test it -- --ignored chaos --nocapture"]
+fn long_chaos_in_a_repository() {
+    run(Field::local(), seed(), steps(MANY_STEPS));
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour: cargo test --test it -- --ignored chaos --nocapture"]
+fn long_chaos_on_a_remote() {
+    let seed = seed();
+    run(Field::remote(seed), seed, steps(MANY_STEPS));
+}
