@@ -90,7 +90,7 @@ mod armed {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::getpid;
 
-    use super::Point;
+    use crate::crashpoint::Point;
 
     struct Plan {
         point: Point,

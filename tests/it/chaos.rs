@@ -27,6 +27,9 @@ const MANY_STEPS: u32 = 10_000;
 const MOST_RUNNERS: usize = 4;
 const MOST_BRANCHES: u32 = 60;
 
+/// How often each host drains the field in the end: once for what had a lease, once for what was in its way, once more.
+const ROUNDS: usize = 3;
+
 /// `--skew-seconds` where a remote decides; the clocks of the three hosts differ by this much at most.
 const SKEW: i64 = 2;
 
@@ -35,7 +38,7 @@ const WORK: &str = r#"
 note() { echo "$1 $AYNIG_RUN_ID $AYNIG_BRANCH $COMMIT_HASH $(date +%s%3N) $$" >>"$ROOM/journal"; }
 note began
 id=$AYNIG_RUN_ID
-echo 1 >"own-$id"; git add "own-$id"; git commit -q -m 'own work' || exit 4
+echo 1 >"own-$id"; git add "own-$id"; git -c maintenance.auto=false commit -q -m 'own work' || exit 4
 echo 1 >"staged-$id"; git add "staged-$id" || exit 4
 echo 1 >"loose-$id"
 note made
@@ -201,15 +204,22 @@ impl Field {
                 command.args(["--remote", "origin", "--skew-seconds", &SKEW.to_string()]);
             }
             let output = command.output().expect("aynig runs");
-            assert!(matches!(output.status.code(), Some(0 | 1)), "{}", told(&output));
+            (output.status.code(), told(&output))
         };
-        wait_until("every branch to be done", || {
-            hosts.iter().for_each(|host| pass(host));
-            let heads = self.home.git(["for-each-ref", "--format=%(subject)", "refs/heads"]);
-            let done = heads.lines().filter(|subject| *subject == "chore: set done").count();
-            done == usize::try_from(self.branches).expect("small")
-        });
-        hosts.iter().for_each(|host| pass(host));
+        hosts.iter().for_each(|host| drop(pass(host)));
+        hosts.iter().for_each(|host| remove_locks_of_commands(host));
+        let pass = |host: &Repo| {
+            let (code, said) = pass(host);
+            assert!(matches!(code, Some(0 | 1)), "{said}");
+            said
+        };
+        let mut said = Vec::new();
+        for _ in 0..ROUNDS {
+            said = hosts.iter().map(|host| pass(host)).collect();
+        }
+        let heads = self.home.git(["for-each-ref", "--format=%(refname:short) %(subject)", "refs/heads"]);
+        let stuck = heads.lines().filter(|line| !line.starts_with("main ") && !line.ends_with(": set done"));
+        assert_eq!(stuck.collect::<Vec<_>>(), Vec::<&str>::new(), "{}", said.join("\n"));
     }
 
     fn assert_lawful(&self, seed: u64) {
@@ -225,6 +235,18 @@ impl Field {
         wrong.extend(bugs.map(str::to_owned));
         assert_eq!(wrong, Vec::<String>::new(), "CHAOS_SEED={seed}");
         repos.iter().for_each(|repo| repo.assert_tidy());
+    }
+}
+
+/// The lock of a git that a command had started, and that was killed with it, stays: only a person can know that nobody uses it,
+/// and runners tell which file it is. Their own may not stay: those hold a runner's commit.
+fn remove_locks_of_commands(host: &Repo) {
+    let locks = files_below(&host.path.join(".git/refs")).into_iter();
+    for lock in locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock")) {
+        let value = std::fs::read_to_string(&lock).unwrap_or_default();
+        let runners = !value.trim().is_empty() && !host.trailer(value.trim(), "dwp-state").is_empty();
+        assert!(!runners, "a runner's lock was left: {}", lock.display());
+        std::fs::remove_file(&lock).ok();
     }
 }
 
