@@ -26,6 +26,8 @@ pub mod environment;
 pub mod guard;
 pub mod head;
 pub mod ids;
+#[cfg(test)]
+mod interleavings;
 pub mod lease;
 pub mod manual;
 pub mod message;
@@ -35,8 +37,6 @@ pub mod report;
 pub mod settlement;
 pub mod sighting;
 pub mod standing;
-#[cfg(test)]
-mod interleavings;
 pub mod trailers;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! | `commit` | reading commits, writing commits, identity, signatures, ancestry |
 //! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
-//! | `moves` | what is about to be moved, so that a killed runner's lock on a ref is known to be its |
+//! | `ref_lock`, `moves` | the lock of a ref, and what of it a killed runner leaves |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
@@ -28,6 +28,7 @@ pub mod index;
 mod moves;
 pub mod nested;
 pub mod process;
+mod ref_lock;
 pub mod remote;
 pub mod repo;
 pub mod rescue;

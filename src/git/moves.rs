@@ -10,7 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -89,8 +89,8 @@ impl Drop for Announced<'_> {
         let mut state = self.ledger.lock();
         state.under_way -= 1;
         if state.under_way == 0
-            && let Some((_, file)) = &state.open
-            && let Err(error) = file.set_len(0)
+            && let Some((_, file)) = &mut state.open
+            && let Err(error) = file.set_len(0).and_then(|()| file.rewind())
         {
             tracing::debug!(%error, "moves that are over stay announced");
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bstr::{BStr, BString, ByteSlice};
 use gix::refs::store::WriteReflog;
 
+use super::ref_lock::RefLock;
 use super::repo::{Repo, error_chain, ours};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
@@ -146,14 +147,11 @@ impl Repo {
         // As git itself does: a ref is moved under its own lock alone. The packed refs, which hold its value if there is no
         // loose one, are locked by whoever packs, and a transaction of gix would take that lock for each move.
         let path = self.common_dir().join(OsStr::from_bytes(name));
-        let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
-        let boundary = self.common_dir().join("refs");
-        let mut lock = match gix::lock::File::acquire_to_update_resource(&path, patience, Some(boundary), 0) {
-            Ok(lock) => lock,
-            Err(error) => return self.judge_refusal(&full, expected, &error),
+        let mut lock = match RefLock::acquire(&path, &new.to_string(), LOCK_PATIENCE) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return self.judge_refusal(&full, expected, None),
+            Err(error) => return self.judge_refusal(&full, expected, Some(&error)),
         };
-        // At once, since it is by its contents that the lock of a killed runner is known.
-        lock.with_mut(|file| writeln!(file, "{new}")).map_err(|error| unwritable(error.to_string()))?;
         let actual = self
             .read_now(&full)
             .map_err(|error| RefError::Unreadable { name: shown(), why: error_chain(&error) })?;
@@ -168,10 +166,10 @@ impl Repo {
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
         self.append_to_reflog(name, expected, new, log)
             .map_err(|error| unwritable(format!("its log: {error}")))?;
-        if let Err(failed) = lock.commit() {
+        if lock.commit().is_err() {
             // Directories of refs that are gone may lie where the file belongs.
-            remove_empty(&path).map_err(|_| unwritable(failed.error.to_string()))?;
-            failed.instance.commit().map_err(|failed| unwritable(failed.error.to_string()))?;
+            drop(remove_empty(&path));
+            lock.commit().map_err(|error| unwritable(error.to_string()))?;
         }
         Ok(Swap::Won)
     }
@@ -239,7 +237,7 @@ impl Repo {
         &self,
         name: &gix::refs::FullName,
         expected: Option<CommitId>,
-        error: &gix::Error,
+        error: Option<&std::io::Error>,
     ) -> Result<Swap, RefError> {
         let shown = name.as_bstr().to_string();
         let actual = self
@@ -248,11 +246,10 @@ impl Repo {
         if actual != expected {
             return Ok(Swap::Lost { actual });
         }
-        let lock = self.common_dir().join(format!("{shown}.lock"));
-        if lock.exists() {
-            return Err(RefError::Locked { name: shown, lock });
-        }
-        Err(RefError::Unwritable { name: shown, why: error_chain(error) })
+        Err(match error {
+            None => RefError::Locked { lock: self.common_dir().join(format!("{shown}.lock")), name: shown },
+            Some(error) => RefError::Unwritable { name: shown, why: error.to_string() },
+        })
     }
 
     /// Points a linked worktree's HEAD, in `git_dir`, at a branch; its index and files are not touched.

@@ -10,8 +10,8 @@
 mod architecture;
 mod attacks;
 mod broken;
-mod configuration;
 mod chaos;
+mod configuration;
 mod contract;
 mod crash_points;
 mod crashes;

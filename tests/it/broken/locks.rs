@@ -5,24 +5,32 @@ use std::fs;
 use super::*;
 
 #[test]
-fn a_stale_lock_of_refs_is_named_and_nothing_is_claimed() {
-    for lock in [".git/refs/heads/work.lock", ".git/packed-refs.lock"] {
-        let repo = Repo::one_step(DONE);
-        let head = repo.head("work");
-        repo.write(lock, "");
-        let path = repo.path.join(lock).display().to_string();
-        let output = repo.run(&[]);
-        assert_told(&output, 3, &["could not claim work", &path, "remove it", "the next pass tries again"]);
-        repo.assert_untouched("work", &head);
-        fs::remove_file(&path).expect("it is there");
-        repo.assert_goes_on();
-    }
+fn a_stale_lock_of_a_ref_is_named_and_nothing_is_claimed() {
+    let repo = Repo::one_step(DONE);
+    let head = repo.head("work");
+    let lock = ".git/refs/heads/work.lock";
+    repo.write(lock, "");
+    let path = repo.path.join(lock).display().to_string();
+    let output = repo.run(&[]);
+    assert_told(&output, 3, &["could not claim work", &path, "remove it", "the next pass tries again"]);
+    repo.assert_untouched("work", &head);
+    fs::remove_file(&path).expect("it is there");
+    repo.assert_goes_on();
+}
+
+#[test]
+fn a_stale_lock_of_the_packed_refs_is_in_nobodys_way() {
+    let repo = Repo::one_step(DONE);
+    repo.git(["pack-refs", "--all"]);
+    repo.write(".git/packed-refs.lock", "");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.state("work"), "done");
 }
 
 #[test]
 fn a_lock_in_the_way_of_the_result_is_waited_for_only_so_long() {
-    let repo = Repo::one_step(&working(&format!("touch \"$AYNIG_GIT_DIR/packed-refs.lock\"\n{DONE}")));
-    let lock = repo.path.join(".git/packed-refs.lock");
+    let repo = Repo::one_step(&working(&format!("touch \"$AYNIG_GIT_DIR/refs/heads/work.lock\"\n{DONE}")));
+    let lock = repo.path.join(".git/refs/heads/work.lock");
     let start = std::time::Instant::now();
     let output = repo.run(&["--lease-seconds", "5"]);
     assert_exit(&output, 1);

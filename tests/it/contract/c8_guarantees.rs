@@ -49,7 +49,8 @@ fn c8_recovery_from_abandoned_leases() {
     let repo = Repo::one_step("echo $$ > \"$ROOM/pid\"; echo begun > begun; exec sleep 600");
     let runner = repo.run_start(&["--lease-seconds", "1"]);
     let pid: i32 = wait_for_file(&repo.beside("pid")).trim().parse().expect("a pid");
-    wait_until("the worktree's file", || repo.path.join(".worktrees/work/begun").exists());
+    let begun = repo.path.join(".worktrees/work/begun");
+    wait_until("the worktree's file", || fs::read_to_string(&begun).is_ok_and(|text| text == "begun\n"));
     runner.signal(nix::sys::signal::Signal::SIGKILL);
     drop(runner);
     wait_until("the command to end with its runner", || !is_alive(pid));
