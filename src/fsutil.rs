@@ -218,6 +218,21 @@ impl FileLock {
         file.lock().map(|()| Self { file })
     }
 
+    /// Puts a new file with `bytes` at `path`, whose lock is ours from the moment it is there.
+    ///
+    /// # Errors
+    /// Whatever writing, locking or renaming failed with; the old file is then untouched.
+    pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut draft = tempfile::Builder::new()
+            .prefix(".aynig-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory)?;
+        draft.write_all(bytes)?;
+        draft.as_file().lock()?;
+        draft.persist(path).map(|file| Self { file }).map_err(|failed| failed.error)
+    }
+
     /// Takes the lock on `path` if nobody holds it; `None` if somebody does. The file must exist.
     ///
     /// # Errors

@@ -25,7 +25,10 @@ impl Repo {
             let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
             return Err(copy.failed(gone));
         }
-        self.stored_tree(copy.git())
+        match self.stage_at(&copy.file).and_then(|stage| self.noted_tree(&stage)) {
+            Some(tree) => Ok(tree),
+            None => self.stored_tree(copy.git()),
+        }
     }
 
     fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
@@ -67,13 +70,8 @@ impl Repo {
         if worktree.is_another_repository() || !self.unsaved_submodules(worktree)?.is_empty() {
             return Ok(false);
         }
-        let overlooking = worktree.git(["ls-files", "-v", "-z"]).run()?;
-        // Lower case: assumed unchanged. `S`: to be skipped. Git does not look at these files.
-        if overlooking
-            .stdout
-            .split(|byte| *byte == 0)
-            .any(|line| line.first().is_some_and(|tag| tag.is_ascii_lowercase() || *tag == b'S'))
-        {
+        // Git would not look at some of the files, or nobody knows which those are.
+        if self.stage_at(&worktree.git_dir.join("index")).is_none_or(|stage| stage.overlooks_files()) {
             return Ok(false);
         }
         let output = worktree

@@ -14,7 +14,10 @@
 //! | `ref_lock`, `moves` | the lock of a ref, and what of it a killed runner leaves |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
+//! | `pool` | a few clean worktrees, kept for the next steps |
+//! | `stage` | an index file as read in this process |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
+//! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
 //! | `incoming` | the commits of a push that a hook has not accepted yet |
 //! | `rescue` | saving what a worktree holds before it goes |
@@ -27,11 +30,14 @@ pub mod incoming;
 pub mod index;
 mod moves;
 pub mod nested;
+mod place;
+pub mod pool;
 pub mod process;
 mod ref_lock;
 pub mod remote;
 pub mod repo;
 pub mod rescue;
+mod stage;
 pub mod swap;
 pub mod tree;
 pub mod worktree;

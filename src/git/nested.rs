@@ -23,11 +23,19 @@ impl Repo {
         if !worktree.path.is_dir() {
             return Ok(unsaved);
         }
-        let fetched = match made_from(worktree).filter(|commit| self.commit(*commit).is_ok()) {
-            Some(commit) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &commit.to_string()]))?,
+        let stage = self.stage_at(&worktree.git_dir.join("index"));
+        let staged = match &stage {
+            Some(stage) => stage.gitlinks(),
+            None => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
+        };
+        let fetched = match made_from(worktree).and_then(|commit| self.commit(commit).ok()) {
+            // The usual case, that no file was staged: the index is the tree it was made from.
+            Some(made) if stage.and_then(|stage| self.noted_tree(&stage)) == Some(made.tree) => {
+                staged.clone()
+            }
+            Some(made) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]))?,
             None => Vec::new(),
         };
-        let staged = gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?;
         let paths: BTreeSet<PathBuf> =
             staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
         for path in paths {

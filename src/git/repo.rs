@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bstr::ByteSlice;
 
@@ -75,6 +75,8 @@ struct Place {
     identity: Identity,
     runner_id: String,
     ledger: Ledger,
+    /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
+    registry: Mutex<()>,
 }
 
 /// The opened repository; shared between threads, each of which takes its own [`Repo`].
@@ -153,7 +155,9 @@ impl Store {
             .unwrap_or_else(|| "unknown-host".to_owned());
         let identity = Identity::configured(&gix, &runner_id);
         let ledger = Ledger::new(&common_dir);
-        let place = Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id, ledger };
+        let registry = Mutex::default();
+        let place =
+            Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id, ledger, registry };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
 
@@ -184,6 +188,16 @@ impl Repo {
     /// Who we are in leases.
     pub fn runner_id(&self) -> &str {
         &self.place.runner_id
+    }
+
+    /// The repository for other threads, each of which takes its own handle.
+    pub fn store(&self) -> Store {
+        Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
+    }
+
+    /// Makes the threads of this process take turns at the registry of worktrees.
+    pub(super) fn registry_turns(&self) -> &Mutex<()> {
+        &self.place.registry
     }
 
     /// Who writes our commits.

@@ -40,14 +40,15 @@ pub enum Executable {
 }
 
 impl Repo {
-    /// What `path` is in the tree of `commit`.
-    pub fn executable_at(&self, commit: CommitId, path: &str) -> Result<Executable, CommitError> {
+    /// What `path` is in the tree of `commit`, which is `tree`.
+    pub fn executable_at(
+        &self,
+        commit: CommitId,
+        tree: CommitId,
+        path: &str,
+    ) -> Result<Executable, CommitError> {
         let unreadable = |error: &gix::Error| CommitError::Unreadable { id: commit, why: error_chain(error) };
-        let root = self
-            .gix
-            .find_commit(gits(commit))
-            .and_then(|commit| Ok(commit.tree_id()?.detach()))
-            .map_err(|error| unreadable(&error))?;
+        let root = gits(tree);
         let mut ahead: VecDeque<BString> = path.split('/').map(BString::from).collect();
         let mut trees = vec![root];
         let mut last_link: Option<BString> = None;

@@ -11,10 +11,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
+use super::pool::Origin;
 use super::process::{Git, ProcessError};
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
@@ -60,7 +62,7 @@ pub enum WorktreeError {
     },
 }
 
-fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorktreeError {
+pub(super) fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorktreeError {
     let path = path.to_owned();
     move |source| WorktreeError::Files { what, path, source }
 }
@@ -77,7 +79,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    fn text(&self) -> BString {
+    pub(super) fn text(&self) -> BString {
         let mut text = BString::from(MARK);
         text.extend_from_slice(self.attempt.to_string().as_bytes());
         text.extend_from_slice(b" branch ");
@@ -120,6 +122,8 @@ pub struct Worktree {
     pub mark: Mark,
     /// Whether its HEAD is the branch (local mode) or a commit.
     pub attached: bool,
+    /// How it was when its command began, if it is worth keeping.
+    pub(super) origin: Option<Origin>,
     /// Dropped last: while it is held nobody else sweeps this worktree away.
     _held: FileLock,
 }
@@ -136,6 +140,10 @@ pub enum Found {
 }
 
 impl Worktree {
+    pub(super) fn held(path: PathBuf, git_dir: PathBuf, mark: Mark, attached: bool, held: FileLock) -> Self {
+        Self { path, git_dir, mark, attached, origin: None, _held: held }
+    }
+
     /// A git call about this worktree, whatever its command did to the `.git` file.
     pub(super) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
         Git::inside(&self.path, &self.git_dir).args(arguments)
@@ -144,6 +152,21 @@ impl Worktree {
     /// Whether a repository was made at its top: its `.git` is a directory then, not the file that names ours.
     pub(super) fn is_another_repository(&self) -> bool {
         self.path.join(".git").symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    /// Whether the directory and the registration name each other, so that the one can be removed with the other.
+    pub(super) fn is_linked_both_ways(&self) -> bool {
+        let link = self.path.join(".git");
+        let names = |file: &Path, what: &Path| {
+            std::fs::read(file).is_ok_and(|text| {
+                let text = text.trim();
+                text.strip_prefix(b"gitdir: ").unwrap_or(text) == what.as_os_str().as_bytes()
+            })
+        };
+        // The last part must be a directory and no link; the parts before it were looked at when it was made.
+        self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
+            && names(&link, &self.git_dir)
+            && names(&self.git_dir.join("gitdir"), &link)
     }
 
     /// Makes the `.git` file name our registration again, where a command removed or changed it: git removes no
@@ -166,11 +189,21 @@ impl Worktree {
     }
 }
 
+/// The right to change the registry of worktrees, until dropped.
+#[derive(Debug)]
+pub struct Registry<'a> {
+    _host: DirLock,
+    _process: MutexGuard<'a, ()>,
+}
+
 impl Repo {
     /// Serialises changes of the worktree registry on this host, until dropped.
-    pub fn registry_lock(&self) -> Result<DirLock, WorktreeError> {
+    pub fn registry_lock(&self) -> Result<Registry<'_>, WorktreeError> {
+        // Threads of one process queue here, and wake each other; only other processes are waited for by looking.
+        let turn = self.registry_turns().lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
-        DirLock::acquire(&directory, REGISTRY_PATIENCE).map_err(files("lock", &directory))
+        let host = DirLock::acquire(&directory, REGISTRY_PATIENCE).map_err(files("lock", &directory))?;
+        Ok(Registry { _host: host, _process: turn })
     }
 
     /// All linked worktrees, ours and others'.
@@ -273,13 +306,9 @@ impl Repo {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(files("lock", &file)(error)),
         };
-        Ok(held.map(|held| Worktree {
-            path: registered.checkout.path.clone(),
-            attached: head_branch(&git_dir).is_some(),
-            git_dir,
-            mark,
-            _held: held,
-        }))
+        let attached = head_branch(&git_dir).is_some();
+        let path = registered.checkout.path.clone();
+        Ok(held.map(|held| Worktree::held(path, git_dir, mark, attached, held)))
     }
 
     /// Makes the worktree for an attempt in `directory`, with the files of `commit`; its HEAD is the branch when
@@ -291,15 +320,13 @@ impl Repo {
         commit: CommitId,
         attached: bool,
     ) -> Result<Worktree, WorktreeError> {
-        let worktree = {
+        if let Some(mut worktree) = self.worktree_from_pool(directory, mark, commit, attached) {
+            worktree.origin = self.note_origin(&worktree);
+            return Ok(worktree);
+        }
+        let mut worktree = {
             let _registry = self.registry_lock()?;
-            self.prepare_directory(directory)?;
-            let name = mark.branch.directory_name();
-            let mut path = directory.join(&name);
-            if occupied(&path) || self.linked_worktrees()?.iter().any(|other| other.checkout.path == path) {
-                // Somebody's directory, or a worktree of ours that is still in use: never taken over.
-                path = directory.join(format!("{name}~{}", mark.attempt.short()));
-            }
+            let path = self.choose_path(directory, mark)?;
             let add = || {
                 Git::shared(self.common_dir())
                     .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
@@ -320,7 +347,7 @@ impl Repo {
             if attached {
                 Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
             }
-            Worktree { path, git_dir, mark: mark.clone(), attached, _held: held }
+            Worktree::held(path, git_dir, mark.clone(), attached, held)
         };
         // The long part, outside of the lock: files are written from the commit, no ref is touched.
         let checkout = Git::new(&worktree.path)
@@ -332,8 +359,21 @@ impl Repo {
             }
             return Err(error.into());
         }
+        worktree.origin = self.note_origin(&worktree);
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeFilled);
         Ok(worktree)
+    }
+
+    /// Where the worktree of an attempt is to be; its parent is made.
+    pub(super) fn choose_path(&self, directory: &Path, mark: &Mark) -> Result<PathBuf, WorktreeError> {
+        self.prepare_directory(directory)?;
+        let name = mark.branch.directory_name();
+        let path = directory.join(&name);
+        if occupied(&path) || self.linked_worktrees()?.iter().any(|other| other.checkout.path == path) {
+            // Somebody's directory, or a worktree of ours that is still in use: never taken over.
+            return Ok(directory.join(format!("{name}~{}", mark.attempt.short())));
+        }
+        Ok(path)
     }
 
     /// Moves a detached HEAD from `from` to `to`, which lies on top of it with the same tree; commits that a command made in the
@@ -409,6 +449,9 @@ impl Repo {
         if worktree.git_dir.exists() {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
             crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
+            if worktree.is_linked_both_ways() {
+                return self.remove_proven(&worktree.path, &worktree.git_dir);
+            }
             let removed = Git::shared(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
                 .arg(&worktree.path)
@@ -428,6 +471,24 @@ impl Repo {
         Ok(())
     }
 
+    /// Removes a worktree of ours that lies where its registration says: files first, as git does it.
+    pub(super) fn remove_proven(&self, path: &Path, git_dir: &Path) -> Result<(), WorktreeError> {
+        for gone in [path, git_dir] {
+            match crate::fsutil::remove_all(gone) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(files("remove", gone)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        // Git's own habit; it fails while there are others.
+        drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
+        if let Some(directory) = path.parent() {
+            tidy(directory);
+        }
+        Ok(())
+    }
+
     /// Leaves a worktree in place for a person: its branch is set free, and it is no longer ours to remove.
     pub fn keep_worktree(&self, worktree: Worktree, head: CommitId, why: &str) -> Result<(), WorktreeError> {
         let mut text = BString::from(KEPT);
@@ -435,55 +496,6 @@ impl Repo {
         let file = worktree.git_dir.join("locked");
         crate::fsutil::replace(&file, &text).map_err(files("write", &file))?;
         Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))
-    }
-
-    /// Whether `directory` is a place for worktrees; asked before anything is claimed.
-    pub fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
-        let unsuitable = |path: &Path, what| Err(WorktreeError::Unsuitable { path: path.to_owned(), what });
-        // A link here could have come with somebody's commit; worktrees would land wherever it points.
-        let inside = |path: &&Path| path.starts_with(self.top()) && *path != self.top();
-        for path in directory.ancestors().take_while(inside) {
-            if path.is_symlink() {
-                return unsuitable(
-                    path,
-                    "a symbolic link inside the repository, which worktrees are not made through",
-                );
-            }
-        }
-        crate::fsutil::check_place(directory).map_err(files("make worktrees in", directory))?;
-        if self.is_bare() {
-            return Ok(());
-        }
-        // It hides itself from git: none of a person's files may be in it.
-        if directory == self.top() {
-            return unsuitable(directory, "the repository's own top directory");
-        }
-        if directory.starts_with(self.common_dir()) {
-            return unsuitable(directory, "inside the repository's git directory");
-        }
-        if !directory.starts_with(self.top()) || !directory.exists() {
-            return Ok(());
-        }
-        let tracked = Git::inside(self.top(), self.common_dir())
-            .args(["--literal-pathspecs", "ls-files", "-z", "--"])
-            .arg(directory)
-            .run()?;
-        if tracked.stdout.is_empty() {
-            Ok(())
-        } else {
-            unsuitable(directory, "a directory with files of the repository in it")
-        }
-    }
-
-    /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
-    fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
-        self.check_worktree_directory(directory)?;
-        std::fs::create_dir_all(directory).map_err(files("make", directory))?;
-        crate::fsutil::remove_drafts(directory);
-        if directory.starts_with(self.top()) && !self.is_bare() && holds_only_worktrees(directory) {
-            crate::fsutil::hide_from_git(directory).map_err(files("write .gitignore in", directory))?;
-        }
-        Ok(())
     }
 
     fn git_dir_of(&self, path: &Path) -> Result<PathBuf, WorktreeError> {
@@ -502,14 +514,8 @@ fn occupied(path: &Path) -> bool {
     }
 }
 
-/// Whether hiding `directory` would hide nothing of a person's.
-fn holds_only_worktrees(directory: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(directory) else { return false };
-    entries.flatten().all(|entry| entry.file_name() == ".gitignore" || entry.path().join(".git").exists())
-}
-
 /// Removes the directory for worktrees once the last is gone, with the file that hid it.
-fn tidy(directory: &Path) {
+pub(super) fn tidy(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     if names.iter().all(|name| name == ".gitignore") && crate::fsutil::hidden_by_us(directory) {

@@ -3,9 +3,11 @@
 //! Invariant: what is run is what was committed. Only for a checkout's own branch, run in place, does the file on
 //! disk count. The commonest beginner's mistakes (not committed, not executable) get their own words.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use crate::contract::ids::{CommitId, RoleName, StateName};
+use crate::git::commit::Stored;
 use crate::git::tree::Executable;
 use crate::git::{CommitError, Repo};
 
@@ -48,17 +50,89 @@ pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
     paths
 }
 
-/// Looks in the tree of `commit`.
-pub fn in_tree(
+/// Looks commands up in trees, each of them once: most branches of a repository have the same few.
+#[derive(Debug)]
+pub struct Resolver<'a> {
+    role: Option<&'a RoleName>,
+    known: HashMap<(CommitId, StateName), Lookup>,
+    elsewhere: HashMap<StateName, Option<Elsewhere>>,
+}
+
+/// What was found in a tree.
+#[derive(Debug, Clone)]
+enum Lookup {
+    Resolved(Resolved),
+    Missing,
+}
+
+/// A command that is not in the tree it was looked for in, but in a checkout on disk.
+#[derive(Debug, Clone)]
+struct Elsewhere {
+    path: String,
+    checkout: PathBuf,
+    committed: bool,
+}
+
+impl<'a> Resolver<'a> {
+    /// With nothing known yet.
+    pub fn new(role: Option<&'a RoleName>) -> Self {
+        Self { role, known: HashMap::new(), elsewhere: HashMap::new() }
+    }
+
+    /// Looks in the tree of `commit`.
+    pub fn in_tree(
+        &mut self,
+        repo: &Repo,
+        commit: &Stored,
+        state: &StateName,
+    ) -> Result<Resolved, CommitError> {
+        let key = (commit.tree, state.clone());
+        let lookup = match self.known.get(&key) {
+            Some(lookup) => lookup.clone(),
+            None => {
+                let lookup = look_up(repo, commit, state, self.role)?;
+                self.known.insert(key, lookup.clone());
+                lookup
+            }
+        };
+        match lookup {
+            Lookup::Resolved(resolved) => Ok(resolved),
+            Lookup::Missing => Ok(Err(self.missing(repo, commit.id, state))),
+        }
+    }
+
+    /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
+    fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
+        let role = self.role;
+        let elsewhere =
+            self.elsewhere.entry(state.clone()).or_insert_with(|| on_some_disk(repo, state, role));
+        let Some(Elsewhere { path, checkout, committed }) = elsewhere else {
+            let paths = candidates(state, role).join(" or ");
+            return NoCommand::none(format!(
+                "no command for this state: {paths} is not in commit {}",
+                commit.short()
+            ));
+        };
+        let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
+        let reason = format!(
+            "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}\
+             bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+            checkout.display(),
+            commit.short(),
+        );
+        NoCommand { reason, mistake: !*committed }
+    }
+}
+
+fn look_up(
     repo: &Repo,
-    commit: CommitId,
+    commit: &Stored,
     state: &StateName,
     role: Option<&RoleName>,
-) -> Result<Resolved, CommitError> {
-    let paths = candidates(state, role);
-    for path in &paths {
-        let problem = match repo.executable_at(commit, path)? {
-            Executable::Found => return Ok(Ok(Command { path: path.clone() })),
+) -> Result<Lookup, CommitError> {
+    for path in &candidates(state, role) {
+        let problem = match repo.executable_at(commit.id, commit.tree, path)? {
+            Executable::Found => return Ok(Lookup::Resolved(Ok(Command { path: path.clone() }))),
             Executable::Missing => continue,
             Executable::NotExecutable => format!(
                 "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
@@ -77,9 +151,9 @@ pub fn in_tree(
                 format!("{path} is a link to {target}, which is not in the tree")
             }
         };
-        return Ok(Err(NoCommand::mistake(problem)));
+        return Ok(Lookup::Resolved(Err(NoCommand::mistake(problem))));
     }
-    Ok(Err(missing(repo, commit, &paths)))
+    Ok(Lookup::Missing)
 }
 
 /// Looks on disk, in the checkout at `top`.
@@ -113,28 +187,17 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
     Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
 }
 
-/// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
-fn missing(repo: &Repo, commit: CommitId, paths: &[String]) -> NoCommand {
-    let here = repo.checkout().into_iter().chain(repo.main_checkout());
-    for checkout in here {
-        let Some(path) = paths.iter().find(|path| checkout.path.join(path).is_file()) else { continue };
-        let committed = repo
-            .checkout_head(&checkout)
-            .is_some_and(|head| !matches!(repo.executable_at(head, path), Ok(Executable::Missing)));
-        let commit_it = if committed { String::new() } else { format!("`git add {path}`, commit it, ") };
-        let reason = format!(
-            "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}\
-             bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
-            checkout.path.display(),
-            commit.short(),
-        );
-        return NoCommand { reason, mistake: !committed };
-    }
-    NoCommand::none(format!(
-        "no command for this state: {} is not in commit {}",
-        paths.join(" or "),
-        commit.short()
-    ))
+/// Whether a command for `state` lies in the checkout we were started in, or in the main one.
+fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Option<Elsewhere> {
+    let paths = candidates(state, role);
+    repo.checkout().into_iter().chain(repo.main_checkout()).find_map(|checkout| {
+        let path = paths.iter().find(|path| checkout.path.join(path).is_file())?;
+        let committed = repo.checkout_head(&checkout).is_some_and(|head| {
+            let found = repo.commit(head).and_then(|stored| repo.executable_at(head, stored.tree, path));
+            !matches!(found, Ok(Executable::Missing))
+        });
+        Some(Elsewhere { path: path.clone(), checkout: checkout.path, committed })
+    })
 }
 
 fn is_executable(path: &Path) -> bool {

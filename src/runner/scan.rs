@@ -4,18 +4,27 @@
 //! A pass and `aynig status` read the same scan, so they cannot disagree.
 
 use std::collections::HashMap;
+use std::num::NonZero;
+use std::thread;
 
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::{Parking, parking};
 use crate::contract::sighting::Watched;
+use crate::git::swap::Tip;
 use crate::git::worktree::{Registered, WorktreeError};
 use crate::git::{Checkout, CommitError, RefError, Repo};
 
 use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
-use super::resolve::{self, Command, NoCommand};
+use super::resolve::{self, Command, NoCommand, Resolver};
+
+/// A thread more is worth it from this many branches on.
+const SHARE: usize = 500;
+
+/// Reading commits is mostly work for the memory, which more threads do not make faster.
+const MOST_THREADS: usize = 8;
 
 /// Why a scan could not be made at all.
 #[derive(Debug, thiserror::Error)]
@@ -121,16 +130,34 @@ pub struct Scanned {
 /// Looks at all selected branches at `now` (seconds since the epoch).
 pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Result<Vec<Scanned>, ScanError> {
     let view = View::new(repo, arbiter, options)?;
+    let tips = arbiter.branches(repo)?;
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let share = tips.len().div_ceil(threads).max(SHARE);
+    if tips.len() <= share {
+        return view.judge_all(repo, options, tips, now);
+    }
+    let mut shares = Vec::new();
+    let mut tips = tips.into_iter();
+    while tips.len() > 0 {
+        shares.push(tips.by_ref().take(share).collect::<Vec<Tip>>());
+    }
+    let (view, store) = (&view, repo.store());
+    let judged = thread::scope(|scope| {
+        let workers: Vec<_> = shares
+            .into_iter()
+            .map(|tips| {
+                let store = &store;
+                scope.spawn(move || view.judge_all(&store.handle(), options, tips, now))
+            })
+            .collect();
+        let ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ended
+            .map(|worker| worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
     let mut seen = Vec::new();
-    for tip in arbiter.branches(repo)? {
-        let head = tip.target.as_ref().ok().copied();
-        let verdict = match tip.target {
-            Err(target) => Verdict::Excluded {
-                reason: format!("is a symbolic ref to {target}; that branch is looked at instead"),
-            },
-            Ok(head) => view.judge(repo, options, &tip.branch, head, now)?,
-        };
-        seen.push(Scanned { branch: tip.branch, head, verdict, watched: None });
+    for share in judged {
+        seen.append(&mut share?);
     }
     Ok(seen)
 }
@@ -202,10 +229,34 @@ impl View {
         Ok(Self { skew: 0, current, elsewhere })
     }
 
+    /// Judges some of the branches, in their order.
+    fn judge_all(
+        &self,
+        repo: &Repo,
+        options: &Options,
+        tips: Vec<Tip>,
+        now: i64,
+    ) -> Result<Vec<Scanned>, ScanError> {
+        let mut resolver = Resolver::new(options.role.as_ref());
+        tips.into_iter()
+            .map(|Tip { branch, target }| {
+                let head = target.as_ref().ok().copied();
+                let verdict = match target {
+                    Err(target) => Verdict::Excluded {
+                        reason: format!("is a symbolic ref to {target}; that branch is looked at instead"),
+                    },
+                    Ok(head) => self.judge(repo, options, &mut resolver, &branch, head, now)?,
+                };
+                Ok(Scanned { branch, head, verdict, watched: None })
+            })
+            .collect()
+    }
+
     fn judge(
         &self,
         repo: &Repo,
         options: &Options,
+        resolver: &mut Resolver<'_>,
         branch: &BranchName,
         head: CommitId,
         now: i64,
@@ -256,7 +307,7 @@ impl View {
                     options.role.as_ref(),
                 ))
             }
-            Venue::Worktree => resolve::in_tree(repo, head, &event.state, options.role.as_ref()),
+            Venue::Worktree => resolver.in_tree(repo, &stored, &event.state),
         };
         let command = match resolved {
             Ok(Ok(command)) => command,

@@ -22,7 +22,7 @@ use crate::git::remote::HASTE;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::worktree::Worktree;
 use crate::git::{Repo, Swap};
-use crate::supervise::occupants;
+use crate::supervise::{occupants, users};
 
 use super::claim::Claim;
 use super::finished::{Finished, Site};
@@ -507,7 +507,7 @@ fn clean_up(
         }
     }
     let path = worktree.path.clone();
-    if let Err(error) = repo.remove_worktree(worktree) {
+    if let Err(error) = repo.release_worktree(worktree, finished.held, |path| users(path).is_empty()) {
         let why = error_words(&error);
         (context.tell)(Notice::Warning {
             branch: Some(finished.claim.branch.clone()),

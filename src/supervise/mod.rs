@@ -44,7 +44,7 @@ pub mod watchdog;
 pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::{Attend, Moment, run};
-pub use orphans::occupants;
+pub use orphans::{occupants, users};
 pub use shutdown::{Notice, Shutdown, Subscription, survive_size_limit};
 pub use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

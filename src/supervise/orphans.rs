@@ -28,6 +28,22 @@ pub fn occupants(dir: &Path) -> Vec<i32> {
         .collect()
 }
 
+/// The processes, other than this one, that stand in `dir` or below it or have a file there open, ascending.
+///
+/// Linux only; elsewhere empty. Processes of other users, which do not let us look, are not listed.
+#[must_use]
+pub fn users(dir: &Path) -> Vec<i32> {
+    let inside = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let standing = occupants(dir);
+    let own = nix::unistd::getpid().as_raw();
+    let reaches_in = |pid: i32| {
+        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(&inside)))
+    };
+    let all = processes().unwrap_or_default().into_iter();
+    all.filter(|pid| *pid != own && (standing.contains(pid) || reaches_in(*pid))).collect()
+}
+
 // The kernel marks a working directory that was removed under its process by a suffix.
 fn undeleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {

@@ -1,0 +1,415 @@
+//! A few clean worktrees, kept for the next steps where a checkout is expensive (CONTRACT.md §9).
+//!
+//! Invariant: what one step leaves never reaches the next. Of a step's worktree only the files survive, and each of them only
+//! if it is as git wrote it before the command began: the index that tells is our own copy of that moment, which
+//! the command did not touch (the change time of a file cannot be set back), and git writes every file anew whose change
+//! time, size or inode differs from it. Of the registration nothing survives but the four files that we write ourselves. Then a
+//! walk finds what git does not look at: repositories, pipes, directories with other permissions. And what is handed
+//! over is compared once more. Wherever any of that is in doubt, the worktree is removed and a fresh one is made.
+//!
+//! Kept worktrees lie below `aynig/pool` in the shared git directory, registered as locked with [`POOLED`] as the reason,
+//! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
+//! seen it since, so it is removed without a look.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use super::process::Git;
+use super::repo::Repo;
+use super::worktree::{Mark, Registry, Worktree, WorktreeError, files, tidy};
+use crate::contract::ids::CommitId;
+use crate::fsutil::{self, FileLock};
+
+/// The reason of the lock of a kept worktree, as `git worktree list --verbose` shows it.
+pub const POOLED: &str = "aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
+
+/// From this many files on a checkout takes longer than the proofs that spare it.
+const WORTH_IT: usize = 1000;
+
+/// How many worktrees are kept if `aynig.pool` does not say.
+const USUALLY: usize = 2;
+
+/// Our copy of the index, in the registration.
+const OWN_INDEX: &str = "aynig-index";
+
+/// The file in the registration that says that a kept worktree is ready, and for what.
+const READY: &str = "aynig-pool";
+
+/// What is left of a registration.
+const KEPT: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index", OWN_INDEX];
+
+/// How a large worktree was when its command began.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// Inode, change time and size of our copy of the index.
+    index: (u64, i64, i64, u64),
+    /// The permissions of the directories in it.
+    mode: u32,
+    /// What decided how its files were written.
+    ways: Vec<u8>,
+}
+
+impl Repo {
+    /// How many worktrees may be kept.
+    fn pool_limit(&self) -> usize {
+        self.config("aynig.pool").map_or(USUALLY, |text| text.trim().parse().unwrap_or(0))
+    }
+
+    fn pool_directory(&self) -> PathBuf {
+        self.common_dir().join("aynig").join("pool")
+    }
+
+    /// Notes how a worktree is that git has just filled, if it is worth keeping afterwards.
+    pub(super) fn note_origin(&self, worktree: &Worktree) -> Option<Origin> {
+        let index = worktree.git_dir.join("index");
+        if entries_in(&index)? < WORTH_IT || self.pool_limit() == 0 {
+            return None;
+        }
+        let stage = self.stage_at(&index)?;
+        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+            return None;
+        }
+        let own = worktree.git_dir.join(OWN_INDEX);
+        std::fs::copy(&index, &own).ok()?;
+        // Git compares a file's date with the index's: one that is not older is read before it counts as unchanged.
+        let date = std::fs::metadata(&index).and_then(|found| found.modified()).ok()?;
+        std::fs::File::options().write(true).open(&own).and_then(|copy| copy.set_modified(date)).ok()?;
+        let mode = worktree.path.symlink_metadata().ok()?.permissions().mode();
+        let ways = self.ways_of_writing(stage.attribute_files())?;
+        Some(Origin { index: identity(&own)?, mode, ways })
+    }
+
+    /// All that decides how a file is written to disk, besides its blob.
+    fn ways_of_writing(&self, attributes: Vec<(BString, CommitId)>) -> Option<Vec<u8>> {
+        let mut ways = Git::shared(self.common_dir()).args(["config", "--list", "-z"]).run().ok()?.stdout;
+        // Whose files they are, and with which permissions.
+        let status = std::fs::read("/proc/self/status").unwrap_or_default();
+        let ours = |line: &&[u8]| line.starts_with(b"Umask:") || line.starts_with(b"Uid:");
+        ways.extend(status.lines().filter(ours).flatten());
+        ways.extend(std::fs::read(self.common_dir().join("info").join("attributes")).unwrap_or_default());
+        for (path, id) in attributes {
+            ways.extend_from_slice(format!("\0{id} ").as_bytes());
+            ways.extend_from_slice(&path);
+        }
+        Some(ways)
+    }
+
+    /// Keeps a worktree for a next step if that is worth it and possible, else removes it. What was worth saving has been
+    /// saved. `is_deserted` says whether no process has anything open below a directory; `head` is a commit that stays.
+    pub fn release_worktree(
+        &self,
+        worktree: Worktree,
+        head: CommitId,
+        is_deserted: impl Fn(&Path) -> bool,
+    ) -> Result<(), WorktreeError> {
+        let Some(origin) = &worktree.origin else { return self.remove_worktree(worktree) };
+        let own_index = worktree.git_dir.join(OWN_INDEX);
+        let fit = identity(&own_index) == Some(origin.index)
+            && worktree.is_linked_both_ways()
+            && !worktree.git_dir.join("modules").exists()
+            && is_deserted(&worktree.path);
+        if !fit {
+            return self.remove_worktree(worktree);
+        }
+        let slot = self.pool_directory().join(worktree.mark.attempt.to_string());
+        let _held = {
+            let registry = self.registry_lock()?;
+            if self.pooled(&registry)?.len() >= self.pool_limit() {
+                drop(registry);
+                return self.remove_worktree(worktree);
+            }
+            let locked = worktree.git_dir.join("locked");
+            let held = FileLock::replace(&locked, POOLED.as_bytes()).map_err(files("write", &locked))?;
+            if let Err(error) = self.shelve(&worktree, &slot, head) {
+                tracing::debug!(%error, "a worktree could not be kept");
+                return self.remove_proven(&worktree.path, &worktree.git_dir);
+            }
+            held
+        };
+        match self.purge(&slot, &worktree.git_dir, origin) {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                tracing::debug!(why, "a worktree was not kept");
+                let _registry = self.registry_lock()?;
+                self.remove_proven(&slot, &worktree.git_dir)
+            }
+        }
+    }
+
+    /// Moves a worktree out of the way of its branch.
+    fn shelve(&self, worktree: &Worktree, slot: &Path, head: CommitId) -> Result<(), WorktreeError> {
+        let pool = self.pool_directory();
+        fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
+        Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))?;
+        move_worktree(&worktree.path, slot, &worktree.git_dir)?;
+        if let Some(directory) = worktree.path.parent() {
+            tidy(directory);
+        }
+        Ok(())
+    }
+
+    /// Takes away everything that git did not put there, and proves it; says why not.
+    fn purge(&self, slot: &Path, git_dir: &Path, origin: &Origin) -> Result<(), String> {
+        strip(git_dir).map_err(|error| error.to_string())?;
+        let index = git_dir.join("index");
+        std::fs::rename(git_dir.join(OWN_INDEX), &index).map_err(|error| error.to_string())?;
+        let keeps_ignored = self.config_flag("aynig.poolKeepIgnored");
+        careful(slot, git_dir)
+            .args(["clean", "-q", "-ffd"])
+            .args((!keeps_ignored).then_some("-x"))
+            .run()
+            .map_err(|error| error.to_string())?;
+        let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
+        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()))?;
+        fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
+    }
+
+    /// A kept worktree for an attempt, with the files of `commit` and nothing else; none if there is none that is fit.
+    pub(super) fn worktree_from_pool(
+        &self,
+        directory: &Path,
+        mark: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Option<Worktree> {
+        self.take_from_pool(directory, mark, commit, attached).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a kept worktree could not be used; making another");
+            None
+        })
+    }
+
+    fn take_from_pool(
+        &self,
+        directory: &Path,
+        mark: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Result<Option<Worktree>, WorktreeError> {
+        // The usual answer, that there are none, costs no lock.
+        if !self.linked_worktrees()?.iter().any(|registered| is_pooled(&registered.checkout.git_dir)) {
+            return Ok(None);
+        }
+        let taken = {
+            let registry = self.registry_lock()?;
+            let limit = self.pool_limit();
+            let mut usable = None;
+            for (at, kept) in self.pooled(&registry)?.into_iter().enumerate() {
+                let Some(held) = kept.held else { continue };
+                if at >= limit || !kept.ready {
+                    self.remove_proven(&kept.path, &kept.git_dir)?;
+                } else if usable.is_none() {
+                    usable = Some((kept.path, kept.git_dir, held));
+                }
+            }
+            let Some((slot, git_dir, held)) = usable else { return Ok(None) };
+            let ready = git_dir.join(READY);
+            let ways = std::fs::read(&ready).map_err(files("read", &ready))?;
+            // From here on it is nobody's if we die.
+            std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
+            let path = self.choose_path(directory, mark)?;
+            if let Err(error) = move_worktree(&slot, &path, &git_dir) {
+                tracing::debug!(%error, "a kept worktree could not be moved into place");
+                self.remove_proven(&slot, &git_dir)?;
+                return Ok(None);
+            }
+            (path, git_dir, held, ways)
+        };
+        let (path, git_dir, held, ways) = taken;
+        if let Err(why) = self.refill(&path, &git_dir, commit, &ways) {
+            tracing::debug!(why, "a kept worktree is of no use here");
+            let _registry = self.registry_lock()?;
+            self.remove_proven(&path, &git_dir)?;
+            return Ok(None);
+        }
+        let _registry = self.registry_lock()?;
+        let locked = git_dir.join("locked");
+        let new = FileLock::replace(&locked, &mark.text()).map_err(files("write", &locked))?;
+        drop(held);
+        if attached {
+            Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
+        }
+        Ok(Some(Worktree::held(path, git_dir, mark.clone(), attached, new)))
+    }
+
+    /// Moves the files of a kept worktree to `commit`, and makes sure that they are that and nothing more.
+    fn refill(&self, path: &Path, git_dir: &Path, commit: CommitId, ways: &[u8]) -> Result<(), String> {
+        let said = |error: super::ProcessError| error.to_string();
+        let id = commit.to_string();
+        // Not refreshed before: a file whose content is the same but whose permissions were changed is to be written anew.
+        careful(path, git_dir)
+            .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &id])
+            .run()
+            .map_err(said)?;
+        let stage = self.stage_at(&git_dir.join("index")).ok_or("its index cannot be read")?;
+        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+            return Err("the commit has submodules, or is checked out in part".to_owned());
+        }
+        if self.ways_of_writing(stage.attribute_files()).as_deref() != Some(ways) {
+            return Err("files are written in another way now".to_owned());
+        }
+        careful(path, git_dir)
+            .args(["update-ref", "--no-deref", "-m", "aynig: from the pool", "HEAD", &id])
+            .run()
+            .map_err(said)?;
+        let ignored = if self.config_flag("aynig.poolKeepIgnored") { "no" } else { "matching" };
+        let status = careful(path, git_dir)
+            .args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])
+            .args(["--ignore-submodules=none", &format!("--ignored={ignored}")])
+            .run()
+            .map_err(said)?;
+        if status.stdout.is_empty() { Ok(()) } else { Err(status.stdout.to_str_lossy().into_owned()) }
+    }
+
+    /// The kept worktrees, each held by us if nobody else has hold of it.
+    fn pooled(&self, _registry: &Registry<'_>) -> Result<Vec<Pooled>, WorktreeError> {
+        let pool = self.pool_directory();
+        let mut found = Vec::new();
+        for registered in self.linked_worktrees()? {
+            let (path, git_dir) = (registered.checkout.path, registered.checkout.git_dir);
+            if !is_pooled(&git_dir) {
+                continue;
+            }
+            let locked = git_dir.join("locked");
+            let held = FileLock::try_acquire(&locked).map_err(files("lock", &locked))?;
+            let names_it = names(&path.join(".git"), &git_dir);
+            let ready = path.parent() == Some(&pool) && names_it && git_dir.join(READY).is_file();
+            // Where the directory names something else by now, it is no longer ours to remove.
+            let path = if names_it || path.parent() == Some(&pool) { path } else { git_dir.clone() };
+            found.push(Pooled { path, git_dir, ready, held });
+        }
+        Ok(found)
+    }
+}
+
+/// One kept worktree.
+struct Pooled {
+    path: PathBuf,
+    git_dir: PathBuf,
+    /// Whether it was purged to the end, and nobody has begun to take it.
+    ready: bool,
+    held: Option<FileLock>,
+}
+
+/// Whether a registration says that it is of a kept worktree.
+fn is_pooled(git_dir: &Path) -> bool {
+    std::fs::read(git_dir.join("locked")).is_ok_and(|text| text.trim() == POOLED.as_bytes())
+}
+
+/// Whether the file `link` says `gitdir: <git_dir>`.
+fn names(link: &Path, git_dir: &Path) -> bool {
+    let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
+    let text = if is_file { std::fs::read(link).unwrap_or_default() } else { Vec::new() };
+    text.trim().strip_prefix(b"gitdir: ") == Some(git_dir.as_os_str().as_bytes())
+}
+
+/// A git call that believes nothing about a file but what all of its metadata say.
+fn careful(path: &Path, git_dir: &Path) -> Git {
+    Git::inside(path, git_dir).env("GIT_OPTIONAL_LOCKS", "0").args([
+        "-c",
+        "core.checkStat=default",
+        "-c",
+        "core.trustctime=true",
+        "-c",
+        "core.untrackedCache=false",
+        "-c",
+        "core.sparseCheckout=false",
+    ])
+}
+
+/// How many entries an index has, by its header.
+fn entries_in(index: &Path) -> Option<usize> {
+    let mut header = [0; 12];
+    std::fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
+    let (signature, count) = (header.get(..4)?, header.get(8..)?);
+    (signature == b"DIRC").then(|| usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()).flatten()
+}
+
+/// What changes if somebody writes to a file or puts another in its place.
+fn identity(path: &Path) -> Option<(u64, i64, i64, u64)> {
+    let found = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((found.ino(), found.ctime(), found.ctime_nsec(), found.size()))
+}
+
+/// Moves a worktree's directory, with both of the files that name the other side.
+fn move_worktree(from: &Path, to: &Path, git_dir: &Path) -> Result<(), WorktreeError> {
+    std::fs::rename(from, to).map_err(files("move", from))?;
+    let (link, back) = (to.join(".git"), git_dir.join("gitdir"));
+    let line = |before: &str, path: &Path| [before.as_bytes(), path.as_os_str().as_bytes(), b"\n"].concat();
+    fsutil::replace(&back, &line("", &link)).map_err(files("write", &back))?;
+    // Also its permissions are ours.
+    std::fs::remove_file(&link).map_err(files("remove", &link))?;
+    fsutil::replace(&link, &line("gitdir: ", git_dir)).map_err(files("write", &link))
+}
+
+/// Takes everything out of a registration that a command may have put there: refs, logs, configuration, hooks, a merge or a rebase
+/// under way, and whatever else git or others keep in it.
+fn strip(git_dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(git_dir)? {
+        let entry = entry?;
+        let is_file = entry.file_type()?.is_file();
+        if is_file && KEPT.iter().any(|kept| entry.file_name() == *kept) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fsutil::remove_all(&entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    // As git makes it, and as empty.
+    std::fs::create_dir(git_dir.join("refs"))?;
+    fsutil::replace(&git_dir.join("commondir"), b"../..\n")
+}
+
+/// Finds what git overlooks. With `paths`, all the paths that may be there; else only what must not be.
+fn inspect(top: &Path, mode: u32, paths: Option<HashSet<BString>>) -> Result<(), String> {
+    let mut ahead = vec![BString::default()];
+    let directories: Option<HashSet<&[u8]>> = paths.as_ref().map(|paths| {
+        let above = |path: &BString| path.find_iter("/").collect::<Vec<usize>>();
+        paths.iter().flat_map(|path| above(path).into_iter().map(|at| &path[..at])).collect()
+    });
+    while let Some(below) = ahead.pop() {
+        let place = top.join(OsStr::from_bytes(&below));
+        let odd = |what: &str| Err(format!("{}: {what}", place.display()));
+        let found = place.symlink_metadata().map_err(|error| error.to_string())?;
+        if found.permissions().mode() != mode {
+            return odd("its permissions were changed");
+        }
+        for entry in std::fs::read_dir(&place).map_err(|error| error.to_string())? {
+            let entry = entry.map_err(|error| error.to_string())?;
+            let kind = entry.file_type().map_err(|error| error.to_string())?;
+            let name = entry.file_name();
+            if name == ".git" {
+                if below.is_empty() && kind.is_file() {
+                    continue;
+                }
+                return odd("there is a repository in it");
+            }
+            let mut path = below.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.as_bytes());
+            let known = match &paths {
+                None => kind.is_dir() || kind.is_file() || kind.is_symlink(),
+                Some(_) if kind.is_dir() => {
+                    directories.as_ref().is_some_and(|known| known.contains(path.as_slice()))
+                }
+                Some(paths) => (kind.is_file() || kind.is_symlink()) && paths.contains(&path),
+            };
+            if !known {
+                return odd("there is something in it that is not git's");
+            }
+            if kind.is_dir() {
+                ahead.push(path);
+            }
+        }
+    }
+    Ok(())
+}

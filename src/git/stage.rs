@@ -1,0 +1,93 @@
+//! An index file as read in this process: what a step asks of it at its end costs no `git` call.
+//!
+//! Invariant: this only reads, and only what cannot be read otherwise; a file that is not whole, or of a kind whose
+//! entries are not all in it (split, sparse), gives no [`Stage`], and the caller asks `git` or assumes the worst.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+use gix::index::entry::{Flags, Mode, Stage as Side};
+use gix::index::extension::Tree;
+
+use super::repo::{Repo, ours};
+use crate::contract::ids::CommitId;
+
+/// What an index holds.
+pub(super) struct Stage {
+    index: gix::index::File,
+}
+
+impl Repo {
+    /// Reads the index file at `path`.
+    pub(super) fn stage_at(&self, path: &Path) -> Option<Stage> {
+        let options = gix::index::decode::Options::default();
+        let index = gix::index::File::at(path, self.gix.object_hash(), false, options).ok()?;
+        (index.link().is_none() && !index.is_sparse()).then_some(Stage { index })
+    }
+
+    /// The tree that `stage` stands for, if it knows it itself: git notes it there whenever it has written it, and strikes it out
+    /// with the first change.
+    pub(super) fn noted_tree(&self, stage: &Stage) -> Option<CommitId> {
+        let known = |tree: &Tree| tree.num_entries.is_some() && self.gix.has_object(tree.id);
+        let mut ahead = vec![stage.index.tree()?];
+        let root = ours(&ahead.first()?.id);
+        let whole = |count: u32| usize::try_from(count).is_ok_and(|count| count == stage.entries());
+        if !ahead.first()?.num_entries.is_some_and(whole) || stage.is_unfinished() {
+            return None;
+        }
+        while let Some(next) = ahead.pop() {
+            if !known(next) {
+                return None;
+            }
+            ahead.extend(&next.children);
+        }
+        Some(root)
+    }
+}
+
+impl Stage {
+    /// How many entries it has.
+    pub(super) fn entries(&self) -> usize {
+        self.index.entries().len()
+    }
+
+    /// Whether it tells git not to look at some of the files.
+    pub(super) fn overlooks_files(&self) -> bool {
+        let overlooked = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE;
+        self.index.entries().iter().any(|entry| entry.flags.intersects(overlooked))
+    }
+
+    /// Whether it holds conflicts, or files that are only announced.
+    fn is_unfinished(&self) -> bool {
+        let entries = self.index.entries().iter();
+        entries
+            .into_iter()
+            .any(|entry| entry.stage() != Side::Unconflicted || entry.flags.contains(Flags::INTENT_TO_ADD))
+    }
+
+    /// The other repositories' commits in it.
+    pub(super) fn gitlinks(&self) -> Vec<(PathBuf, CommitId)> {
+        let links = self.index.entries().iter().filter(|entry| entry.mode == Mode::COMMIT);
+        links
+            .map(|entry| (PathBuf::from(OsStr::from_bytes(entry.path(&self.index))), ours(&entry.id)))
+            .collect()
+    }
+
+    /// All paths in it.
+    pub(super) fn paths(&self) -> HashSet<BString> {
+        self.index.entries().iter().map(|entry| entry.path(&self.index).to_owned()).collect()
+    }
+
+    /// The files in it that decide how others are written to disk.
+    pub(super) fn attribute_files(&self) -> Vec<(BString, CommitId)> {
+        let is_one = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
+        let entries = self.index.entries().iter().map(|entry| (entry.path(&self.index), &entry.id));
+        entries
+            .filter(|(path, _)| is_one(path.as_bytes()))
+            .map(|(path, id)| (path.to_owned(), ours(id)))
+            .collect()
+    }
+}

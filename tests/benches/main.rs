@@ -1,0 +1,19 @@
+//! `cargo bench`: what `aynig` costs beside plain git doing the same work, as a table.
+//!
+//! Arguments narrow the cases by name (`cargo bench -- idle`); the sizes are variables, see `suite::Sizes`.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a bench starts processes, reads clocks, writes files and prints its table"
+)]
+
+mod suite;
+
+fn main() {
+    // Cargo itself adds `--bench`.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let sizes = suite::Sizes::from_environment();
+    println!("{}", suite::head(&sizes));
+    suite::run(&sizes, &wanted, &mut |line| println!("{line}"));
+}

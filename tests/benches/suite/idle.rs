@@ -1,0 +1,24 @@
+//! A pass that finds nothing to do, beside the one git command that reads the same commits.
+
+use super::measure::measure;
+use super::room::Room;
+use super::{Row, Sizes};
+
+/// As many branches as asked for, each with a HEAD of its own that declares `state`, for which there is no command.
+pub fn case(sizes: &Sizes, state: Option<&str>) -> Row {
+    let room = Room::new();
+    let branches: Vec<String> = (0..sizes.branches).map(|n| format!("b{n}")).collect();
+    let repository = room.repository("repository", 0, &branches, state);
+    let (mut git, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..sizes.rounds {
+        let format = "--format=%(refname) %(objectname) %(trailers:key=dwp-state)";
+        let mut listing = room.program("git", &repository);
+        git.push(measure(listing.args(["for-each-ref", format, "refs/heads"])));
+        ours.push(measure(&mut room.aynig(&repository, &["run"])));
+    }
+    let what = match state {
+        None => format!("idle pass, {} branches that declare nothing", sizes.branches),
+        Some(_) => format!("idle pass, {} branches whose state has no command", sizes.branches),
+    };
+    Row { what, steps: None, git, ours }
+}

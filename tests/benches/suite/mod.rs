@@ -1,0 +1,126 @@
+//! The cases, and the table they make. Shared by `cargo bench` and by the test that sees to it that they go on working.
+//!
+//! Every case is run by plain git and by `aynig`, in turns, several rounds in one go; the ratios are the medians of
+//! the rounds' own ratios, so a machine that is slower for a while is slower for both.
+
+mod idle;
+mod measure;
+mod room;
+mod steps;
+
+use measure::{Sample, median};
+
+/// How large the cases are.
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    /// Branches of an idle pass (`AYNIG_BENCH_BRANCHES`).
+    pub branches: usize,
+    /// Trivial steps in one repository (`AYNIG_BENCH_STEPS`).
+    pub steps: usize,
+    /// Steps on branches of a remote (`AYNIG_BENCH_REMOTE_STEPS`).
+    pub remote_steps: usize,
+    /// What each connection to the far remote takes longer, milliseconds (`AYNIG_BENCH_DELAY_MS`).
+    pub delay_ms: usize,
+    /// Files of the large repository (`AYNIG_BENCH_FILES`).
+    pub files: usize,
+    /// Steps in it after the first (`AYNIG_BENCH_LATER_STEPS`).
+    pub later_steps: usize,
+    /// Commands at once (`AYNIG_BENCH_JOBS`).
+    pub jobs: usize,
+    /// Rounds (`AYNIG_BENCH_ROUNDS`).
+    pub rounds: usize,
+}
+
+impl Sizes {
+    /// The sizes of the README's table, or what the environment says.
+    pub fn from_environment() -> Self {
+        let size = |name: &str, usual: usize| {
+            let value = std::env::var(format!("AYNIG_BENCH_{name}")).ok();
+            value
+                .map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("AYNIG_BENCH_{name}: {text:?}")))
+        };
+        Self {
+            branches: size("BRANCHES", 10_000),
+            steps: size("STEPS", 1_000),
+            remote_steps: size("REMOTE_STEPS", 200),
+            delay_ms: size("DELAY_MS", 50),
+            files: size("FILES", 50_000),
+            later_steps: size("LATER_STEPS", 5),
+            jobs: size("JOBS", 4),
+            rounds: size("ROUNDS", 5),
+        }
+    }
+}
+
+/// One row of the table before it is written.
+struct Row {
+    what: String,
+    /// How many steps the times are divided by; none for a pass.
+    steps: Option<usize>,
+    git: Vec<Sample>,
+    ours: Vec<Sample>,
+}
+
+/// The first two lines of the table.
+pub fn head(sizes: &Sizes) -> String {
+    format!(
+        "{} rounds, {} commands at once; times in milliseconds\n\n\
+         | case | git | aynig | ratio | git, CPU | aynig, CPU | ratio | aynig, peak | connections git / aynig |\n\
+         |---|---|---|---|---|---|---|---|---|",
+        sizes.rounds, sizes.jobs
+    )
+}
+
+/// Runs the cases whose names contain one of `wanted` (all, if none is given); `tell` gets a row of the table as soon as it is known.
+pub fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
+    let cases: [(&str, fn(&Sizes) -> Vec<Row>); 6] = [
+        ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
+        ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
+        ("local-steps", |sizes| vec![steps::local(sizes)]),
+        ("remote-steps", |sizes| vec![steps::remote(sizes, 0)]),
+        ("far-remote-steps", |sizes| vec![steps::remote(sizes, sizes.delay_ms)]),
+        ("large", steps::large),
+    ];
+    for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
+        for row in case(sizes) {
+            tell(row.text());
+        }
+    }
+}
+
+impl Row {
+    fn text(&self) -> String {
+        let of = |samples: &[Sample], pick: fn(&Sample) -> f64| median(samples.iter().map(pick));
+        let ratio = |pick: fn(&Sample) -> f64| {
+            median(self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)))
+        };
+        let each = self.steps.map_or(1.0, as_float);
+        let time = |samples: &[Sample], pick: fn(&Sample) -> f64| {
+            let time = of(samples, pick) / each;
+            if time < 100.0 { format!("{time:.1}") } else { format!("{time:.0}") }
+        };
+        let (wall, cpu): (fn(&Sample) -> f64, fn(&Sample) -> f64) = (|it| it.wall_ms, |it| it.cpu_ms);
+        let peak = self.ours.iter().map(|it| it.peak_kib).max().unwrap_or(0) / 1024;
+        let connections = |samples: &[Sample]| samples.first().and_then(|it| it.connections);
+        let connections = match (connections(&self.git), connections(&self.ours)) {
+            (Some(git), Some(ours)) => format!("{git} / {ours}"),
+            _ => "–".to_owned(),
+        };
+        format!(
+            "| {} | {} | {} | **{:.2}** | {} | {} | **{:.2}** | {peak} MiB | {connections} |",
+            self.what,
+            time(&self.git, wall),
+            time(&self.ours, wall),
+            ratio(wall),
+            time(&self.git, cpu),
+            time(&self.ours, cpu),
+            ratio(cpu),
+        )
+    }
+}
+
+/// A small number for a division.
+fn as_float(number: usize) -> f64 {
+    u32::try_from(number).map_or(f64::MAX, f64::from)
+}

@@ -1,0 +1,42 @@
+//! The bench goes on working: a run of tiny sizes makes its whole table. How long anything took is nobody's business here.
+
+use super::support::*;
+
+#[path = "../benches/suite/mod.rs"]
+mod suite;
+
+#[test]
+fn the_bench_makes_its_table() {
+    let sizes = suite::Sizes {
+        branches: 5,
+        steps: 3,
+        remote_steps: 3,
+        delay_ms: 1,
+        files: 20,
+        later_steps: 2,
+        jobs: 2,
+        rounds: 1,
+    };
+    let mut rows = Vec::new();
+    suite::run(&sizes, &[], &mut |row| rows.push(row));
+    assert_eq!(rows.len(), 7, "{rows:#?}");
+    let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
+    for row in &rows {
+        assert_eq!(row.matches('|').count(), columns, "{row}");
+        assert!(!row.contains("NaN") && !row.contains("inf"), "{row}");
+    }
+    let connections = |row: &str| {
+        let text = row.trim_end_matches(['|', ' ']).rsplit("| ").next().expect("a column").to_owned();
+        let (git, ours) = text.split_once(" / ").expect("two numbers");
+        (git.parse::<usize>().expect("git's"), ours.parse::<usize>().expect("ours"))
+    };
+    // A fetch, and two pushes for each of three steps; ours share some.
+    let (git, ours) = connections(&rows[3]);
+    assert_eq!(git, 7, "{}", rows[3]);
+    assert!((3..=10).contains(&ours), "{}", rows[3]);
+
+    let mut only = Vec::new();
+    suite::run(&sizes, &["idle-unm".to_owned()], &mut |row| only.push(row));
+    assert_eq!(only.len(), 1, "{only:?}");
+    assert!(binary().is_file() && suite::Sizes::from_environment().rounds > 0);
+}
