@@ -33,6 +33,9 @@ stat -c %i dir0/file1 >"$ROOM/inode.$AYNIG_BRANCH"
 next done
 "#;
 
+/// What somebody does to a kept worktree.
+type Harm = fn(&Repo, PathBuf);
+
 impl Repo {
     fn left_by(&self, name: &str) -> String {
         std::fs::read_to_string(self.beside(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -269,7 +272,7 @@ next done"#;
 fn what_is_wrong_with_a_kept_worktree_costs_a_checkout_and_no_more() {
     let repo = large(&[("look", CENSUS)]);
     repo.fresh("look");
-    let harm: [(&str, fn(&Repo, PathBuf)); 5] = [
+    let harm: [(&str, Harm); 5] = [
         ("removed", |_, kept| std::fs::remove_dir_all(kept).expect("it is there")),
         ("pool-removed", |_, kept| {
             std::fs::remove_dir_all(kept.parent().expect("the pool")).expect("it is there")

@@ -61,7 +61,13 @@ struct Row {
     ours: Vec<Sample>,
 }
 
-/// The first two lines of the table.
+/// Measures one case.
+type Case = fn(&Sizes) -> Vec<Row>;
+
+/// One of the numbers of a sample.
+type Pick = fn(&Sample) -> f64;
+
+/// What comes before the rows of the table.
 pub fn head(sizes: &Sizes) -> String {
     format!(
         "{} rounds, {} commands at once; times in milliseconds\n\n\
@@ -74,7 +80,7 @@ pub fn head(sizes: &Sizes) -> String {
 /// Runs the cases whose names contain one of `wanted` (all, if none is given); `tell` gets a row of the table as soon as it is known.
 pub fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, fn(&Sizes) -> Vec<Row>); 6] = [
+    let cases: [(&str, Case); 6] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -91,16 +97,16 @@ pub fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
 
 impl Row {
     fn text(&self) -> String {
-        let of = |samples: &[Sample], pick: fn(&Sample) -> f64| median(samples.iter().map(pick));
-        let ratio = |pick: fn(&Sample) -> f64| {
-            median(self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)))
-        };
+        let of = |samples: &[Sample], pick: Pick| median(samples.iter().map(pick));
+        let ratio =
+            |pick: Pick| median(self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)));
         let each = self.steps.map_or(1.0, as_float);
-        let time = |samples: &[Sample], pick: fn(&Sample) -> f64| {
+        let time = |samples: &[Sample], pick: Pick| {
             let time = of(samples, pick) / each;
             if time < 100.0 { format!("{time:.1}") } else { format!("{time:.0}") }
         };
-        let (wall, cpu): (fn(&Sample) -> f64, fn(&Sample) -> f64) = (|it| it.wall_ms, |it| it.cpu_ms);
+        let wall: Pick = |it| it.wall_ms;
+        let cpu: Pick = |it| it.cpu_ms;
         let peak = self.ours.iter().map(|it| it.peak_kib).max().unwrap_or(0) / 1024;
         let connections = |samples: &[Sample]| samples.first().and_then(|it| it.connections);
         let connections = match (connections(&self.git), connections(&self.ours)) {

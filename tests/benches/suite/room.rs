@@ -15,30 +15,32 @@ pub struct Room {
 /// What plain git does for a trivial step, in `sh`; `$1` is the branch, `$REMOTE` is set where a remote decides.
 pub const PLAIN_STEP: &str = r#"#!/bin/sh
 set -eu
+# Calls at the same time read each other's half-made registrations of worktrees and fail; they are made again.
+again() { n=0; until "$@" 2>/dev/null; do n=$((n + 1)); [ $n -lt 50 ]; done; }
 branch=$1 wt=$PWD/.worktrees/$1
 if [ -n "${REMOTE-}" ]; then ref=refs/remotes/origin/$branch; else ref=refs/heads/$branch; fi
-tip=$(git rev-parse --verify "$ref")
+tip=$(again git rev-parse --verify "$ref")
 run=$(cat /proc/sys/kernel/random/uuid)
 lease=$(printf 'chore: working\n\ndwp-state: working\ndwp-origin-state: work\ndwp-run-id: %s\ndwp-runner-id: bench\ndwp-lease-seconds: 300\n' "$run" |
     git commit-tree -p "$tip" -F - "$tip^{tree}")
 if [ -n "${REMOTE-}" ]; then
-    git push --quiet --force-with-lease="refs/heads/$branch:$tip" origin "$lease:refs/heads/$branch"
-    git worktree add --quiet --detach "$wt" "$lease"
+    again git push --quiet --force-with-lease="refs/heads/$branch:$tip" origin "$lease:refs/heads/$branch"
+    again git worktree add --quiet --detach "$wt" "$lease"
 else
-    git update-ref "$ref" "$lease" "$tip"
-    git worktree add --quiet "$wt" "$branch"
+    again git update-ref "$ref" "$lease" "$tip"
+    again git worktree add --quiet "$wt" "$branch"
 fi
 mkdir -p .aynig/logs
 (cd "$wt" && exec .aynig/command/work) >".aynig/logs/$tip.stdout.log" 2>".aynig/logs/$tip.stderr.log" </dev/null
 grep -q '^SET_STATE {"state":"done"}$' ".aynig/logs/$tip.stdout.log"
-tree=$(git -C "$wt" write-tree)
+tree=$(again git -C "$wt" write-tree)
 result=$(printf 'chore: set done\n\ndwp-state: done\n' | git commit-tree -p "$lease" -F - "$tree")
 if [ -n "${REMOTE-}" ]; then
-    git push --quiet --force-with-lease="refs/heads/$branch:$lease" origin "$result:refs/heads/$branch"
+    again git push --quiet --force-with-lease="refs/heads/$branch:$lease" origin "$result:refs/heads/$branch"
 else
-    git update-ref "$ref" "$result" "$lease"
+    again git update-ref "$ref" "$result" "$lease"
 fi
-git worktree remove "$wt"
+again git worktree remove "$wt"
 "#;
 
 /// The command of a trivial step.
