@@ -19,7 +19,7 @@ use super::run::branch_globs;
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 13] = [
+pub const KEYS: [(&str, Option<&str>); 15] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
     ("currentBranch", Some("current-branch")),
@@ -27,6 +27,8 @@ pub const KEYS: [(&str, Option<&str>); 13] = [
     ("heartbeat", None),
     ("jobs", Some("jobs")),
     ("leaseSeconds", Some("lease-seconds")),
+    ("pool", None),
+    ("poolKeepIgnored", None),
     ("remote", None),
     ("role", None),
     ("runnerId", None),
