@@ -115,15 +115,24 @@ pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, C
             }
         }
     }
-    if let Some(setting) = last(repo, "heartbeat") {
-        let on = match setting.value.to_ascii_lowercase().as_str() {
-            "true" | "yes" | "on" | "1" => true,
-            "false" | "no" | "off" | "0" | "" => false,
-            _ => return Err(wrong(&setting, "it is neither true nor false")),
-        };
-        run.no_heartbeat |= !on;
+    run.no_heartbeat |= flag(repo, "heartbeat")? == Some(false);
+    flag(repo, "poolKeepIgnored")?;
+    if let Some(setting) = last(repo, "pool")
+        && setting.value.trim().parse::<usize>().is_err()
+    {
+        return Err(wrong(&setting, "it is no number"));
     }
     Ok(run)
+}
+
+/// A boolean, written in one of git's ways.
+fn flag(repo: &Repo, name: &str) -> Result<Option<bool>, CommandError> {
+    let Some(setting) = last(repo, name) else { return Ok(None) };
+    match setting.value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Ok(Some(true)),
+        "false" | "no" | "off" | "0" | "" => Ok(Some(false)),
+        _ => Err(wrong(&setting, "it is neither true nor false")),
+    }
 }
 
 /// The value as the option's own parser reads it.

@@ -160,6 +160,8 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         ("leaseSeconds", "0", "not in 1.."),
         ("currentBranch", "maybe", "skip, include, only"),
         ("heartbeat", "perhaps", "neither true nor false"),
+        ("pool", "some", "no number"),
+        ("poolKeepIgnored", "x", "neither true nor false"),
         ("role", "../x", "role name"),
         ("branch", "a[", "glob"),
     ] {
