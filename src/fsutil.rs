@@ -10,15 +10,15 @@
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 /// What the names of unfinished files begin with.
 const DRAFT: &str = ".aynig-";
 
-/// How often a file is written before a draft that vanished counts as an error.
-const DRAFT_TRIES: u32 = 5;
+/// How often a draft that is taken away before it is locked is made anew.
+const DRAFT_TRIES: u32 = 1_000;
 
 /// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
 ///
@@ -33,19 +33,6 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     };
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match replace_once(path, directory, bytes) {
-            // Taken for a dead writer's in the moment before its lock.
-            Err(error)
-                if error.kind() == ErrorKind::NotFound && tries < DRAFT_TRIES && directory.is_dir() => {}
-            done => return done,
-        }
-    }
-}
-
-fn replace_once(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = locked_draft(directory)?;
     draft.write_all(bytes)?;
     if let Ok(old) = fs::symlink_metadata(path)
@@ -64,16 +51,26 @@ fn replace_once(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Whatever creating it failed with.
 pub fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let draft = tempfile::Builder::new()
-        .prefix(DRAFT)
-        .permissions(Permissions::from_mode(0o666))
-        .append(true)
-        .tempfile_in(directory)?;
-    // Where there are no locks nobody removes drafts either.
-    if let Err(error) = draft.as_file().try_lock() {
-        tracing::debug!(%error, "a draft could not be locked");
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let draft = tempfile::Builder::new()
+            .prefix(DRAFT)
+            .permissions(Permissions::from_mode(0o666))
+            .append(true)
+            .tempfile_in(directory)?;
+        // Before its lock it may be taken for a dead process's; with the lock, and its name, it is safe.
+        match draft.as_file().try_lock() {
+            Ok(()) if draft.as_file().metadata()?.nlink() > 0 => return Ok(draft),
+            Ok(()) | Err(TryLockError::WouldBlock) if tries < DRAFT_TRIES => {}
+            Ok(()) | Err(TryLockError::WouldBlock) => return Err(ErrorKind::NotFound.into()),
+            // Where there are no locks nobody removes drafts either.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(%error, "a draft could not be locked");
+                return Ok(draft);
+            }
+        }
     }
-    Ok(draft)
 }
 
 /// Removes what processes that died in [`replace`] left in `directory`; what cannot be removed stays.
