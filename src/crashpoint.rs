@@ -64,6 +64,8 @@ points! {
     RescuePointed = "rescue-pointed",
     /// A worktree is about to be removed.
     RemovalBegun = "removal-begun",
+    /// Its files are gone; its registration is not.
+    RemovalHalfDone = "removal-half-done",
     /// It is gone; the directory for worktrees is not.
     RemovalDone = "removal-done",
     /// The end of an expired lease is an object.

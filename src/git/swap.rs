@@ -246,9 +246,13 @@ impl Repo {
         if actual != expected {
             return Ok(Swap::Lost { actual });
         }
+        let lock = self.common_dir().join(format!("{shown}.lock"));
         Err(match error {
-            None => RefError::Locked { lock: self.common_dir().join(format!("{shown}.lock")), name: shown },
-            Some(error) => RefError::Unwritable { name: shown, why: error.to_string() },
+            None => RefError::Locked { name: shown, lock },
+            Some(error) => RefError::Unwritable {
+                name: shown,
+                why: format!("could not make {}: {error}", lock.display()),
+            },
         })
     }
 

@@ -450,7 +450,9 @@ impl Repo {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
             crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
             if worktree.is_linked_both_ways() {
-                return self.remove_proven(&worktree.path, &worktree.git_dir);
+                self.remove_proven(&worktree.path, &worktree.git_dir)?;
+                crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
+                return Ok(());
             }
             let removed = Git::shared(self.common_dir())
                 .args(["worktree", "remove", "--force", "--force", "--"])
@@ -479,6 +481,9 @@ impl Repo {
                     return Err(files("remove", gone)(error));
                 }
                 Ok(()) | Err(_) => {}
+            }
+            if gone == path {
+                crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
             }
         }
         // Git's own habit; it fails while there are others.

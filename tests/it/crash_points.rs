@@ -93,7 +93,11 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RenewalWritten | Point::RenewalMoved => vec![case(Ends::Never, STALLED)],
         Point::CommandEnded | Point::ResultWritten => vec![well(STALLED), badly],
         Point::ResultMoved => vec![well(DONE), badly],
-        Point::RescueWritten | Point::RescuePointed | Point::RemovalBegun | Point::RemovalDone => {
+        Point::RescueWritten
+        | Point::RescuePointed
+        | Point::RemovalBegun
+        | Point::RemovalHalfDone
+        | Point::RemovalDone => {
             vec![well(DONE), badly, RECOVERY]
         }
         Point::StalledWritten | Point::StalledMoved => vec![RECOVERY],
