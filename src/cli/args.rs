@@ -61,6 +61,8 @@ pub enum Verb {
     Logs(Logs),
     /// Prepare this checkout for commands: directories, documents, an example
     Init(Init),
+    /// Copy a workflow pack, the .aynig/ of another repository, into this checkout
+    Install(Install),
     /// Guard the branches of a server: what its git hooks call
     Hook(Hook),
     /// Print the manual page
@@ -334,6 +336,40 @@ pub struct Logs {
 #[command(after_help = "What is there already is left as it is. Exit codes: 0 done; 2 usage; 3 set-up.")]
 pub struct Init {
     /// Print what was made as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig install`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --apply it only shows what would change, and what of it are programs. Nothing is run, staged or committed. Where it came \
+    from is noted in .aynig/installed.json, so that a later install can tell what was changed here since.\n\
+    Exit codes: 0 done, nothing to do, or only shown; 1 written, but for files in conflict; 2 usage; 3 refused, or set-up; \
+    4 the source cannot be reached."
+)]
+pub struct Install {
+    /// Where the pack is: a path, a URL, or OWNER/NAME, which is https://github.com/OWNER/NAME
+    #[arg(value_name = "REPO")]
+    pub repository: OsString,
+
+    /// A branch, a tag or the whole id of a commit there [default: HEAD, its default branch]
+    #[arg(value_name = "REF")]
+    pub reference: Option<String>,
+
+    /// The directory there that holds the pack's .aynig/ [default: the top]
+    #[arg(value_name = "SUBFOLDER")]
+    pub subfolder: Option<String>,
+
+    /// Write the files; else it is only shown what would change
+    #[arg(long)]
+    pub apply: bool,
+
+    /// Overwrite also what was changed here since, or is of another origin
+    #[arg(long)]
+    pub force: bool,
+
+    /// Print what would change, or was changed, as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -18,7 +18,9 @@ use crate::supervise::{survive_size_limit, watchdog};
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
-use super::{demo, events, hook, init, logs, man, run, set_state, set_working, settings, status, ui};
+use super::{
+    demo, events, hook, init, install, logs, man, run, set_state, set_working, settings, status, ui,
+};
 
 /// What every subcommand may want to know of the process.
 #[derive(Debug, Clone)]
@@ -98,6 +100,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::Events(options) => events::run(&open(&surroundings)?, options),
         Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
         Verb::Init(options) => init::run(&open(&surroundings)?, options),
+        Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
         Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
         Verb::Man | Verb::Watchdog => Ok(Exit::Done),
     }

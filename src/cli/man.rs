@@ -37,9 +37,10 @@ const VARIABLES: [(&str, &str); 6] = [
     ),
 ];
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     (".aynig/command/STATE", "The command for a state, an executable in the branch's newest commit."),
     (".aynig/roles/ROLE/command/STATE", "The same for a role, which goes first."),
+    (".aynig/installed.json", "Which packs aynig install has put here, and from where."),
     (".aynig/CONTRACT.md", "The rules between commits, runners and commands, as aynig init writes them."),
     (
         ".aynig/logs/COMMIT.stdout.log, .aynig/logs/COMMIT.stderr.log",

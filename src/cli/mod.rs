@@ -11,6 +11,7 @@ pub mod error;
 pub mod events;
 pub mod hook;
 pub mod init;
+pub mod install;
 pub mod live;
 pub mod logging;
 pub mod logs;

@@ -20,6 +20,7 @@
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
 //! | `incoming` | the commits of a push that a hook has not accepted yet |
+//! | `pack` | files of another repository, fetched beside this one |
 //! | `rescue` | saving what a worktree holds before it goes |
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `process` | one call of the `git` program |
@@ -32,6 +33,7 @@ mod moves;
 pub mod nested;
 mod place;
 pub mod pool;
+pub mod pack;
 pub mod process;
 mod ref_lock;
 pub mod remote;

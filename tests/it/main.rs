@@ -24,6 +24,7 @@ mod idle;
 mod in_place;
 mod init;
 mod judge;
+mod install;
 mod lease;
 mod logs;
 mod lost_work;

@@ -1,0 +1,129 @@
+//! `.aynig/installed.json`: which packs were installed here, from where, and what their files were.
+//!
+//! Invariant: it holds no secret and nothing of this machine but the path of a source that was given as one. A file that
+//! cannot be read as such a record is refused, never overwritten: it is committed, and its loss would turn every local change
+//! into something unknown.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version written here.
+const VERSION: u32 = 1;
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// One for each source and subfolder.
+    pub packs: Vec<Installed>,
+}
+
+/// One pack, as it was installed last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// The repository, without secrets.
+    pub source: String,
+    /// Where in it the pack lies; empty for the top.
+    pub subfolder: String,
+    /// The branch, tag or commit that was asked for.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// The commit that was.
+    pub commit: String,
+    /// When it was installed.
+    pub installed: String,
+    /// What its files were, by their paths below `.aynig/`.
+    pub files: BTreeMap<String, Known>,
+}
+
+/// A file of a pack, as it was installed last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// As git writes it in a tree.
+    pub mode: String,
+    /// Its object id, in hex, in the format of the source.
+    pub id: String,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { version: VERSION, packs: Vec::new() }
+    }
+}
+
+impl Record {
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// Why it is no record.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let record: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if record.version != VERSION {
+            return Err(format!(
+                "it is of version {}, and this aynig knows version {VERSION}",
+                record.version
+            ));
+        }
+        Ok(record)
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("a record is plain strings");
+        text.push(b'\n');
+        text
+    }
+
+    /// What was installed from there last.
+    pub fn find(&self, source: &str, subfolder: &str) -> Option<&Installed> {
+        self.packs.iter().find(|pack| pack.source == source && pack.subfolder == subfolder)
+    }
+
+    /// Puts `pack` in the place of the one that was installed from there before; `taken` are files it took over from other packs.
+    pub fn put(&mut self, pack: Installed, taken: &[&str]) {
+        self.packs.retain(|other| other.source != pack.source || other.subfolder != pack.subfolder);
+        for other in &mut self.packs {
+            other.files.retain(|path, _| !taken.contains(&path.as_str()));
+        }
+        self.packs.push(pack);
+        self.packs
+            .sort_by(|one, other| (&one.source, &one.subfolder).cmp(&(&other.source, &other.subfolder)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack(source: &str, file: &str) -> Installed {
+        let known = Known { mode: "100644".into(), id: "1".repeat(40) };
+        Installed {
+            source: source.into(),
+            subfolder: String::new(),
+            reference: "HEAD".into(),
+            commit: "2".repeat(40),
+            installed: "2026-01-31T12:00:00Z".into(),
+            files: BTreeMap::from([(file.to_owned(), known)]),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut record = Record::default();
+        record.put(pack("b", "x"), &[]);
+        record.put(pack("a", "x"), &["x"]);
+        record.put(pack("b", "y"), &["y"]);
+        assert_eq!(Record::parse(&record.text()).as_ref(), Ok(&record));
+        assert_eq!(record.packs.iter().map(|pack| pack.source.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(record.find("b", "").is_some_and(|pack| pack.files.contains_key("y")));
+        assert!(record.find("b", "sub").is_none());
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for text in ["", "[]", "{\"version\":2,\"packs\":[]}", "{\"version\":1,\"packs\":[{}]}"] {
+            assert!(Record::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

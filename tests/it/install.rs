@@ -1,0 +1,539 @@
+//! `aynig install`: what it shows, writes, keeps and refuses. Sources are repositories beside the one under test.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::scene::told;
+use super::support::*;
+
+/// A source with these files below `.aynig/`, executable where they begin with `#!`.
+fn source(files: &[(&str, &str)]) -> Repo {
+    let repo = Repo::new();
+    put(&repo, files);
+    repo.commit_all("a pack");
+    repo
+}
+
+fn put(repo: &Repo, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = format!(".aynig/{name}");
+        repo.write(&path, text);
+        let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+        fs::set_permissions(repo.path.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+fn at(repo: &Repo) -> &str {
+    repo.path.to_str().unwrap()
+}
+
+fn read(repo: &Repo, path: &str) -> String {
+    fs::read_to_string(repo.path.join(path)).unwrap_or_else(|error| format!("({path}: {error})"))
+}
+
+/// Installs and commits.
+fn installed(repo: &Repo, arguments: &[&str]) {
+    repo.aynig_ok(["install"].iter().chain(arguments).chain(&["--apply"]).copied());
+    repo.commit_all("installed");
+}
+
+/// `path change` of each file, as the answer in JSON says.
+fn changes(answer: &Value) -> Vec<String> {
+    let files = answer["files"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    files
+        .iter()
+        .map(|file| format!("{} {}", file["path"].as_str().unwrap(), file["change"].as_str().unwrap()))
+        .collect()
+}
+
+/// Asserts that an install left nothing but what it wrote: no fetched objects, no refs, no temporary files.
+fn assert_nothing_left(repo: &Repo) {
+    assert_eq!(files_below(&repo.path.join(".git/aynig/install")), Vec::<std::path::PathBuf>::new());
+    assert_eq!(
+        repo.git(["for-each-ref", "--format=%(refname)"])
+            .lines()
+            .filter(|name| !name.starts_with("refs/heads/"))
+            .count(),
+        0
+    );
+    assert!(!repo.path.join(".git/shallow").exists() && !repo.path.join(".git/FETCH_HEAD").exists());
+    let drafts = files_below(&repo.path.join(".aynig")).into_iter();
+    assert_eq!(
+        drafts.filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(".aynig-")).count(),
+        0
+    );
+    repo.assert_tidy();
+}
+
+const HELLO: &str = "#!/bin/sh\necho 'SET_STATE {\"state\":\"done\"}'\n";
+
+#[test]
+fn it_shows_first_and_writes_what_it_was_told_to_and_what_came_runs() {
+    let pack = source(&[
+        ("command/hello", HELLO),
+        ("roles/big/command/hello", HELLO),
+        ("notes.md", "notes\n"),
+        ("lib/tool", "#!/bin/sh\n"),
+    ]);
+    pack.write("other", "not of the pack");
+    symlink("../lib/tool", pack.path.join(".aynig/command/tool")).unwrap();
+    let commit = pack.commit_all("more");
+    let repo = Repo::new();
+    let shown = out(&repo.aynig_ok(["install", at(&pack)]));
+    for line in [
+        "  add        .aynig/command/hello  (runs for the state hello)",
+        "  add        .aynig/command/tool  (runs for the state tool, link to ../lib/tool)",
+        "  add        .aynig/lib/tool  (executable)",
+        "  add        .aynig/notes.md",
+        "  add        .aynig/roles/big/command/hello  (runs for the state hello in the role big)",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line:?} is missing in {shown}");
+    }
+    assert_eq!(repo.git(["status", "--porcelain"]), "", "nothing was written");
+    assert_nothing_left(&repo);
+
+    let typed = shown.lines().find_map(|line| line.strip_prefix("  aynig ")).expect("what to type");
+    let wrote = out(&repo.aynig_ok(typed.split(' ')));
+    assert!(wrote.contains("git add .aynig && git commit"), "{wrote}");
+    assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "", "nothing is staged");
+    assert_nothing_left(&repo);
+    repo.git(["add", ".aynig"]);
+    let tree = |repo: &Repo, revision: &str| repo.git(["ls-tree", "-r", revision, ".aynig/"]);
+    let without: Vec<String> = {
+        repo.commit_all("install");
+        tree(&repo, "HEAD")
+            .lines()
+            .filter(|line| !line.ends_with("installed.json"))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(without.join("\n"), tree(&pack, "HEAD"), "modes, links and contents are those of the pack");
+    assert!(!repo.path.join("other").exists());
+    let record: Value = serde_json::from_str(&read(&repo, ".aynig/installed.json")).unwrap();
+    let known = &record["packs"][0];
+    assert_eq!(
+        (known["commit"].as_str(), known["source"].as_str()),
+        (Some(commit.as_str()), Some(at(&pack)))
+    );
+    assert_eq!(known["files"]["command/tool"]["mode"], "120000");
+
+    let again = out(&repo.aynig_ok(["install", at(&pack), "--apply"]));
+    assert!(again.contains("Up to date"), "{again}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    repo.ready("task", "hello");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_newer_pack_meets_what_was_changed_here() {
+    let pack = source(&[
+        ("a", "1\n"),
+        ("both", "1\n"),
+        ("here", "1\n"),
+        ("left", "1\n"),
+        ("left-changed", "1\n"),
+        ("gone", "1\n"),
+        ("run", "1\n"),
+    ]);
+    let repo = Repo::new();
+    installed(&repo, &[at(&pack)]);
+    put(
+        &pack,
+        &[("a", "2\n"), ("both", "2\n"), ("new", "2\n"), ("mine", "2\n"), ("run", "1\n"), ("deep/er", "2\n")],
+    );
+    fs::set_permissions(pack.path.join(".aynig/run"), fs::Permissions::from_mode(0o755)).unwrap();
+    pack.git(["rm", "--quiet", ".aynig/left", ".aynig/left-changed"]);
+    let second = pack.commit_all("second");
+    put(&repo, &[("both", "my\n"), ("here", "my\n"), ("left-changed", "my\n"), ("mine", "my\n")]);
+    repo.git(["rm", "--quiet", ".aynig/gone"]);
+    repo.commit_all("changes here");
+
+    let expected = [
+        ".aynig/a change",
+        ".aynig/both conflict",
+        ".aynig/deep/er add",
+        ".aynig/gone kept",
+        ".aynig/here kept",
+        ".aynig/left remove",
+        ".aynig/left-changed conflict",
+        ".aynig/mine conflict",
+        ".aynig/new add",
+        ".aynig/run change",
+    ];
+    let shown = json(&repo.aynig_ok(["install", at(&pack), "--json"]));
+    assert_eq!(changes(&shown), expected);
+    assert_eq!(
+        (&shown["applied"], &shown["upToDate"], &shown["commit"]),
+        (&json!(false), &json!(false), &json!(second))
+    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+
+    let output = repo.aynig(["install", at(&pack), "--apply"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(out(&output).contains("3 in conflict") && out(&output).contains("--force"), "{}", told(&output));
+    repo.commit_all("second");
+    for (name, text) in [
+        ("a", "2\n"),
+        ("both", "my\n"),
+        ("here", "my\n"),
+        ("left-changed", "my\n"),
+        ("mine", "my\n"),
+        ("deep/er", "2\n"),
+    ] {
+        assert_eq!(read(&repo, &format!(".aynig/{name}")), text, "{name}");
+    }
+    assert!(!repo.path.join(".aynig/left").exists() && !repo.path.join(".aynig/gone").exists());
+    assert!(repo.git(["ls-files", "-s", ".aynig/run"]).starts_with("100755"));
+
+    // What was told once is known: it stays, and is no conflict any more.
+    let again = json(&repo.aynig_ok(["install", at(&pack), "--apply", "--json"]));
+    assert_eq!(again["upToDate"], true, "{again}");
+    assert_eq!(changes(&again).iter().filter(|change| change.ends_with(" kept")).count(), 4);
+
+    repo.aynig_ok(["install", at(&pack), "--apply", "--force"]);
+    repo.commit_all("forced");
+    for name in ["both", "here", "mine", "gone"] {
+        assert_eq!(read(&repo, &format!(".aynig/{name}")), read(&pack, &format!(".aynig/{name}")), "{name}");
+    }
+    assert_eq!(read(&repo, ".aynig/left-changed"), "my\n", "it is of no pack any more");
+    assert_nothing_left(&repo);
+}
+
+#[test]
+fn what_is_not_committed_is_not_touched() {
+    let pack = source(&[("command/hello", HELLO)]);
+    type Change = fn(&Repo);
+    let cases: [(&str, &str, Change); 6] = [
+        ("untracked", "command/hello", |repo| repo.write(".aynig/command/hello", "my\n")),
+        ("staged", "command/old", |repo| {
+            repo.write(".aynig/command/old", "staged\n");
+            repo.git(["add", "--all"]);
+        }),
+        ("unstaged", "command/old", |repo| repo.write(".aynig/command/old", "changed\n")),
+        ("removed", "command/old", |repo| fs::remove_file(repo.path.join(".aynig/command/old")).unwrap()),
+        ("ignored", "command/hello", |repo| {
+            repo.write(".git/info/exclude", "hello\n");
+            repo.write(".aynig/command/hello", "my\n");
+        }),
+        ("assumed unchanged", "command/hello", |repo| {
+            repo.write(".aynig/command/hello", "old\n");
+            repo.commit_all("one of mine");
+            repo.git(["update-index", "--assume-unchanged", ".aynig/command/hello"]);
+            repo.write(".aynig/command/hello", "my\n");
+        }),
+    ];
+    for (what, path, change) in cases {
+        let repo = Repo::new();
+        repo.write(".aynig/command/old", "old\n");
+        repo.commit_all("commands");
+        change(&repo);
+        let before = (
+            repo.git(["status", "--porcelain", "-uall", "--ignored"]),
+            read(&repo, &format!(".aynig/{path}")),
+        );
+        for more in [["--force"].as_slice(), &["--force", "--apply"]] {
+            let output = repo.aynig(["install", at(&pack)].iter().chain(more).copied());
+            assert_refused(
+                &output,
+                3,
+                &[&format!(".aynig/{path}"), "not what is committed", "git stash push"],
+            );
+        }
+        let after = (
+            repo.git(["status", "--porcelain", "-uall", "--ignored"]),
+            read(&repo, &format!(".aynig/{path}")),
+        );
+        assert_eq!(before, after, "{what}");
+    }
+    // Beside `.aynig/` anything may lie, and a repository need not have a commit.
+    let repo = Repo::unborn();
+    repo.write("other", "untracked\n");
+    repo.aynig_ok(["install", at(&pack), "--apply"]);
+    assert_eq!(read(&repo, ".aynig/command/hello"), HELLO);
+}
+
+/// A commit in `repo` whose `.aynig/` has these entries, written past all checks of git.
+fn hostile(repo: &Repo, entries: &[(&str, &str, &str)]) {
+    let raw = |id: &str| -> Vec<u8> {
+        (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect()
+    };
+    let tree = |entries: &[(String, String, Vec<u8>)]| {
+        let mut bytes = Vec::new();
+        for (mode, name, id) in entries {
+            bytes.extend(format!("{mode} {name}\0").into_bytes());
+            bytes.extend(id);
+        }
+        repo.git_with_input(&["hash-object", "-t", "tree", "-w", "--literally", "--stdin"], &bytes)
+    };
+    let entries: Vec<(String, String, Vec<u8>)> = entries
+        .iter()
+        .map(|(mode, name, content)| {
+            let id = match *mode {
+                "160000" => repo.head("HEAD"),
+                "40000" => {
+                    let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], content.as_bytes());
+                    tree(&[("100644".into(), "inner".into(), raw(&blob))])
+                }
+                _ => repo.git_with_input(&["hash-object", "-w", "--stdin"], content.as_bytes()),
+            };
+            ((*mode).to_owned(), (*name).to_owned(), raw(&id))
+        })
+        .collect();
+    let inner = tree(&entries);
+    let top = tree(&[("40000".into(), ".aynig".into(), raw(&inner))]);
+    let commit = repo.git(["commit-tree", "-m", "hostile", &top]);
+    repo.git(["update-ref", "refs/heads/main", &commit]);
+}
+
+#[test]
+fn packs_that_could_reach_out_are_refused_as_a_whole() {
+    for (entries, words) in [
+        ([("100644", "fine", "x"), ("40000", "..", "x")].as_slice(), "way out"),
+        (&[("40000", ".git", "x")], "git keeps"),
+        (&[("40000", ".GIT", "x")], "git keeps"),
+        (&[("40000", "git~1", "x")], "git keeps"),
+        (&[("100644", "../../escaped", "x")], "way out"),
+        (&[("100644", "/tmp/escaped", "x")], "absolute"),
+        (&[("100644", "a\\b", "x")], "something else"),
+        (&[("120000", "out", "../../escaped")], "leads out"),
+        (&[("120000", "out", "/etc")], "leads out"),
+        (&[("120000", "loose", "nothing")], "leads nowhere"),
+        (&[("120000", "a", "b"), ("40000", "b", "x"), ("120000", "c", "a/../../x")], "through another link"),
+        (&[("160000", "module", "")], "submodule"),
+        (&[("100644", "A", "x"), ("100644", "a", "x")], "upper and lower case"),
+        (&[("100644", "a", "x"), ("40000", "a", "x")], "file and a directory"),
+        (&[("40000", "logs", "x")], "runner's logs"),
+    ] {
+        let pack = Repo::new();
+        hostile(&pack, entries);
+        let repo = Repo::new();
+        for more in [[].as_slice(), &["--apply", "--force"]] {
+            let output = repo.aynig(["install", at(&pack)].iter().chain(more).copied());
+            assert_refused(&output, 3, &["nothing was installed", words]);
+        }
+        assert!(!repo.path.join(".aynig").exists(), "{entries:?}");
+        assert!(!repo.path.join("escaped").exists() && !Path::new("/tmp/escaped").exists());
+        assert_nothing_left(&repo);
+    }
+}
+
+#[test]
+fn links_and_other_repositories_here_are_not_written_through() {
+    let pack = source(&[("command/hello", HELLO)]);
+    for link in [".aynig", ".aynig/command"] {
+        let repo = Repo::new();
+        let elsewhere = repo.beside("elsewhere");
+        fs::create_dir_all(elsewhere.join("command")).unwrap();
+        fs::create_dir_all(repo.path.join(link).parent().unwrap()).unwrap();
+        symlink(&elsewhere, repo.path.join(link)).unwrap();
+        repo.commit_all("a link");
+        let output = repo.aynig(["install", at(&pack), "--apply", "--force"]);
+        assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+        assert!(err(&output).contains("symbolic link"), "{}", told(&output));
+        assert_eq!(files_below(&elsewhere), Vec::<std::path::PathBuf>::new());
+    }
+    let repo = Repo::new();
+    repo.git(["init", "--quiet", ".aynig/command"]);
+    let output = repo.aynig(["install", at(&pack), "--apply"]);
+    assert_refused(&output, 3, &[".aynig/command is another repository here"]);
+    // A link at the very path is itself replaced, once it is committed and --force is given.
+    let repo = Repo::new();
+    let victim = repo.beside("victim");
+    fs::write(&victim, "victim\n").unwrap();
+    fs::create_dir_all(repo.path.join(".aynig/command")).unwrap();
+    symlink(&victim, repo.path.join(".aynig/command/hello")).unwrap();
+    repo.commit_all("a link");
+    repo.aynig_ok(["install", at(&pack), "--apply", "--force"]);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "victim\n");
+    assert_eq!(read(&repo, ".aynig/command/hello"), HELLO);
+}
+
+#[test]
+fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
+    let pack = source(&[("command/top", HELLO)]);
+    for (place, name) in [("packs/one", "one"), ("packs/two", "two")] {
+        pack.write(&format!("{place}/.aynig/command/{name}"), HELLO);
+    }
+    let first = pack.commit_all("packs");
+    pack.git(["tag", "-a", "-m", "a release", "v1"]);
+    pack.git(["checkout", "--quiet", "-b", "next"]);
+    pack.write(".aynig/command/next", HELLO);
+    pack.commit_all("next");
+    pack.git(["checkout", "--quiet", "main"]);
+    let repo = Repo::new();
+    let forge = repo.beside("config");
+    fs::write(
+        &forge,
+        format!("[url \"file://{}\"]\n\tinsteadOf = https://github.com/owner/name\n", at(&pack)),
+    )
+    .unwrap();
+    let url = format!("file://{}", at(&pack));
+    let short = &first[..12];
+    let cases: [(&[&str], &str, &str); 10] = [
+        (&[at(&pack)], "command/top", at(&pack)),
+        (&["../other/../repo/../pack"], "command/top", at(&pack)),
+        (&[&url], "command/top", &url),
+        (&["owner/name"], "command/top", "https://github.com/owner/name"),
+        (&[&url, "next"], "command/next", &url),
+        (&[&url, "v1"], "command/top", &url),
+        (&[&url, "refs/heads/next"], "command/next", &url),
+        (&[&url, &first], "command/top", &url),
+        (&[&url, "HEAD", "packs/one/"], "command/one", &url),
+        (&[&url, "v1", "./packs//two"], "command/two", &url),
+    ];
+    fs::create_dir(repo.beside("other")).unwrap();
+    symlink(&pack.path, repo.beside("pack")).unwrap();
+    for (arguments, path, shown) in cases {
+        let mut command = repo.aynig_command();
+        let output = command
+            .env("GIT_CONFIG_GLOBAL", &forge)
+            .arg("install")
+            .args(arguments)
+            .arg("--json")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", told(&output));
+        let answer = json(&output);
+        assert!(changes(&answer).contains(&format!(".aynig/{path} add")), "{arguments:?} {answer}");
+        assert_eq!(answer["source"], shown);
+        if !arguments.contains(&"next") && !arguments.contains(&"refs/heads/next") {
+            assert!(answer["commit"].as_str().unwrap().starts_with(short), "{arguments:?} {answer}");
+        }
+    }
+    // A path of that shape that exists wins over the forge.
+    fs::create_dir(repo.path.join("owner")).unwrap();
+    symlink(&pack.path, repo.path.join("owner/name")).unwrap();
+    let answer = json(&repo.aynig_ok(["install", "owner/name", "--json"]));
+    assert_eq!(answer["source"], at(&pack));
+
+    let output = repo.aynig(["install", &url, "HEAD", "packs"]);
+    let hints = [format!("`aynig install {url} HEAD packs/one`"), "packs/.aynig".to_owned()];
+    assert_refused(&output, 3, &hints.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_refused(
+        &repo.aynig(["install", &url, "nope"]),
+        3,
+        &["no branch, tag or commit nope", "git ls-remote"],
+    );
+    assert_nothing_left(&repo);
+}
+
+#[test]
+fn two_packs_live_side_by_side_and_the_source_may_be_sha256() {
+    let one = source(&[("command/one", HELLO), ("shared", "one\n")]);
+    let two = Repo::new();
+    fs::remove_dir_all(two.path.join(".git")).unwrap();
+    two.git(["init", "--quiet", "--object-format=sha256", "--initial-branch=main", "."]);
+    two.git(["config", "user.name", "Test Person"]);
+    two.git(["config", "user.email", "person@example.com"]);
+    put(&two, &[("command/two", HELLO), ("shared", "two\n")]);
+    two.commit_all("a pack");
+    let repo = Repo::new();
+    installed(&repo, &[at(&one)]);
+    let shown = json(&repo.aynig_ok(["install", at(&two), "--json"]));
+    assert_eq!(changes(&shown), [".aynig/command/two add", ".aynig/shared conflict"]);
+    installed(&repo, &[at(&two), "--force"]);
+    assert_eq!(read(&repo, ".aynig/shared"), "two\n");
+    let record: Value = serde_json::from_str(&read(&repo, ".aynig/installed.json")).unwrap();
+    assert_eq!(record["packs"].as_array().map(Vec::len), Some(2));
+    for pack in [&one, &two] {
+        let files = &record["packs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|known| known["source"] == at(pack))
+            .unwrap()["files"];
+        assert_eq!(files.get("shared").is_some(), std::ptr::eq(pack, &two), "{record}");
+    }
+    let again = json(&repo.aynig_ok(["install", at(&two), "--apply", "--json"]));
+    assert_eq!(again["upToDate"], true, "{again}");
+    assert_nothing_left(&repo);
+}
+
+#[test]
+fn a_source_that_does_not_answer_is_told_without_its_password() {
+    let repo = Repo::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nowhere = repo.beside("nowhere");
+    let url = format!("http://me:secret-word@127.0.0.1:{port}/x");
+    for source in [&url, &format!("file://{}", nowhere.display())] {
+        for more in [[].as_slice(), &["--apply"]] {
+            let output = repo.aynig(["install", source].iter().chain(more).copied());
+            assert_refused(&output, 4, &["could not fetch from the source", "git ls-remote"]);
+            assert!(!err(&output).contains("secret-word"), "{}", told(&output));
+        }
+    }
+    // A directory that is no repository is no source either.
+    fs::create_dir(&nowhere).unwrap();
+    assert_refused(&repo.aynig(["install", nowhere.to_str().unwrap()]), 4, &["could not fetch"]);
+    assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
+    assert_nothing_left(&repo);
+}
+
+#[test]
+fn what_cannot_be_meant_is_usage() {
+    let repo = Repo::new();
+    for (arguments, words) in [
+        (["name"].as_slice(), "OWNER/NAME"),
+        (&["ext::sh -c true"], "start a program"),
+        (&["--", "--upload-pack=true"], "names no repository"),
+        (&[".", "a:b"], "no branch"),
+        (&[".", "HEAD", "../x"], "below the top"),
+        (&[".", "HEAD", "/x"], "below the top"),
+    ] {
+        assert_refused(&repo.aynig(["install"].iter().chain(arguments).copied()), 2, &[words]);
+    }
+    assert_eq!(repo.aynig(["install"]).status.code(), Some(2));
+    let bare = Repo::new().into_bare();
+    assert_refused(&bare.aynig(["install", at(&bare)]), 3, &["is bare", "clone"]);
+}
+
+#[test]
+fn a_record_that_is_none_is_not_overwritten() {
+    let pack = source(&[("command/hello", HELLO)]);
+    let escape = json!({"version": 1, "packs": [{
+        "source": at(&pack), "subfolder": "", "ref": "HEAD", "commit": "", "installed": "",
+        "files": {"../README": {"mode": "100644", "id": Repo::new().git(["rev-parse", "HEAD:README"])}},
+    }]});
+    for text in ["no json", "{\"version\":9,\"packs\":[]}", &escape.to_string()] {
+        let repo = Repo::new();
+        repo.write(".aynig/installed.json", text);
+        repo.commit_all("a record");
+        let output = repo.aynig(["install", at(&pack), "--apply", "--force"]);
+        assert_refused(&output, 3, &["installed.json", "git restore"]);
+        assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_as_a_whole_is_taken_back() {
+    let pack = source(&[("a", "1\n"), ("tool", "1\n"), ("z", "1\n")]);
+    let repo = Repo::new();
+    installed(&repo, &[at(&pack)]);
+    // In the pack it becomes a directory, here it is a file with changes, which stays.
+    pack.git(["rm", "--quiet", ".aynig/tool", ".aynig/z"]);
+    put(&pack, &[("a", "2\n"), ("new/deep", "2\n"), ("tool/part", "2\n")]);
+    pack.commit_all("second");
+    repo.write(".aynig/tool", "my\n");
+    repo.commit_all("mine");
+    let output = repo.aynig(["install", at(&pack), "--apply"]);
+    assert_refused(&output, 3, &["nothing was installed", ".aynig/tool"]);
+    assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
+    assert!(!repo.path.join(".aynig/new").exists());
+    repo.aynig_ok(["install", at(&pack), "--apply", "--force"]);
+    assert_eq!(read(&repo, ".aynig/tool/part"), "2\n");
+    assert_nothing_left(&repo);
+}
+
+#[test]
+fn what_a_killed_install_left_goes_with_the_next() {
+    let pack = source(&[("command/hello", HELLO)]);
+    let repo = Repo::new();
+    repo.write(".git/aynig/install/fetch-x/objects/left", "left\n");
+    repo.aynig_ok(["install", at(&pack)]);
+    assert_nothing_left(&repo);
+}
