@@ -22,12 +22,13 @@ fn put(repo: &Repo, files: &[(&str, &str)]) {
         let path = format!(".aynig/{name}");
         repo.write(&path, text);
         let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
-        fs::set_permissions(repo.path.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(repo.path.join(path), fs::Permissions::from_mode(mode))
+            .expect("as the test made it");
     }
 }
 
 fn at(repo: &Repo) -> &str {
-    repo.path.to_str().unwrap()
+    repo.path.to_str().expect("as the test made it")
 }
 
 fn read(repo: &Repo, path: &str) -> String {
@@ -45,7 +46,13 @@ fn changes(answer: &Value) -> Vec<String> {
     let files = answer["files"].as_array().unwrap_or_else(|| panic!("{answer}"));
     files
         .iter()
-        .map(|file| format!("{} {}", file["path"].as_str().unwrap(), file["change"].as_str().unwrap()))
+        .map(|file| {
+            format!(
+                "{} {}",
+                file["path"].as_str().expect("as the test made it"),
+                file["change"].as_str().expect("as the test made it")
+            )
+        })
         .collect()
 }
 
@@ -62,7 +69,14 @@ fn assert_nothing_left(repo: &Repo) {
     assert!(!repo.path.join(".git/shallow").exists() && !repo.path.join(".git/FETCH_HEAD").exists());
     let drafts = files_below(&repo.path.join(".aynig")).into_iter();
     assert_eq!(
-        drafts.filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(".aynig-")).count(),
+        drafts
+            .filter(|file| file
+                .file_name()
+                .expect("as the test made it")
+                .to_str()
+                .expect("as the test made it")
+                .starts_with(".aynig-"))
+            .count(),
         0
     );
     repo.assert_tidy();
@@ -79,7 +93,7 @@ fn it_shows_first_and_writes_what_it_was_told_to_and_what_came_runs() {
         ("lib/tool", "#!/bin/sh\n"),
     ]);
     pack.write("other", "not of the pack");
-    symlink("../lib/tool", pack.path.join(".aynig/command/tool")).unwrap();
+    symlink("../lib/tool", pack.path.join(".aynig/command/tool")).expect("as the test made it");
     let commit = pack.commit_all("more");
     let repo = Repo::new();
     let shown = out(&repo.aynig_ok(["install", at(&pack)]));
@@ -112,7 +126,8 @@ fn it_shows_first_and_writes_what_it_was_told_to_and_what_came_runs() {
     };
     assert_eq!(without.join("\n"), tree(&pack, "HEAD"), "modes, links and contents are those of the pack");
     assert!(!repo.path.join("other").exists());
-    let record: Value = serde_json::from_str(&read(&repo, ".aynig/installed.json")).unwrap();
+    let record: Value =
+        serde_json::from_str(&read(&repo, ".aynig/installed.json")).expect("as the test made it");
     let known = &record["packs"][0];
     assert_eq!(
         (known["commit"].as_str(), known["source"].as_str()),
@@ -146,7 +161,8 @@ fn a_newer_pack_meets_what_was_changed_here() {
         &pack,
         &[("a", "2\n"), ("both", "2\n"), ("new", "2\n"), ("mine", "2\n"), ("run", "1\n"), ("deep/er", "2\n")],
     );
-    fs::set_permissions(pack.path.join(".aynig/run"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(pack.path.join(".aynig/run"), fs::Permissions::from_mode(0o755))
+        .expect("as the test made it");
     pack.git(["rm", "--quiet", ".aynig/left", ".aynig/left-changed"]);
     let second = pack.commit_all("second");
     put(&repo, &[("both", "my\n"), ("here", "my\n"), ("left-changed", "my\n"), ("mine", "my\n")]);
@@ -215,7 +231,9 @@ fn what_is_not_committed_is_not_touched() {
             repo.git(["add", "--all"]);
         }),
         ("unstaged", "command/old", |repo| repo.write(".aynig/command/old", "changed\n")),
-        ("removed", "command/old", |repo| fs::remove_file(repo.path.join(".aynig/command/old")).unwrap()),
+        ("removed", "command/old", |repo| {
+            fs::remove_file(repo.path.join(".aynig/command/old")).expect("as the test made it")
+        }),
         ("ignored", "command/hello", |repo| {
             repo.write(".git/info/exclude", "hello\n");
             repo.write(".aynig/command/hello", "my\n");
@@ -260,7 +278,10 @@ fn what_is_not_committed_is_not_touched() {
 /// A commit in `repo` whose `.aynig/` has these entries, written past all checks of git.
 fn hostile(repo: &Repo, entries: &[(&str, &str, &str)]) {
     let raw = |id: &str| -> Vec<u8> {
-        (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect()
+        (0..id.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&id[at..at + 2], 16).expect("as the test made it"))
+            .collect()
     };
     let tree = |entries: &[(String, String, Vec<u8>)]| {
         let mut bytes = Vec::new();
@@ -328,9 +349,10 @@ fn links_and_other_repositories_here_are_not_written_through() {
     for link in [".aynig", ".aynig/command"] {
         let repo = Repo::new();
         let elsewhere = repo.beside("elsewhere");
-        fs::create_dir_all(elsewhere.join("command")).unwrap();
-        fs::create_dir_all(repo.path.join(link).parent().unwrap()).unwrap();
-        symlink(&elsewhere, repo.path.join(link)).unwrap();
+        fs::create_dir_all(elsewhere.join("command")).expect("as the test made it");
+        fs::create_dir_all(repo.path.join(link).parent().expect("as the test made it"))
+            .expect("as the test made it");
+        symlink(&elsewhere, repo.path.join(link)).expect("as the test made it");
         repo.commit_all("a link");
         let output = repo.aynig(["install", at(&pack), "--apply", "--force"]);
         assert_eq!(output.status.code(), Some(3), "{}", told(&output));
@@ -344,12 +366,12 @@ fn links_and_other_repositories_here_are_not_written_through() {
     // A link at the very path is itself replaced, once it is committed and --force is given.
     let repo = Repo::new();
     let victim = repo.beside("victim");
-    fs::write(&victim, "victim\n").unwrap();
-    fs::create_dir_all(repo.path.join(".aynig/command")).unwrap();
-    symlink(&victim, repo.path.join(".aynig/command/hello")).unwrap();
+    fs::write(&victim, "victim\n").expect("as the test made it");
+    fs::create_dir_all(repo.path.join(".aynig/command")).expect("as the test made it");
+    symlink(&victim, repo.path.join(".aynig/command/hello")).expect("as the test made it");
     repo.commit_all("a link");
     repo.aynig_ok(["install", at(&pack), "--apply", "--force"]);
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "victim\n");
+    assert_eq!(fs::read_to_string(&victim).expect("as the test made it"), "victim\n");
     assert_eq!(read(&repo, ".aynig/command/hello"), HELLO);
 }
 
@@ -371,7 +393,7 @@ fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
         &forge,
         format!("[url \"file://{}\"]\n\tinsteadOf = https://github.com/owner/name\n", at(&pack)),
     )
-    .unwrap();
+    .expect("as the test made it");
     let url = format!("file://{}", at(&pack));
     let short = &first[..12];
     let cases: [(&[&str], &str, &str); 10] = [
@@ -386,8 +408,8 @@ fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
         (&[&url, "HEAD", "packs/one/"], "command/one", &url),
         (&[&url, "v1", "./packs//two"], "command/two", &url),
     ];
-    fs::create_dir(repo.beside("other")).unwrap();
-    symlink(&pack.path, repo.beside("pack")).unwrap();
+    fs::create_dir(repo.beside("other")).expect("as the test made it");
+    symlink(&pack.path, repo.beside("pack")).expect("as the test made it");
     for (arguments, path, shown) in cases {
         let mut command = repo.aynig_command();
         let output = command
@@ -396,18 +418,21 @@ fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
             .args(arguments)
             .arg("--json")
             .output()
-            .unwrap();
+            .expect("as the test made it");
         assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", told(&output));
         let answer = json(&output);
         assert!(changes(&answer).contains(&format!(".aynig/{path} add")), "{arguments:?} {answer}");
         assert_eq!(answer["source"], shown);
         if !arguments.contains(&"next") && !arguments.contains(&"refs/heads/next") {
-            assert!(answer["commit"].as_str().unwrap().starts_with(short), "{arguments:?} {answer}");
+            assert!(
+                answer["commit"].as_str().expect("as the test made it").starts_with(short),
+                "{arguments:?} {answer}"
+            );
         }
     }
     // A path of that shape that exists wins over the forge.
-    fs::create_dir(repo.path.join("owner")).unwrap();
-    symlink(&pack.path, repo.path.join("owner/name")).unwrap();
+    fs::create_dir(repo.path.join("owner")).expect("as the test made it");
+    symlink(&pack.path, repo.path.join("owner/name")).expect("as the test made it");
     let answer = json(&repo.aynig_ok(["install", "owner/name", "--json"]));
     assert_eq!(answer["source"], at(&pack));
 
@@ -426,7 +451,7 @@ fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
 fn two_packs_live_side_by_side_and_the_source_may_be_sha256() {
     let one = source(&[("command/one", HELLO), ("shared", "one\n")]);
     let two = Repo::new();
-    fs::remove_dir_all(two.path.join(".git")).unwrap();
+    fs::remove_dir_all(two.path.join(".git")).expect("as the test made it");
     two.git(["init", "--quiet", "--object-format=sha256", "--initial-branch=main", "."]);
     two.git(["config", "user.name", "Test Person"]);
     two.git(["config", "user.email", "person@example.com"]);
@@ -438,15 +463,16 @@ fn two_packs_live_side_by_side_and_the_source_may_be_sha256() {
     assert_eq!(changes(&shown), [".aynig/command/two add", ".aynig/shared conflict"]);
     installed(&repo, &[at(&two), "--force"]);
     assert_eq!(read(&repo, ".aynig/shared"), "two\n");
-    let record: Value = serde_json::from_str(&read(&repo, ".aynig/installed.json")).unwrap();
+    let record: Value =
+        serde_json::from_str(&read(&repo, ".aynig/installed.json")).expect("as the test made it");
     assert_eq!(record["packs"].as_array().map(Vec::len), Some(2));
     for pack in [&one, &two] {
         let files = &record["packs"]
             .as_array()
-            .unwrap()
+            .expect("as the test made it")
             .iter()
             .find(|known| known["source"] == at(pack))
-            .unwrap()["files"];
+            .expect("as the test made it")["files"];
         assert_eq!(files.get("shared").is_some(), std::ptr::eq(pack, &two), "{record}");
     }
     let again = json(&repo.aynig_ok(["install", at(&two), "--apply", "--json"]));
@@ -457,7 +483,11 @@ fn two_packs_live_side_by_side_and_the_source_may_be_sha256() {
 #[test]
 fn a_source_that_does_not_answer_is_told_without_its_password() {
     let repo = Repo::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("as the test made it")
+        .local_addr()
+        .expect("as the test made it")
+        .port();
     let nowhere = repo.beside("nowhere");
     let url = format!("http://me:secret-word@127.0.0.1:{port}/x");
     for source in [&url, &format!("file://{}", nowhere.display())] {
@@ -468,8 +498,12 @@ fn a_source_that_does_not_answer_is_told_without_its_password() {
         }
     }
     // A directory that is no repository is no source either.
-    fs::create_dir(&nowhere).unwrap();
-    assert_refused(&repo.aynig(["install", nowhere.to_str().unwrap()]), 4, &["could not fetch"]);
+    fs::create_dir(&nowhere).expect("as the test made it");
+    assert_refused(
+        &repo.aynig(["install", nowhere.to_str().expect("as the test made it")]),
+        4,
+        &["could not fetch"],
+    );
     assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
     assert_nothing_left(&repo);
 }

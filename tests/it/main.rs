@@ -29,6 +29,7 @@ mod lease;
 mod logs;
 mod lost_work;
 mod own_workflow;
+mod packs;
 mod parking;
 mod passes;
 mod pool;

@@ -1,0 +1,76 @@
+"""What implement, check and review share: settings, the ask and the remarks on it, the agent, the next state.
+
+The body of a commit is the ask, as the person wrote it; below a line MARK there are the remarks of the last round. The
+ask is handed on unchanged from round to round. Rounds are counted in `dwp-round`, and `dwp-base` is the commit that the
+work began on.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+
+SETTINGS = ".aynig/review.json"
+MARK = "== What has to be changed =="
+LONGEST = 60_000
+
+
+def settings():
+    with open(SETTINGS, encoding="utf-8") as file:
+        found = json.load(file)
+    # The program comes from the file or from git's configuration, never from the environment: a trailer becomes a
+    # variable, and may not choose what is run.
+    named = subprocess.run(["git", "config", "--get", "review.agent"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    if named:
+        found["agent"] = shlex.split(named)
+    return found
+
+
+def ask_and_remarks():
+    with open(os.environ["BODY_PATH"], encoding="utf-8", errors="replace") as file:
+        ask, _, remarks = file.read().partition("\n" + MARK + "\n")
+    return ask.strip(), remarks.strip()
+
+
+def number(name, otherwise):
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else otherwise
+
+
+def base():
+    """The commit that the work began on: what the branch holds above it is the work."""
+    named = os.environ.get("DWP_BASE", "")
+    if len(named) in (40, 64) and all(c in "0123456789abcdef" for c in named):
+        return named
+    return os.environ["COMMIT_HASH"]
+
+
+def agent(part, prompt):
+    """Runs the agent with a prompt on its standard input; what it prints is for the log, and returned."""
+    program = settings()["agent"]
+    with open(f".aynig/review/{part}.md", encoding="utf-8") as file:
+        prompt = file.read().rstrip() + "\n\n" + prompt
+    print(f"{part}: {shlex.join(program)}", flush=True)
+    done = subprocess.run(program, input=prompt, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    # A line of its that looks like SET_STATE is not ours.
+    print("\n".join("| " + line for line in done.stdout.splitlines()), flush=True)
+    if done.returncode != 0:
+        raise SystemExit(f"the agent ended with {done.returncode}")
+    return done.stdout
+
+
+def go_on(state, subject, ask, remarks="", more=()):
+    body = f"{ask}\n\n{MARK}\n\n{remarks[-LONGEST:]}" if remarks else ask
+    trailers = {"dwp-base": base(), "dwp-round": str(number("DWP_ROUND", 1)), **dict(more)}
+    print("SET_STATE " + json.dumps({"state": state, "subject": subject, "body": body, "keep_trailers": True, "trailers": trailers}), flush=True)
+
+
+def again(who, ask, remarks):
+    """Back to implement with remarks, or to a person when the rounds are used up."""
+    found, this = settings(), number("DWP_ROUND", 1)
+    # Indented, so that no line of them is taken for a trailer.
+    remarks = "\n".join("    " + line for line in remarks.splitlines())
+    if this >= found["rounds"]:
+        go_on(found["hand_over"], f"{who}: not right after {this} rounds", ask, remarks)
+    else:
+        go_on("implement", f"{who}: round {this + 1} is needed", ask, remarks, {"dwp-round": str(this + 1)})
