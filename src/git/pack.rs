@@ -6,6 +6,8 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
@@ -95,20 +97,32 @@ pub struct Fetched {
     _room: tempfile::TempDir,
 }
 
-/// Fetches `reference` from `url` into a repository of its own below `place`: one commit, where the source can do that.
+/// Fetches `reference` from `url` into a repository of its own below `place`: one commit, where the source can do that. Ends soon after
+/// `stop` is set.
 ///
 /// # Errors
 /// All of [`PackError`] but [`PackError::TooLarge`].
-pub fn fetch(place: &Path, url: &OsStr, reference: &str) -> Result<Fetched, PackError> {
-    match fetch_in_format(place, url, reference, "sha1") {
+pub fn fetch(
+    place: &Path,
+    url: &OsStr,
+    reference: &str,
+    stop: &Arc<AtomicBool>,
+) -> Result<Fetched, PackError> {
+    match fetch_in_format(place, url, reference, "sha1", stop) {
         Err(error) if said(&error).contains("mismatched algorithms") => {
-            fetch_in_format(place, url, reference, "sha256")
+            fetch_in_format(place, url, reference, "sha256", stop)
         }
         other => other,
     }
 }
 
-fn fetch_in_format(place: &Path, url: &OsStr, reference: &str, format: &str) -> Result<Fetched, PackError> {
+fn fetch_in_format(
+    place: &Path,
+    url: &OsStr,
+    reference: &str,
+    format: &str,
+    stop: &Arc<AtomicBool>,
+) -> Result<Fetched, PackError> {
     let no_room = |source| PackError::Room { place: place.display().to_string(), source };
     let room = tempfile::Builder::new().prefix("fetch-").tempdir_in(place).map_err(no_room)?;
     let broken = |source: ProcessError| no_room(std::io::Error::other(source));
@@ -121,15 +135,16 @@ fn fetch_in_format(place: &Path, url: &OsStr, reference: &str, format: &str) -> 
         .map_err(broken)?;
     let is_id = matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     let one = format!("+{reference}:{FETCHED}");
-    let mut fetched = fetch_specs(room.path(), url, &[&one], true);
+    let fetch_specs = |specs: &[&str], shallow| fetch_specs(room.path(), url, specs, shallow, stop);
+    let mut fetched = fetch_specs(&[&one], true);
     if fetched.as_ref().is_err_and(|error| error.to_string().contains("shallow")) {
-        fetched = fetch_specs(room.path(), url, &[&one], false);
+        fetched = fetch_specs(&[&one], false);
     }
     match fetched {
         Err(ProcessError::Failed { .. }) if is_id => {
             // A server need not hand out a commit by its id; it is among what its branches and tags lead to, or nowhere.
             let all = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-            fetch_specs(room.path(), url, &all, false).map_err(PackError::Unreachable)?;
+            fetch_specs(&all, false).map_err(PackError::Unreachable)?;
             let named = Git::shared(room.path())
                 .env("GIT_DIR", room.path())
                 .args(["update-ref", FETCHED])
@@ -154,7 +169,13 @@ fn fetch_in_format(place: &Path, url: &OsStr, reference: &str, format: &str) -> 
     Ok(Fetched { gix, commit, _room: room })
 }
 
-fn fetch_specs(room: &Path, url: &OsStr, specs: &[&str], shallow: bool) -> Result<(), ProcessError> {
+fn fetch_specs(
+    room: &Path,
+    url: &OsStr,
+    specs: &[&str],
+    shallow: bool,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), ProcessError> {
     let mut git = Git::shared(room).env("GIT_DIR", room).args([
         "fetch",
         "--quiet",
@@ -166,7 +187,7 @@ fn fetch_specs(room: &Path, url: &OsStr, specs: &[&str], shallow: bool) -> Resul
     if shallow {
         git = git.arg("--depth=1");
     }
-    git.arg("--end-of-options").arg(url).args(specs).timeout(PATIENCE).run().map(drop)
+    git.arg("--end-of-options").arg(url).args(specs).timeout(PATIENCE).until(stop).run().map(drop)
 }
 
 fn said(error: &PackError) -> String {

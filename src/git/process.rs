@@ -9,11 +9,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bstr::ByteSlice;
 
 use super::repo::Repo;
+use crate::clock::Stopwatch;
+
+/// How often is looked whether a call is to be ended early.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
 /// sets some of them, and they beat `git -C`.
@@ -99,6 +105,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Git {
@@ -116,6 +123,7 @@ impl Git {
             environment: Vec::new(),
             stdin: None,
             timeout: None,
+            stop: None,
         }
     }
 
@@ -167,6 +175,12 @@ impl Git {
         self
     }
 
+    /// Ends the call, and everything it started, soon after `stop` is set; it has then failed by a signal.
+    pub fn until(mut self, stop: &Arc<AtomicBool>) -> Self {
+        self.stop = Some(Arc::clone(stop));
+        self
+    }
+
     /// Runs the call; an exit other than 0 is an error with git's own words.
     pub fn run(self) -> Result<Output, ProcessError> {
         let (what, directory) = (self.described(), self.directory.clone());
@@ -213,9 +227,19 @@ impl Git {
         let not_started =
             |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
         let handle = expression.start().map_err(not_started)?;
-        if let Some(limit) = self.timeout
-            && handle.wait_timeout(limit).map_err(not_started)?.is_none()
-        {
+        let watch = Stopwatch::start();
+        let stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let mut late = false;
+        while self.stop.is_some() || self.timeout.is_some() {
+            let left = self.timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
+            let slice = if self.stop.is_some() { left.min(LOOK) } else { left };
+            if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
+                break;
+            }
+            late = self.timeout.is_some_and(|limit| watch.elapsed() >= limit);
+            if !late && !stopped() {
+                continue;
+            }
             for pid in handle.pids() {
                 // The transport helpers git started are in its group.
                 let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
@@ -224,6 +248,9 @@ impl Git {
                 }
             }
             drop(handle.kill());
+            break;
+        }
+        if late && let Some(limit) = self.timeout {
             return Err(ProcessError::TooSlow { what, directory, limit });
         }
         let output = handle.into_output().map_err(not_started)?;

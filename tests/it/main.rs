@@ -25,6 +25,7 @@ mod in_place;
 mod init;
 mod judge;
 mod install;
+mod install_refused;
 mod lease;
 mod logs;
 mod lost_work;

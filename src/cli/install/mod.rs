@@ -11,6 +11,9 @@ mod record;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -21,6 +24,7 @@ use crate::fsutil::{self, DirLock};
 use crate::git::pack::{Fetched, PackError, fetch};
 use crate::git::{Checkout, ProcessError, Repo, Store};
 use crate::runner::error_words;
+use crate::supervise::Shutdown;
 
 use super::args::Install;
 use super::entry::Surroundings;
@@ -95,8 +99,7 @@ fn prepare(
     asked: &Asked<'_>,
 ) -> Result<(Outcome, DirLock), CommandError> {
     let (place, turn) = room(repo)?;
-    let fetched =
-        fetch(&place, &asked.source.url, asked.reference).map_err(|error| no_pack(asked, &error))?;
+    let fetched = fetched(&place, asked)?;
     let below = [asked.subfolder.as_str(), AYNIG]
         .into_iter()
         .filter(|part| !part.is_empty())
@@ -132,6 +135,12 @@ fn prepare(
             Ok(None) => {}
             Err(why) => in_the_way.push(why),
         }
+    }
+    let directories = pack.0.keys().flat_map(|path| pack::prefixes(path).filter(move |part| part != path));
+    let modules = directories.filter(|part| committed.iter().any(|path| path == part) && !gone(part));
+    in_the_way.extend(modules.map(|part| format!("{AYNIG}/{part} is a submodule here")));
+    if in_the_way.is_empty() && tracked.files.iter().any(|path| path == AYNIG) {
+        in_the_way.push(format!("{AYNIG} is a submodule here"));
     }
     in_the_way.dedup();
     if !in_the_way.is_empty() {
@@ -181,8 +190,27 @@ fn prepare(
     Ok((Outcome { commit, pack, steps, record, recorded }, turn))
 }
 
+/// Fetches the source. A signal ends that, and not before what was fetched so far is removed; after it, nothing takes long enough to
+/// be worth an interruption, and the writing must not be cut in half.
+fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
+    let shutdown =
+        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let _heard = shutdown.subscribe(move |_| flag.store(true, Ordering::Relaxed));
+    let fetched = fetch(place, &asked.source.url, asked.reference, &stop);
+    if let Some(signal) = shutdown.requested() {
+        return Err(CommandError {
+            exit: Exit::Signal(signal),
+            message: format!("stopped by signal {signal}; nothing was installed"),
+            hints: Vec::new(),
+        });
+    }
+    fetched.map_err(|error| no_pack(asked, &error))
+}
+
 /// A directory to fetch into, which is ours until the lock ends; what an install that was killed has left there is removed.
-fn room(repo: &Repo) -> Result<(std::path::PathBuf, DirLock), CommandError> {
+fn room(repo: &Repo) -> Result<(PathBuf, DirLock), CommandError> {
     let cannot = |error: std::io::Error| CommandError::because("make a directory to fetch into", &error);
     let place = repo.state_dir().map_err(cannot)?.join("install");
     std::fs::create_dir_all(&place).map_err(cannot)?;
