@@ -47,6 +47,13 @@ fn offset_millis() -> i64 {
     0
 }
 
+/// The wall clock as the system has it, to be compared with the dates of files.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one reader of the wall clock")]
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
 /// A point on the monotonic clock, for deadlines within this process only.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the monotonic clock")]

@@ -100,6 +100,19 @@ pub struct Run {
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub branch: Vec<String>,
 
+    /// Take all commands from the tree of REF, not from the branch that is run: a branch, REMOTE/BRANCH, `refs/…` or a full
+    /// commit id
+    #[arg(long, value_name = "REF", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub commands_from: Option<String>,
+
+    /// Run only what has a good signature (`%G?` of git is G)
+    #[arg(long)]
+    pub require_signed: bool,
+
+    /// Only states that match GLOB (repeatable; `*` also matches `/`)
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
+    pub states: Vec<String>,
+
     /// How many commands may run at once
     #[arg(short = 'j', long, value_name = "N", default_value = "1")]
     pub jobs: NonZeroUsize,

@@ -168,6 +168,8 @@ impl From<PassError> for CommandError {
                 };
                 Self::setup(format!("nothing was run: {}", error_words(&error))).hint(hint)
             }
+            PassError::Trust(_) => Self::setup(format!("nothing was run: {}", error_words(&error)))
+                .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
             PassError::Worktrees(_) | PassError::Logs(_) => {
                 Self::setup(format!("nothing was run: {}", error_words(&error)))
             }

@@ -12,7 +12,7 @@ use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
-use crate::runner::options::{CurrentBranch, Options, Selection, Takeover};
+use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust};
 use crate::runner::pass::{Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, notice::Notice};
@@ -77,6 +77,7 @@ pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
     Options {
         role: None,
         selection: Selection::everything(),
+        trust: Trust::default(),
         worktrees: repo.top().join(".worktrees"),
         jobs: NonZeroUsize::MIN,
         takeover: Takeover::Clock,
@@ -102,6 +103,11 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
     Ok(Options {
         role: role(repo, arguments.role.clone())?,
         selection: Selection { current, globs },
+        trust: Trust {
+            commands_from: arguments.commands_from.clone(),
+            require_signed: arguments.require_signed,
+            states: self::globs("--states", &arguments.states)?,
+        },
         worktrees: absolute_below(repo.top(), &arguments.worktree),
         jobs: arguments.jobs,
         takeover: match arguments.takeover {
@@ -119,13 +125,18 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
 
 /// The globs of `--branch`; none of them means all branches.
 pub fn branch_globs(texts: &[String]) -> Result<globset::GlobSet, CommandError> {
+    globs("--branch", texts)
+}
+
+/// The globs of an option.
+pub fn globs(option: &str, texts: &[String]) -> Result<globset::GlobSet, CommandError> {
     let mut globs = globset::GlobSetBuilder::new();
     for text in texts {
         let glob = globset::Glob::new(text)
-            .map_err(|error| CommandError::usage(format!("--branch {text} is not a glob: {error}")))?;
+            .map_err(|error| CommandError::usage(format!("{option} {text} is not a glob: {error}")))?;
         globs.add(glob);
     }
-    globs.build().map_err(|error| CommandError::usage(format!("--branch: {error}")))
+    globs.build().map_err(|error| CommandError::usage(format!("{option}: {error}")))
 }
 
 /// The role: the flag, else `ROLE` unless it is empty, else `aynig.role`.

@@ -12,16 +12,18 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::git::Repo;
 use crate::git::config::Setting;
+use crate::runner::options::Trust;
 
 use super::args::{Arguments, Run};
 use super::error::CommandError;
-use super::run::branch_globs;
+use super::run::{branch_globs, globs};
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 15] = [
+pub const KEYS: [(&str, Option<&str>); 18] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
+    ("commandsFrom", Some("commands-from")),
     ("currentBranch", Some("current-branch")),
     ("graceSeconds", Some("grace-seconds")),
     ("heartbeat", None),
@@ -30,9 +32,11 @@ pub const KEYS: [(&str, Option<&str>); 15] = [
     ("pool", None),
     ("poolKeepIgnored", None),
     ("remote", None),
+    ("requireSigned", None),
     ("role", None),
     ("runnerId", None),
     ("skewSeconds", Some("skew-seconds")),
+    ("states", Some("states")),
     ("takeover", Some("takeover")),
     ("worktree", Some("worktree")),
 ];
@@ -103,6 +107,11 @@ pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, C
                     branch_globs(&parsed.branch).map_err(|error| wrong(setting, error.message))?;
                     run.branch.extend(parsed.branch);
                 }
+                "commandsFrom" => run.commands_from = parsed.commands_from,
+                "states" => {
+                    globs("--states", &parsed.states).map_err(|error| wrong(setting, error.message))?;
+                    run.states.extend(parsed.states);
+                }
                 "commandTimeout" => run.command_timeout = parsed.command_timeout,
                 "currentBranch" => run.current_branch = parsed.current_branch,
                 "graceSeconds" => run.grace_seconds = parsed.grace_seconds,
@@ -122,6 +131,7 @@ pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, C
     {
         return Err(wrong(&setting, "it is no number"));
     }
+    run.require_signed |= flag(repo, "requireSigned")?.unwrap_or(false);
     Ok(run)
 }
 
@@ -133,6 +143,28 @@ fn flag(repo: &Repo, name: &str) -> Result<Option<bool>, CommandError> {
         "false" | "no" | "off" | "0" | "" => Ok(Some(false)),
         _ => Err(wrong(&setting, "it is neither true nor false")),
     }
+}
+
+/// Whose commands and commits `aynig run` would run here without options.
+pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
+    let settings = repo.settings("aynig");
+    let named =
+        |name: &'static str| settings.iter().filter(move |setting| setting.name.eq_ignore_ascii_case(name));
+    let mut states = Vec::new();
+    for setting in named("states") {
+        globs("--states", std::slice::from_ref(&setting.value))
+            .map_err(|error| wrong(setting, error.message))?;
+        states.push(setting.value.clone());
+    }
+    let commands_from = match named("commandsFrom").next_back() {
+        Some(setting) => parse("commands-from", setting)?.commands_from,
+        None => None,
+    };
+    Ok(Trust {
+        commands_from,
+        require_signed: flag(repo, "requireSigned")?.unwrap_or(false),
+        states: globs("--states", &states)?,
+    })
 }
 
 /// The value as the option's own parser reads it.

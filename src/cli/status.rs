@@ -20,11 +20,13 @@ use crate::runner::arbiter::Arbiter;
 use crate::runner::observe::recall;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict, scan};
+use crate::runner::trust::vet;
 
 use super::args::Status;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::run::{branch_globs, plain_options, role};
+use super::settings;
 use super::target::{self, runner_words};
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
 
@@ -63,7 +65,11 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Re
     let repo = store.handle();
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     arbiter.refresh(&repo)?;
-    let plain = Options { role: role(&repo, arguments.role.clone())?, ..plain_options(&repo, surroundings) };
+    let plain = Options {
+        role: role(&repo, arguments.role.clone())?,
+        trust: settings::trust(&repo)?,
+        ..plain_options(&repo, surroundings)
+    };
     if arguments.all || !arguments.branch.is_empty() {
         let globs = branch_globs(&arguments.branch)?;
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
@@ -85,6 +91,7 @@ fn several(
     let mut unmanaged = 0_usize;
     let mut seen = scan(repo, arbiter, options, now)?;
     recall(repo, arbiter, options, &mut seen);
+    vet(repo, &options.trust, &mut seen);
     for scanned in seen {
         if !options.selection.admits(&scanned.branch) {
             continue;
@@ -126,6 +133,7 @@ fn one(
         Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain.clone() };
     let mut seen = scan(repo, arbiter, &options, now)?;
     recall(repo, arbiter, &options, &mut seen);
+    vet(repo, &options.trust, &mut seen);
     let Some(scanned) = seen.iter().find(|scanned| scanned.branch == *branch) else {
         return Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
             .hint("`git branch` lists the branches there are"));

@@ -12,6 +12,7 @@
 //! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
 //! | `ref_lock`, `moves` | the lock of a ref, and what of it a killed runner leaves |
+//! | `trusted` | what is trusted: a ref named without guessing, the files of its tree, good signatures |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `pool` | a few clean worktrees, kept for the next steps |
@@ -42,6 +43,7 @@ pub mod rescue;
 mod stage;
 pub mod swap;
 pub mod tree;
+pub mod trusted;
 pub mod worktree;
 
 pub use commit::{CommitError, Identity};

@@ -114,8 +114,13 @@ impl Git {
     pub fn new(directory: &Path) -> Self {
         // Configuration is passed by `-c`, never written: any `git config` write takes a lock that
         // parallel runners would fight over.
-        let fixed =
-            ["core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"];
+        let fixed = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "core.useReplaceRefs=false",
+            "gc.auto=0",
+            "maintenance.auto=false",
+        ];
         let arguments = fixed.iter().flat_map(|pair| ["-c".into(), OsString::from(pair)]).collect();
         Self {
             directory: directory.to_owned(),

@@ -165,6 +165,8 @@ impl Store {
     pub fn handle(&self) -> Repo {
         let mut gix = self.shared.to_thread_local();
         gix.object_cache_size_if_unset(1024 * 1024);
+        // Whoever may push `refs/replace/` could put other content in the place of what was signed or is trusted.
+        gix.objects.ignore_replacements = true;
         Repo { gix, place: Arc::clone(&self.place) }
     }
 }

@@ -47,8 +47,18 @@ impl Repo {
         tree: CommitId,
         path: &str,
     ) -> Result<Executable, CommitError> {
-        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: commit, why: error_chain(error) };
-        let root = gits(tree);
+        self.executable_in(commit, tree, path)
+    }
+
+    /// What `path` is in the tree `root`, whose top no link may leave.
+    pub fn executable_below(&self, root: CommitId, path: &str) -> Result<Executable, CommitError> {
+        self.executable_in(root, root, path)
+    }
+
+    /// The same; `named` is what an error names.
+    fn executable_in(&self, named: CommitId, root: CommitId, path: &str) -> Result<Executable, CommitError> {
+        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: named, why: error_chain(error) };
+        let root = gits(root);
         let mut ahead: VecDeque<BString> = path.split('/').map(BString::from).collect();
         let mut trees = vec![root];
         let mut last_link: Option<BString> = None;

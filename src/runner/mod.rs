@@ -13,6 +13,7 @@
 pub mod arbiter;
 pub mod attempt;
 pub mod claim;
+pub mod commands;
 pub mod dispatch;
 pub mod finished;
 pub mod heartbeat;
@@ -29,6 +30,7 @@ pub mod resolve;
 pub mod scan;
 pub mod settle;
 pub mod step;
+pub mod trust;
 pub mod watch;
 
 use crate::git::Store;

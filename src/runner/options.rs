@@ -47,6 +47,17 @@ impl Selection {
     }
 }
 
+/// Whose commands are run, and whose commits.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// The ref whose tree holds the commands of all branches; none where each branch has its own.
+    pub commands_from: Option<String>,
+    /// Whether only HEADs with a good signature are run.
+    pub require_signed: bool,
+    /// Globs on the states that are run; empty means all.
+    pub states: globset::GlobSet,
+}
+
 /// All settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -54,6 +65,8 @@ pub struct Options {
     pub role: Option<RoleName>,
     /// Which branches.
     pub selection: Selection,
+    /// Whose commands, and whose commits.
+    pub trust: Trust,
     /// Where worktrees are made, absolute.
     pub worktrees: PathBuf,
     /// How many commands at once.

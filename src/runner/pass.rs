@@ -21,6 +21,7 @@ use super::observe::{next_due, observe};
 use super::options::Takeover;
 use super::recover::{Closing, Over, recover, sweep};
 use super::scan::{ScanError, Scanned, Verdict, scan};
+use super::trust::{self, TrustError};
 use crate::git::worktree::WorktreeError;
 
 /// Why a pass could not be made. Nothing was claimed.
@@ -41,6 +42,9 @@ pub enum PassError {
     /// There is no place for logs.
     #[error(transparent)]
     Logs(#[from] AttemptError),
+    /// The commands are nowhere to be found.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
 /// What passes did, added up.
@@ -106,6 +110,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         (context.tell)(Notice::Warning { branch: None, text });
     }
     context.arbiter.refresh(repo)?;
+    trust::commands_from(repo, context.arbiter, &context.options.trust)?;
     let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
     let now = clock::wall_seconds();
     let scanned = look(context, repo, now)?;
@@ -210,6 +215,7 @@ fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Scanned>, Sc
         );
         (context.tell)(Notice::Warning { branch: None, text });
     }
+    trust::vet(repo, &context.options.trust, &mut scanned);
     Ok(scanned)
 }
 

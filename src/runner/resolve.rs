@@ -1,7 +1,7 @@
 //! Which command a state means: looked up in the commit that declares it (CONTRACT.md §2).
 //!
 //! Invariant: what is run is what was committed. Only for a checkout's own branch, run in place, does the file on
-//! disk count. The commonest beginner's mistakes (not committed, not executable) get their own words.
+//! disk count, and with `--commands-from` nothing but the tree that names. The commonest beginner's mistakes (not committed, not executable) get their own words.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,15 @@ use crate::git::commit::Stored;
 use crate::git::tree::Executable;
 use crate::git::{CommitError, Repo};
 
+use super::trust::CommandsFrom;
+
 /// The command for a state, relative to the top of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// `.aynig/command/<state>` or `.aynig/roles/<role>/command/<state>`.
     pub path: String,
+    /// The tree of the `.aynig` it is in, where that is not the branch's own.
+    pub tree: Option<CommitId>,
 }
 
 /// Why there is no command.
@@ -132,7 +136,7 @@ fn look_up(
 ) -> Result<Lookup, CommitError> {
     for path in &candidates(state, role) {
         let problem = match repo.executable_at(commit.id, commit.tree, path)? {
-            Executable::Found => return Ok(Lookup::Resolved(Ok(Command { path: path.clone() }))),
+            Executable::Found => return Ok(Lookup::Resolved(Ok(Command { path: path.clone(), tree: None }))),
             Executable::Missing => continue,
             Executable::NotExecutable => format!(
                 "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
@@ -154,6 +158,40 @@ fn look_up(
         return Ok(Lookup::Resolved(Err(NoCommand::mistake(problem))));
     }
     Ok(Lookup::Missing)
+}
+
+/// Looks in the tree that all commands come from.
+pub fn in_trusted(
+    repo: &Repo,
+    from: &CommandsFrom,
+    state: &StateName,
+    role: Option<&RoleName>,
+) -> Result<Resolved, CommitError> {
+    let paths = candidates(state, role);
+    let (name, commit) = (&from.name, from.commit.short());
+    for path in &paths {
+        let (Some(tree), Some(below)) = (from.tree, path.strip_prefix(".aynig/")) else { break };
+        let problem = match repo.executable_below(tree, below)? {
+            Executable::Found => return Ok(Ok(Command { path: path.clone(), tree: Some(tree) })),
+            Executable::Missing => continue,
+            Executable::NotExecutable => "is committed without the executable bit".to_owned(),
+            Executable::Directory => "is a directory, not a command".to_owned(),
+            Executable::Submodule => "lies in a submodule; commands must be in the tree itself".to_owned(),
+            Executable::Escapes { target } => {
+                format!(
+                    "is a link to {target}, which leaves .aynig/; with --commands-from it must stay in there"
+                )
+            }
+            Executable::Dangling { target } => format!("is a link to {target}, which is not there"),
+        };
+        let reason = format!("{path} of {name} (commit {commit}), where commands come from, {problem}");
+        return Ok(Err(NoCommand::mistake(reason)));
+    }
+    Ok(Err(NoCommand::none(format!(
+        "no command for this state: {} is not in {name} (commit {commit}), where commands come from (--commands-from, \
+         aynig.commandsFrom)",
+        paths.join(" or "),
+    ))))
 }
 
 /// Looks on disk, in the checkout at `top`.
@@ -182,7 +220,7 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
         if !is_executable(&found) {
             return Err(NoCommand::mistake(format!("{path} is not executable; run `chmod +x {path}`")));
         }
-        return Ok(Command { path: path.clone() });
+        return Ok(Command { path: path.clone(), tree: None });
     }
     Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
 }

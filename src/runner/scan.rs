@@ -19,6 +19,7 @@ use crate::git::{Checkout, CommitError, RefError, Repo};
 use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
 use super::resolve::{self, Command, NoCommand, Resolver};
+use super::trust::{self, CommandsFrom};
 
 /// A thread more is worth it from this many branches on.
 const SHARE: usize = 500;
@@ -169,6 +170,8 @@ struct View {
     current: Option<BranchName>,
     /// Branches that are checked out in a worktree that is not ours.
     elsewhere: HashMap<BranchName, Elsewhere>,
+    /// Where all commands come from, if that is settled; or why it cannot be found.
+    commands: Result<Option<CommandsFrom>, String>,
 }
 
 struct Elsewhere {
@@ -191,11 +194,13 @@ impl View {
             let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
             return Err(ScanError::NoCurrentBranch { why });
         }
+        let commands = trust::commands_from(repo, arbiter, &options.trust);
+        let commands = commands.map_err(|error| super::error_words(&error));
         let mut elsewhere = HashMap::new();
         if arbiter.source().is_some() {
             // A remote's branches are run detached: no checkout of a local branch is in their way.
             let skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX);
-            return Ok(Self { skew, current, elsewhere });
+            return Ok(Self { skew, current, elsewhere, commands });
         }
         let mut note = |branch: Option<BranchName>, words: String| {
             if let Some(branch) = branch {
@@ -226,7 +231,7 @@ impl View {
                 Some(_) => {}
             }
         }
-        Ok(Self { skew: 0, current, elsewhere })
+        Ok(Self { skew: 0, current, elsewhere, commands })
     }
 
     /// Judges some of the branches, in their order.
@@ -292,14 +297,21 @@ impl View {
             }
             Head::Ready(event) => event,
         };
+        if let Some(reason) = trust::foreign_state(&options.trust, &event.state) {
+            return Ok(Verdict::Passed { event, reason, mistake: false });
+        }
         match parking(&event.message.trailers, now) {
             Parking::Over => {}
             Parking::Until(until) => return Ok(Verdict::Parked { event, until }),
             Parking::Unreadable(reason) => return Ok(Verdict::Passed { event, reason, mistake: true }),
         }
         let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
-        let resolved = match venue {
-            Venue::InPlace => {
+        let resolved = match (&self.commands, venue) {
+            (Err(reason), _) => {
+                return Ok(Verdict::Passed { event, reason: reason.clone(), mistake: true });
+            }
+            (Ok(Some(from)), _) => resolve::in_trusted(repo, from, &event.state, options.role.as_ref()),
+            (Ok(None), Venue::InPlace) => {
                 let top = repo.checkout().map(|here| here.path);
                 Ok(resolve::on_disk(
                     top.as_deref().unwrap_or(repo.top()),
@@ -307,7 +319,7 @@ impl View {
                     options.role.as_ref(),
                 ))
             }
-            Venue::Worktree => resolver.in_tree(repo, &stored, &event.state),
+            (Ok(None), Venue::Worktree) => resolver.in_tree(repo, &stored, &event.state),
         };
         let command = match resolved {
             Ok(Ok(command)) => command,

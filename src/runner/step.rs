@@ -22,6 +22,7 @@ use crate::supervise::{Attend, How, Moment, Spec, StopCause};
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
+use super::commands::copy_of;
 use super::finished::{Finished, Site};
 use super::heartbeat::{Handover, Heartbeat, look};
 use super::launch;
@@ -168,6 +169,11 @@ fn supervise(
 ) -> Finished {
     let options = context.options;
     let directory = site.path().unwrap_or(repo.top()).to_owned();
+    // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
+    let top = match claim.command.tree.map(|tree| copy_of(repo, tree)).transpose() {
+        Ok(copy) => copy.unwrap_or_else(|| directory.clone()),
+        Err(error) => return unstarted(claim, site, Some(files), error_words(&error)),
+    };
     let environment = launch::environment(repo, context.arbiter, options, &claim, &files, &directory);
     for text in environment.warnings {
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
@@ -179,7 +185,7 @@ fn supervise(
         Err(error) => return unstarted(claim, site, Some(files), error.to_string()),
     };
     let spec = Spec {
-        program: directory.join(&claim.command.path),
+        program: top.join(&claim.command.path),
         args: Vec::new(),
         directory: directory.clone(),
         environment: environment.variables,

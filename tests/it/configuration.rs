@@ -164,6 +164,9 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         ("poolKeepIgnored", "x", "neither true nor false"),
         ("role", "../x", "role name"),
         ("branch", "a[", "glob"),
+        ("states", "a[", "glob"),
+        ("requireSigned", "perhaps", "neither true nor false"),
+        ("commandsFrom", "", "value is required"),
     ] {
         let key = format!("aynig.{name}");
         let repo = repo(&[(&key, value)]);

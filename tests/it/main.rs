@@ -50,3 +50,4 @@ mod submodules;
 mod support;
 mod surroundings;
 mod survivors;
+mod trust;

@@ -1,0 +1,136 @@
+//! Whose commands are run, and whose commits: what a runner asks beyond "it is on a branch" (CONTRACT.md §13).
+//!
+//! Invariant: a branch that is not trusted is passed over with a reason, by the scan that `aynig status` reads as well; what
+//! is doubtful counts as not trusted. Nothing is judged by name or date, only by object names: the commit that was judged
+//! is the one the claim expects.
+
+use std::collections::HashSet;
+
+use crate::contract::ids::{CommitId, StateName};
+use crate::git::trusted::NameError;
+use crate::git::{CommitError, Repo};
+
+use super::arbiter::Arbiter;
+use super::error_words;
+use super::options::Trust;
+use super::scan::{Candidate, Scanned, Verdict};
+
+/// Why the commands could not be looked for.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The ref leads nowhere.
+    #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), and {source}")]
+    Name {
+        /// As it was given.
+        from: String,
+        /// Why not.
+        #[source]
+        source: NameError,
+    },
+    /// Its tree cannot be read.
+    #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), which cannot be read")]
+    Unreadable {
+        /// As it was given.
+        from: String,
+        /// Why not.
+        #[source]
+        source: CommitError,
+    },
+}
+
+/// Where the commands of all branches come from, as of one look.
+#[derive(Debug, Clone)]
+pub struct CommandsFrom {
+    /// As it was given.
+    pub name: String,
+    /// The commit it means now.
+    pub commit: CommitId,
+    /// The tree of its `.aynig`, if it has that directory.
+    pub tree: Option<CommitId>,
+}
+
+/// What `--commands-from` means now; `None` where each branch has its own commands.
+pub fn commands_from(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    trust: &Trust,
+) -> Result<Option<CommandsFrom>, TrustError> {
+    let Some(name) = &trust.commands_from else { return Ok(None) };
+    let commit = repo
+        .commit_named(name, arbiter.source())
+        .map_err(|source| TrustError::Name { from: name.clone(), source })?;
+    let tree = repo
+        .directory_at(commit, ".aynig")
+        .map_err(|source| TrustError::Unreadable { from: name.clone(), source })?;
+    Ok(Some(CommandsFrom { name: name.clone(), commit, tree }))
+}
+
+/// Why `state` is not one this runner runs, if so.
+pub fn foreign_state(trust: &Trust, state: &StateName) -> Option<String> {
+    let admitted = trust.states.is_empty() || trust.states.is_match(state.to_string());
+    (!admitted).then(|| {
+        format!("{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)")
+    })
+}
+
+/// Passes over what would be run, or be closed by a commit of ours, and has no good signature.
+pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
+    if !trust.require_signed {
+        return;
+    }
+    let wanted = |verdict: &Verdict| matches!(verdict, Verdict::Ready(_) | Verdict::Expired(_));
+    let heads: HashSet<CommitId> =
+        scanned.iter().filter(|one| wanted(&one.verdict)).filter_map(|one| one.head).collect();
+    let letters = repo.signatures(&heads).map_err(|error| error_words(&error));
+    for one in scanned.iter_mut().filter(|one| wanted(&one.verdict)) {
+        let Some(reason) = (match (&letters, one.head) {
+            (Ok(letters), Some(head)) => refusal(letters.get(&head).copied()),
+            (Ok(_), None) => refusal(None),
+            (Err(words), _) => Some(format!("its signature could not be checked: {words}")),
+        }) else {
+            continue;
+        };
+        let reason = format!("{reason} (--require-signed, aynig.requireSigned)");
+        one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
+            Verdict::Ready(Candidate { event, .. }) => Verdict::Passed { event, reason, mistake: true },
+            // Our signature on what closes it would vouch for a tree that nobody has signed.
+            _ => Verdict::Excluded { reason: format!("its lease is over and is not closed: {reason}") },
+        };
+    }
+}
+
+/// What is wrong with a signature, by git's letter for it; none for a good one of somebody who is allowed to sign.
+fn refusal(letter: Option<char>) -> Option<String> {
+    let what = match letter {
+        Some('G') => return None,
+        Some('N') => "its newest commit is not signed, or by an ssh key while gpg.ssh.allowedSignersFile is not set here; sign it \
+                      (`git commit --amend -S`), in a runner's repository by `git config commit.gpgSign true`"
+            .to_owned(),
+        Some('U') => "its newest commit is signed by a key that is not among those trusted here (gpg.ssh.allowedSignersFile, or the \
+                      trust of the key in gpg)"
+            .to_owned(),
+        Some('X') => "the signature of its newest commit has expired".to_owned(),
+        Some('Y') => "its newest commit is signed by a key that has expired".to_owned(),
+        Some('R') => "its newest commit is signed by a key that was revoked".to_owned(),
+        Some('B') => "the signature of its newest commit is bad: the commit is not what was signed".to_owned(),
+        Some('E') => "the signature of its newest commit cannot be checked here, most often since the key is missing \
+                      (`git verify-commit` says why)"
+            .to_owned(),
+        Some(other) => format!("git calls the signature of its newest commit {other:?}, which is not good"),
+        None => "git said nothing about the signature of its newest commit".to_owned(),
+    };
+    Some(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_good_signature_is_good() {
+        for letter in [None, Some('?')].into_iter().chain("BUXYREN".chars().map(Some)) {
+            assert!(refusal(letter).is_some_and(|words| !words.is_empty()), "{letter:?}");
+        }
+        assert_eq!(refusal(Some('G')), None);
+    }
+}

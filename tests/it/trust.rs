@@ -1,0 +1,501 @@
+//! Who can run what: commands from a ref that is not the branch's, signed HEADs only, some states only.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::scene::*;
+use super::support::*;
+
+/// A command that tells whose it is, where it lies and where it runs, by way of a script beside it.
+const TRUSTED: &str = r#". "$(dirname "$0")/../lib/own.sh"; say trusted "$0|$(pwd)|$(own)"; next done"#;
+
+/// `main` has a command for `work` with a library; the branch `task` has put others in their place.
+fn repo() -> Repo {
+    let repo = Repo::scene(&[("work", TRUSTED)]);
+    repo.write(".aynig/lib/own.sh", "own() { echo from-main; }\n");
+    repo.commit_all("a library");
+    repo.git(["checkout", "-q", "-b", "task"]);
+    let foreign = repo.scripted("say foreign yes; next done");
+    repo.command(".aynig/command/work", &foreign);
+    repo.command(".aynig/command/extra", &foreign);
+    repo.write(".aynig/lib/own.sh", "own() { echo from-task; }\n");
+    repo.commit_all("other commands");
+    repo.git(["checkout", "-q", "main"]);
+    ask(&repo, "task", "work");
+    repo
+}
+
+/// One more commit on a branch, which asks for `state`.
+fn ask(repo: &Repo, branch: &str, state: &str) -> String {
+    repo.branch_from(branch, branch, format!("please {state}\n\ndwp-state: {state}\n").as_bytes())
+}
+
+fn was_said(repo: &Repo, name: &str) -> bool {
+    repo.beside(name).exists()
+}
+
+fn forget(repo: &Repo, name: &str) {
+    fs::remove_file(repo.beside(name)).expect("it was said");
+}
+
+fn copies(repo: &Repo) -> Vec<PathBuf> {
+    let place = repo.path.join(".git/aynig/commands");
+    fs::read_dir(place).into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
+}
+
+fn reason(repo: &Repo, branch: &str) -> String {
+    let rows = json(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
+    rows[0]["reason"].as_str().unwrap_or("").to_owned()
+}
+
+fn make_writable(directory: &Path) {
+    for file in files_below(directory) {
+        fs::set_permissions(file.parent().expect("a directory"), fs::Permissions::from_mode(0o755))
+            .expect("chmod");
+    }
+}
+
+#[test]
+fn by_default_a_branch_brings_its_own_commands() {
+    let repo = repo();
+    repo.aynig_ok(["run"]);
+    assert!(was_said(&repo, "foreign") && !was_said(&repo, "trusted"));
+    assert_eq!(copies(&repo), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn commands_from_a_ref_are_those_of_its_tree_in_the_branchs_worktree() {
+    for by_setting in [false, true] {
+        let repo = repo();
+        if by_setting {
+            repo.git(["config", "aynig.commandsFrom", "main"]);
+            repo.aynig_ok(["run"]);
+        } else {
+            repo.aynig_ok(["run", "--commands-from", "main"]);
+        }
+        let said = repo.said("trusted");
+        let place = repo.path.join(".git/aynig/commands");
+        let [program, directory, own] = said.split('|').collect::<Vec<_>>()[..] else { panic!("{said}") };
+        assert!(Path::new(program).starts_with(&place), "{said}");
+        assert_eq!(directory, repo.path.join(".worktrees/task").display().to_string());
+        assert_eq!(own, "from-main");
+        assert_eq!(repo.state("task"), "done");
+        assert!(!was_said(&repo, "foreign"));
+        repo.assert_tidy();
+    }
+}
+
+#[test]
+fn a_state_for_which_only_the_branch_has_a_command_is_not_run() {
+    let repo = repo();
+    let head = ask(&repo, "task", "extra");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let output = repo.aynig_ok(["run", "--log-level", "debug"]);
+    let words = ".aynig/command/extra is not in main";
+    assert!(err(&output).contains(words), "{}", told(&output));
+    assert!(reason(&repo, "task").contains(words), "{}", reason(&repo, "task"));
+    assert_eq!(repo.head("task"), head);
+    assert!(!was_said(&repo, "foreign"));
+}
+
+#[test]
+fn roles_and_links_are_looked_for_there_too() {
+    let repo = repo();
+    repo.command(".aynig/roles/tester/command/work", &repo.scripted("say role yes; next done"));
+    repo.command("tools/outside", "true");
+    for (name, target) in [("linked", "work"), ("leaving", "../../tools/outside"), ("nowhere", "no-such")] {
+        std::os::unix::fs::symlink(target, repo.path.join(".aynig/command").join(name)).expect("a link");
+    }
+    repo.write(".aynig/command/plain", "#!/bin/sh\n");
+    repo.commit_all("more commands");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    repo.aynig_ok(["run", "--role", "tester"]);
+    assert!(was_said(&repo, "role"));
+    ask(&repo, "task", "linked");
+    repo.aynig_ok(["run", "--role", "tester"]);
+    assert!(repo.said("trusted").contains("/linked|"), "{}", repo.said("trusted"));
+    for (state, words) in [
+        ("leaving", "leaves .aynig/"),
+        ("nowhere", "link to no-such"),
+        ("plain", "without the executable bit"),
+    ] {
+        let head = ask(&repo, "task", state);
+        let output = repo.aynig_ok(["run"]);
+        assert!(err(&output).contains(words), "{state}: {}", told(&output));
+        assert!(reason(&repo, "task").contains(words), "{state}");
+        assert_eq!(repo.head("task"), head, "{state}");
+    }
+}
+
+#[test]
+fn in_place_the_file_on_disk_does_not_count() {
+    let repo = repo();
+    repo.git(["checkout", "-q", "task"]);
+    repo.aynig_ok(["run", "--current-branch", "only", "--commands-from", "main"]);
+    let said = repo.said("trusted");
+    assert!(said.contains(&format!("|{}|from-main", repo.path.display())), "{said}");
+    assert!(!was_said(&repo, "foreign"));
+    assert_eq!(repo.state("task"), "done");
+}
+
+#[test]
+fn a_copy_that_was_changed_is_made_anew() {
+    let repo = repo();
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    repo.aynig_ok(["run"]);
+    let [copy] = &copies(&repo)[..] else { panic!("{:?}", copies(&repo)) };
+    let (command, library) = (copy.join(".aynig/command/work"), copy.join(".aynig/lib/own.sh"));
+    let mode = |path: &Path| fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o7777;
+    assert_eq!([mode(copy), mode(&command), mode(&library)], [0o555, 0o555, 0o444], "not to be written");
+    let original = fs::read(&command).expect("readable");
+    let foreign = format!("#!/bin/sh\n{}\n", repo.scripted("say foreign yes; next done"));
+    let changes: [(&str, &dyn Fn()); 6] = [
+        ("another content", &|| {
+            fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).expect("chmod");
+            fs::write(&command, &foreign).expect("a file");
+            fs::set_permissions(&command, fs::Permissions::from_mode(0o555)).expect("chmod");
+        }),
+        ("a link in its place", &|| {
+            fs::write(repo.beside("foreign.sh"), &foreign).expect("a file");
+            fs::set_permissions(repo.beside("foreign.sh"), fs::Permissions::from_mode(0o555)).expect("chmod");
+            fs::remove_file(&command).expect("it was there");
+            std::os::unix::fs::symlink(repo.beside("foreign.sh"), &command).expect("a link");
+        }),
+        ("a file too many", &|| fs::write(copy.join(".aynig/lib/more"), "x").expect("a file")),
+        ("a file too few", &|| fs::remove_file(&library).expect("it was there")),
+        ("another mode", &|| {
+            fs::set_permissions(&library, fs::Permissions::from_mode(0o644)).expect("chmod")
+        }),
+        ("a file for the whole", &|| {
+            fs::remove_dir_all(copy).expect("it was there");
+            fs::write(copy, "x").expect("a file");
+        }),
+    ];
+    for (what, change) in changes {
+        make_writable(copy);
+        change();
+        for directory in [".aynig/command", ".aynig/lib", ".aynig", ""] {
+            // As it was, but for the change.
+            fs::set_permissions(copy.join(directory), fs::Permissions::from_mode(0o555)).ok();
+        }
+        forget(&repo, "trusted");
+        ask(&repo, "task", "work");
+        repo.aynig_ok(["run"]);
+        assert!(repo.said("trusted").ends_with("|from-main"), "{what}");
+        assert!(!was_said(&repo, "foreign"), "{what}");
+        assert_eq!(fs::read(&command).expect("readable"), original, "{what}");
+        assert_eq!(copies(&repo), std::slice::from_ref(copy), "{what}: nothing else is left");
+    }
+}
+
+#[test]
+fn old_copies_go_and_the_others_stay() {
+    let repo = repo();
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let mut seen = Vec::new();
+    for round in ["one", "two", "three"] {
+        repo.write(".aynig/lib/round", round);
+        repo.commit_all(round);
+        ask(&repo, "task", "work");
+        repo.aynig_ok(["run"]);
+        seen.push(copies(&repo).into_iter().find(|copy| !seen.contains(copy)).expect("a new copy"));
+    }
+    let week = std::time::Duration::from_secs(7 * 24 * 60 * 60 + 60);
+    let long_ago = std::time::SystemTime::now() - week;
+    fs::File::open(&seen[0]).and_then(|top| top.set_modified(long_ago)).expect("a date");
+    fs::create_dir(repo.path.join(".git/aynig/commands/.draft-dead")).expect("as of a dead runner");
+    ask(&repo, "task", "work");
+    repo.aynig_ok(["run"]);
+    let (mut left, mut expected) = (copies(&repo), seen[1..].to_vec());
+    left.sort();
+    expected.sort();
+    assert_eq!(left, expected);
+}
+
+#[test]
+fn many_runners_share_one_copy() {
+    let repo = repo();
+    let branches: Vec<String> = (0..8).map(|number| format!("b{number}")).collect();
+    for branch in &branches {
+        repo.git(["branch", branch, "task"]);
+    }
+    let run = ["run", "--commands-from", "main", "-j", "4"];
+    let runners: Vec<Running> = (0..3).map(|_| repo.aynig_start(run)).collect();
+    for runner in runners {
+        assert_eq!(runner.finish().status.code(), Some(0));
+    }
+    for branch in &branches {
+        assert_eq!(repo.state(branch), "done");
+    }
+    assert!(!was_said(&repo, "foreign"));
+    assert_eq!(copies(&repo).len(), 1);
+}
+
+#[test]
+fn a_name_means_one_thing() {
+    let repo = repo();
+    // Git would take a tag of that name for `main`.
+    repo.git(["tag", "main", "task"]);
+    let trusted = repo.head("refs/heads/main");
+    repo.git(["tag", "-a", "-m", "a release", "v1", "refs/heads/main"]);
+    repo.git(["update-ref", "refs/remotes/origin/main", &trusted]);
+    repo.git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+    for name in [
+        "main",
+        "refs/heads/main",
+        "refs/tags/v1",
+        "origin/main",
+        "refs/remotes/origin/main",
+        "origin/HEAD",
+        &trusted,
+    ] {
+        ask(&repo, "task", "work");
+        repo.aynig_ok(["run", "--branch", "task", "--commands-from", name]);
+        assert!(was_said(&repo, "trusted"), "{name}");
+        assert!(!was_said(&repo, "foreign"), "{name}");
+        forget(&repo, "trusted");
+    }
+    repo.git(["update-ref", "refs/heads/origin/main", "refs/heads/task"]);
+    ask(&repo, "task", "work");
+    for (name, words) in [
+        ("origin/main", "refs/heads/origin/main or refs/remotes/origin/main"),
+        ("v1", "refs/heads/v1 and refs/remotes/v1"),
+        ("no-such", "refs/heads/no-such and refs/remotes/no-such"),
+        ("main~1", "no name a ref can have"),
+        ("refs/heads/../../x", "no name a ref can have"),
+        ("1111111111111111111111111111111111111111", "no commit"),
+    ] {
+        let head = repo.head("refs/heads/task");
+        let output = repo.aynig(["run", "--commands-from", name]);
+        assert_refused(&output, 3, &["nothing was run", name, words, "--commands-from"]);
+        repo.git(["config", "aynig.commandsFrom", name]);
+        assert!(reason(&repo, "task").contains(words), "{name}: {}", reason(&repo, "task"));
+        repo.git(["config", "--unset", "aynig.commandsFrom"]);
+        assert_eq!(repo.head("refs/heads/task"), head, "{name}");
+    }
+    assert!(!was_said(&repo, "foreign") && !was_said(&repo, "trusted"));
+}
+
+#[test]
+fn replaced_objects_are_not_followed() {
+    let repo = repo();
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let of = |revision: &str| repo.git(["rev-parse", revision]);
+    let replace = |path: &str| {
+        let (old, new) = (of(&format!("main{path}")), of(&format!("task{path}")));
+        repo.git(["update-ref", &format!("refs/replace/{old}"), &new]);
+    };
+    for path in [":.aynig/command/work", ":.aynig", "^{tree}", ""] {
+        replace(path);
+        repo.aynig_ok(["run"]);
+        assert!(repo.said("trusted").ends_with("|from-main"), "{path}");
+        assert!(!was_said(&repo, "foreign"), "{path}");
+        repo.git(["for-each-ref", "--format=%(refname)", "refs/replace/"])
+            .lines()
+            .for_each(|name| drop(repo.git(["update-ref", "-d", name])));
+        ask(&repo, "task", "work");
+        forget(&repo, "trusted");
+        for copy in copies(&repo) {
+            make_writable(&copy);
+            fs::remove_dir_all(copy).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn with_a_remote_the_ref_is_as_fresh_as_the_pass() {
+    for name in ["origin/main", "refs/aynig/remotes/origin/main"] {
+        let work = repo();
+        work.git(["clone", "--quiet", "--bare", ".", "../hub.git"]);
+        work.git(["clone", "--quiet", "../hub.git", "../clone"]);
+        let path = work.beside("clone");
+        let clone = Repo { room: tempfile::tempdir().expect("a directory"), path };
+        for (key, value) in [("user.name", "T"), ("user.email", "t@example.com")] {
+            clone.git(["config", key, value]);
+        }
+        // A local branch of the same name has nothing to say.
+        clone.git(["update-ref", "refs/heads/origin/main", "refs/remotes/origin/task"]);
+        work.write(".aynig/lib/own.sh", "own() { echo from-new-main; }\n");
+        work.commit_all("newer");
+        work.git(["push", "--quiet", "../hub.git", "main"]);
+        let run = ["run", "--remote", "origin", "--commands-from", name];
+        clone.aynig_ok(run);
+        assert!(work.said("trusted").ends_with("|from-new-main"), "{name}: {}", work.said("trusted"));
+        assert!(!was_said(&work, "foreign"), "{name}");
+    }
+}
+
+// Signatures.
+
+struct Key {
+    private: PathBuf,
+    public: String,
+}
+
+fn key(repo: &Repo, name: &str) -> Key {
+    let private = repo.beside(name);
+    let mut keygen = Command::new("ssh-keygen");
+    let made = keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(&private).output();
+    assert!(made.expect("ssh-keygen runs").status.success());
+    let public = fs::read_to_string(private.with_extension("pub")).expect("a public key");
+    Key { private, public }
+}
+
+/// A repository that wants signatures, a key it trusts, and one it does not know.
+fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
+    let repo = Repo::scene(commands);
+    let (known, unknown) = (key(&repo, "known"), key(&repo, "unknown"));
+    let allowed = repo.beside("allowed");
+    fs::write(&allowed, format!("person@example.com {}", known.public)).expect("a file");
+    for (name, value) in [
+        ("gpg.format", "ssh"),
+        ("gpg.ssh.allowedSignersFile", allowed.to_str().expect("text")),
+        ("aynig.requireSigned", "true"),
+        // Would put the words of ssh-keygen between the answers.
+        ("log.showSignature", "true"),
+    ] {
+        repo.git(["config", name, value]);
+    }
+    (repo, known, unknown)
+}
+
+/// A new branch that asks for `work`, signed.
+fn signed(repo: &Repo, branch: &str, key: &Key) -> String {
+    let message = format!("please work on {branch}\n\ndwp-state: work");
+    let sign = format!("-S{}", key.private.display());
+    let commit = repo.git(["commit-tree", &sign, "-p", "main", "-m", &message, "main^{tree}"]);
+    repo.git(["update-ref", &format!("refs/heads/{branch}"), &commit]);
+    commit
+}
+
+#[test]
+fn only_what_has_a_good_signature_is_run() {
+    let (repo, known, unknown) = signing(&[("work", r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#)]);
+    let good = signed(&repo, "good", &known);
+    repo.ready("none", "work");
+    signed(&repo, "other", &unknown);
+    let object = repo.git(["cat-file", "commit", &good]).replace("please work", "please  work");
+    let bad = repo.git_with_input(&["hash-object", "-t", "commit", "-w", "--stdin"], object.as_bytes());
+    repo.git(["update-ref", "refs/heads/bad", &bad]);
+    let before = ["bad", "none", "other"].map(|branch| repo.head(branch));
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!(repo.noted_lines("ran"), ["good"]);
+    for (branch, words) in
+        [("bad", "is bad"), ("none", "is not signed"), ("other", "not among those trusted")]
+    {
+        assert!(err(&output).contains(words), "{words}: {}", told(&output));
+        let told = reason(&repo, branch);
+        assert!(told.contains(words) && told.contains("aynig.requireSigned"), "{branch}: {told}");
+    }
+    assert_eq!(["bad", "none", "other"].map(|branch| repo.head(branch)), before, "nothing was written");
+    repo.git(["config", "--unset", "gpg.ssh.allowedSignersFile"]);
+    signed(&repo, "good", &known);
+    repo.aynig_ok(["run", "--branch", "good"]);
+    assert_eq!(repo.state("good"), "work");
+    assert!(reason(&repo, "good").contains("gpg.ssh.allowedSignersFile"), "{}", reason(&repo, "good"));
+    repo.git(["config", "aynig.requireSigned", "false"]);
+    repo.aynig_ok(["run", "--require-signed", "--branch", "good"]);
+    assert_eq!(repo.state("good"), "work", "the flag does what the setting does");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.noted_lines("ran"), ["bad", "good", "good", "none", "other"]);
+}
+
+#[test]
+fn results_that_are_to_be_run_next_need_the_runners_signature() {
+    let (repo, known, _) = signing(&[("work", "next check"), ("check", "next done")]);
+    signed(&repo, "task", &known);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state("task"), "check");
+    assert!(reason(&repo, "task").contains("commit.gpgSign"), "{}", reason(&repo, "task"));
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.git(["config", "user.signingKey", known.private.to_str().expect("text")]);
+    signed(&repo, "task", &known);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state("task"), "done");
+}
+
+#[test]
+fn a_runner_does_not_sign_what_closes_an_unsigned_lease() {
+    // Its tree would come with a signature then, and with it a command for `stalled`.
+    let (repo, known, _) = signing(&[("stalled", "say ran yes; next done")]);
+    repo.git(["config", "user.signingKey", known.private.to_str().expect("text")]);
+    repo.git(["branch", "task"]);
+    let lease = repo.foreign_lease("task", "31111111-2222-4333-8444-555555555555", "other", 5, 1000);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.head("task"), lease);
+    assert!(reason(&repo, "task").contains("is not closed"), "{}", reason(&repo, "task"));
+    assert!(!was_said(&repo, "ran"));
+    repo.git(["config", "aynig.requireSigned", "false"]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "stalled");
+}
+
+#[test]
+fn replacing_a_signed_commit_does_not_lend_its_signature() {
+    let (repo, known, _) = signing(&[("work", "say signed yes; next done")]);
+    let good = signed(&repo, "task", &known);
+    repo.git(["checkout", "-q", "-b", "evil"]);
+    repo.command(".aynig/command/work", &repo.scripted("say foreign yes; next done"));
+    let evil = repo.commit_all("evil\n\ndwp-state: work");
+    repo.git(["checkout", "-q", "main"]);
+    // In both directions: its files for those of the signed one, and its signature for none.
+    repo.git(["update-ref", &format!("refs/replace/{good}"), &evil]);
+    repo.aynig_ok(["run", "--branch", "task"]);
+    assert!(was_said(&repo, "signed") && !was_said(&repo, "foreign"));
+    repo.git(["update-ref", "-d", &format!("refs/replace/{good}")]);
+    repo.git(["update-ref", &format!("refs/replace/{evil}"), &good]);
+    repo.aynig_ok(["run", "--branch", "evil"]);
+    assert!(!was_said(&repo, "foreign"));
+    assert!(reason(&repo, "evil").contains("not signed"), "{}", reason(&repo, "evil"));
+}
+
+#[test]
+fn git_is_asked_once_for_all_signatures_and_not_for_what_would_not_run() {
+    let (repo, known, _) = signing(&[("work", "next done")]);
+    for number in 0..12 {
+        signed(&repo, &format!("b{number}"), &known);
+    }
+    repo.ready("idle", "nothing-for-this");
+    let (bin, calls) = (repo.beside("bin"), repo.beside("calls"));
+    fs::create_dir(&bin).expect("a directory");
+    let real = out(&Command::new("sh").args(["-c", "command -v git"]).output().expect("sh runs"));
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" log \"*) tee -a '{0}' | '{1}' \"$@\"; echo end >>'{0}';; *) exec '{1}' \"$@\";; esac\n",
+        calls.display(),
+        real.trim()
+    );
+    fs::write(bin.join("git"), script).expect("a file");
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("chmod");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
+    let output = repo.aynig_command().env("PATH", path).arg("run").output().expect("aynig runs");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let lines = repo.noted_lines("calls");
+    assert_eq!((lines.len(), lines.iter().filter(|line| *line == "end").count()), (13, 1), "{lines:?}");
+    assert_eq!(repo.state("b11"), "done");
+}
+
+// States.
+
+#[test]
+fn only_the_states_that_are_allowed_are_run() {
+    let note = r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#;
+    let repo = Repo::scene(&[("work", note), ("test/unit", note), ("test/slow", note), ("deploy", note)]);
+    for (branch, state) in [("a", "work"), ("b", "test/unit"), ("c", "test/slow"), ("d", "deploy")] {
+        repo.ready(branch, state);
+    }
+    repo.git(["config", "--add", "aynig.states", "w*"]);
+    repo.git(["config", "--add", "aynig.states", "test/*"]);
+    let output = repo.aynig_ok(["run", "--states", "test/u*", "--log-level", "debug"]);
+    assert_eq!(repo.noted_lines("ran"), ["b"], "the flag takes the place of the setting");
+    assert!(err(&output).contains("deploy is not one of the states"), "{}", told(&output));
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.noted_lines("ran"), ["a", "b", "c"]);
+    assert!(reason(&repo, "d").contains("aynig.states"), "{}", reason(&repo, "d"));
+    assert_refused(&repo.aynig(["run", "--states", "a["]), 2, &["--states a[ is not a glob"]);
+    repo.git(["config", "--unset-all", "aynig.states"]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.noted_lines("ran"), ["a", "b", "c", "d"]);
+}
