@@ -84,6 +84,7 @@ pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
         skew_seconds: 10,
         lease_seconds: crate::contract::lease::DEFAULT_LEASE_SECONDS,
         heartbeat: true,
+        setup: None,
         grace: Duration::from_secs(10),
         command_timeout: None,
         runner_id: repo.runner_id().to_owned(),
@@ -117,6 +118,7 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
         skew_seconds: arguments.skew_seconds,
         lease_seconds: arguments.lease_seconds,
         heartbeat: !arguments.no_heartbeat,
+        setup: settings::setup(repo),
         grace: Duration::from_secs(arguments.grace_seconds),
         command_timeout: arguments.command_timeout.map(Duration::from_secs),
         ..plain_options(repo, surroundings)

@@ -20,7 +20,7 @@ use super::run::{branch_globs, globs};
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 18] = [
+pub const KEYS: [(&str, Option<&str>); 19] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
     ("commandsFrom", Some("commands-from")),
@@ -35,6 +35,7 @@ pub const KEYS: [(&str, Option<&str>); 18] = [
     ("requireSigned", None),
     ("role", None),
     ("runnerId", None),
+    ("setup", None),
     ("skewSeconds", Some("skew-seconds")),
     ("states", Some("states")),
     ("takeover", Some("takeover")),
@@ -86,6 +87,11 @@ pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, CommandError> {
         return Ok(Some(name));
     }
     Err(wrong(&setting, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
+}
+
+/// `aynig.setup`; an empty one counts as none.
+pub fn setup(repo: &Repo) -> Option<String> {
+    last(repo, "setup").map(|setting| setting.value).filter(|line| !line.trim().is_empty())
 }
 
 /// What `aynig run` was told, with the settings in place of what the command line leaves open.

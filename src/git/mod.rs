@@ -20,6 +20,7 @@
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
+//! | `ignored` | what git ignores in a checkout and a list names |
 //! | `incoming` | the commits of a push that a hook has not accepted yet |
 //! | `pack` | files of another repository, fetched beside this one |
 //! | `rescue` | saving what a worktree holds before it goes |
@@ -28,6 +29,7 @@
 
 pub mod commit;
 pub mod config;
+pub mod ignored;
 pub mod incoming;
 pub mod index;
 mod moves;

@@ -25,6 +25,7 @@ pub mod options;
 pub mod pass;
 pub mod patience;
 pub mod pushes;
+pub mod ready;
 pub mod recover;
 pub mod resolve;
 pub mod scan;

@@ -79,6 +79,8 @@ pub struct Options {
     pub lease_seconds: u64,
     /// Whether leases are renewed while a command runs.
     pub heartbeat: bool,
+    /// What is run in a new worktree before the command, by `sh`.
+    pub setup: Option<String>,
     /// From TERM to KILL.
     pub grace: Duration,
     /// The longest a command may run.

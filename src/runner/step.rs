@@ -27,6 +27,7 @@ use super::finished::{Finished, Site};
 use super::heartbeat::{Handover, Heartbeat, look};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
+use super::ready::make_ready;
 use super::recover::sweep;
 use super::scan::Venue;
 use super::settle::settle;
@@ -202,6 +203,10 @@ fn supervise(
     };
     let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, workplace);
     heartbeat.take_over(handover);
+    if let Err(ending) = make_ready(context, repo, &claim, &site, &spec, &mut heartbeat) {
+        let (held, lease_left) = (heartbeat.held(), heartbeat.left());
+        return Finished { ending, held, lease_left, ..unstarted(claim, site, Some(files), String::new()) };
+    }
     let mut announced = false;
     let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
         if !std::mem::replace(&mut announced, true) {

@@ -37,6 +37,7 @@ mod pool;
 mod probe;
 mod races;
 mod readme;
+mod ready;
 mod remote;
 mod scene;
 mod set_state;

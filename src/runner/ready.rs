@@ -1,0 +1,268 @@
+//! Makes a worktree ready to work in before its command starts: files that git ignores, and `aynig.setup` (CONTRACT.md §9).
+//!
+//! Invariant: nothing here happens in a person's checkout; nothing that is there is written over, no link is followed out of the
+//! worktree, and only what git ignores on both sides is copied, so that no commit and no rescue ever holds it. The
+//! lease is looked after meanwhile, and whoever stops the runner does not wait for it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::contract::settlement::{Ending, StopReason};
+use crate::contract::standing::Standing;
+use crate::git::Repo;
+use crate::git::remote::HASTE;
+use crate::git::worktree::Worktree;
+use crate::supervise::{Attend, How, Moment, Spec, StopCause};
+
+use super::attempt::log_directory;
+use super::claim::Claim;
+use super::finished::Site;
+use super::heartbeat::{Heartbeat, look};
+use super::notice::Notice;
+use super::{Context, error_words};
+
+/// The list of files that a new worktree is given.
+const LIST: &str = ".worktreeinclude";
+
+/// How long a request to stop may go unnoticed while files are copied.
+const NAP: Duration = Duration::from_millis(200);
+
+/// How much of a file is copied at once; a copy that shares blocks takes no time, whatever its size.
+const CHUNK: u64 = 256 * 1024 * 1024;
+
+/// Makes the place of `command` ready. Says how the attempt ends instead, if that fails.
+pub fn make_ready(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    site: &Site,
+    command: &Spec,
+    heartbeat: &mut Heartbeat<'_>,
+) -> Result<(), Ending> {
+    let Site::Worktree(worktree) = site else { return Ok(()) };
+    let copied = match list_for(context, repo, worktree).map_err(failed)? {
+        Some(list) => {
+            include(context, claim, worktree, &list, heartbeat)?;
+            true
+        }
+        None => false,
+    };
+    if let Some(line) = &context.options.setup {
+        set_up(context, line, command, heartbeat)?;
+    } else if !copied {
+        return Ok(());
+    }
+    // It took its time, and setting up may have used the environment of the attempt to move the branch.
+    let lost = context.arbiter.attaches()
+        && matches!(look(repo, context.arbiter, claim, HASTE), Ok((standing, _)) if standing != Standing::Ours);
+    if lost { Err(Ending::Stopped { why: StopReason::LeaseLost }) } else { Ok(()) }
+}
+
+fn failed(why: String) -> Ending {
+    Ending::NotStarted(format!("its worktree could not be made ready: {why}"))
+}
+
+/// The list that counts: the branch's own, else that of the main worktree. Where commands are not the branch's, neither is this.
+fn list_for(context: &Context<'_>, repo: &Repo, worktree: &Worktree) -> Result<Option<PathBuf>, String> {
+    let Some(main) = repo.main_checkout() else { return Ok(None) };
+    let own = context.options.trust.commands_from.is_none().then(|| worktree.path.join(LIST));
+    for list in own.into_iter().chain([main.path.join(LIST)]) {
+        match list.symlink_metadata() {
+            Ok(found) if found.is_file() => return Ok(Some(list)),
+            Ok(_) => return Err(format!("{} is not a regular file", list.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{}: {error}", list.display())),
+        }
+    }
+    Ok(None)
+}
+
+/// Copies what `list` names beside the heartbeat.
+fn include(
+    context: &Context<'_>,
+    claim: &Claim,
+    worktree: &Worktree,
+    list: &Path,
+    heartbeat: &mut Heartbeat<'_>,
+) -> Result<(), Ending> {
+    let given_up = AtomicBool::new(false);
+    let (done, doing) = mpsc::channel::<()>();
+    let (result, stopped) = thread::scope(|scope| {
+        let copier = scope.spawn(|| {
+            // Dropped when this thread is done, in whatever way.
+            let _done = done;
+            let repo = context.store.handle();
+            copy_all(context, &repo, claim, worktree, list, &given_up)
+        });
+        let mut next = Duration::ZERO;
+        let stopped = loop {
+            if let Some(signal) = context.shutdown.requested() {
+                break Some(StopReason::Interrupted { signal });
+            }
+            if next.is_zero() {
+                match heartbeat.attend(Moment::Woken) {
+                    Attend::Continue { wake_in } => next = wake_in,
+                    Attend::Stop(why) => break Some(why),
+                }
+            }
+            let nap = next.min(NAP);
+            match doing.recv_timeout(nap) {
+                Err(RecvTimeoutError::Timeout) => next = next.saturating_sub(nap),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => break None,
+            }
+        };
+        given_up.store(stopped.is_some(), Ordering::Relaxed);
+        (copier.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), stopped)
+    });
+    match stopped {
+        Some(why) => Err(Ending::Stopped { why }),
+        None => result.map_err(failed),
+    }
+}
+
+fn copy_all(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    worktree: &Worktree,
+    list: &Path,
+    given_up: &AtomicBool,
+) -> Result<(), String> {
+    let Some(main) = repo.main_checkout() else { return Ok(()) };
+    let listed = repo.ignored_and_listed(&main, list).map_err(|error| error_words(&error))?;
+    let ours = [context.options.worktrees.clone(), log_directory(repo)];
+    let (mut wanted, mut beyond) = (BTreeSet::new(), 0_usize);
+    for path in listed {
+        let target = worktree.path.join(&path);
+        if ours.iter().any(|ours| main.path.join(&path).starts_with(ours))
+            || target.symlink_metadata().is_ok()
+        {
+            continue;
+        }
+        if leads_elsewhere(&worktree.path, &path) {
+            beyond += 1;
+        } else {
+            wanted.insert(path);
+        }
+    }
+    let ignored = repo.ignored_in(worktree, &wanted).map_err(|error| error_words(&error))?;
+    let warn = |count: usize, why: &str| {
+        if count > 0 {
+            let text =
+                format!("{count} of the files that {LIST} lists were not copied into its worktree: {why}");
+            (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+        }
+    };
+    warn(beyond, "on this branch their directory is a link or a file");
+    warn(
+        wanted.len() - ignored.len(),
+        "this branch does not ignore them (.gitignore), so they could get into a commit",
+    );
+    let mut made = BTreeSet::new();
+    for path in &ignored {
+        if given_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (from, to) = (main.path.join(path), worktree.path.join(path));
+        make_way(&worktree.path, path, &mut made)
+            .map_err(|error| format!("could not make the directory of {}: {error}", to.display()))?;
+        copy(&from, &to, given_up)
+            .map_err(|error| format!("could not copy {} to {}: {error}", from.display(), to.display()))?;
+    }
+    // At the end, and what is deepest first: they may be such that nothing can be added.
+    for directory in made.iter().rev() {
+        let found = fs::metadata(main.path.join(directory));
+        found
+            .and_then(|found| fs::set_permissions(worktree.path.join(directory), found.permissions()))
+            .map_err(|error| format!("could not set the mode of {}: {error}", directory.display()))?;
+    }
+    Ok(())
+}
+
+/// Makes the directories that are missing above `path` below `top`, and notes them in `made`.
+fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    for directory in above {
+        match fs::create_dir(top.join(directory)) {
+            Ok(()) => {
+                made.insert(directory.to_owned());
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the way to `path` below `top` is barred by something that is no directory.
+fn leads_elsewhere(top: &Path, path: &Path) -> bool {
+    let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    above.filter_map(|above| top.join(above).symlink_metadata().ok()).any(|found| !found.is_dir())
+}
+
+/// Copies a file or a link that is not there yet. Where the file system can, the kernel shares the blocks instead of copying them.
+fn copy(from: &Path, to: &Path, given_up: &AtomicBool) -> io::Result<()> {
+    let found = match from.symlink_metadata() {
+        // Gone since it was listed: as if it had never been there.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if found.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
+    }
+    if !found.is_file() {
+        return Ok(());
+    }
+    let no_link = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+    let mut source = OpenOptions::new().read(true).custom_flags(no_link).open(from)?;
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    while !given_up.load(Ordering::Relaxed) && io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {}
+    // Build tools compare times: what was up to date in the main worktree stays so.
+    target.set_modified(found.modified()?)?;
+    target.set_permissions(fs::Permissions::from_mode(found.permissions().mode() & 0o7777))
+}
+
+/// Runs `line` as the command itself would be run, with both streams into its stderr log.
+fn set_up(
+    context: &Context<'_>,
+    line: &str,
+    command: &Spec,
+    heartbeat: &mut Heartbeat<'_>,
+) -> Result<(), Ending> {
+    let stream = || command.stderr.try_clone().map_err(|error| failed(error.to_string()));
+    let spec = Spec {
+        program: PathBuf::from("/bin/sh"),
+        args: vec!["-c".into(), line.into()],
+        directory: command.directory.clone(),
+        environment: command.environment.clone(),
+        stdout: stream()?,
+        stderr: stream()?,
+        grace: command.grace,
+        timeout: command.timeout,
+        watchdog: command.watchdog.clone(),
+    };
+    let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| heartbeat.attend(moment));
+    let how = match finished.how {
+        How::Exited(0) => return Ok(()),
+        How::Stopped(StopCause::Caller(why)) => return Err(Ending::Stopped { why }),
+        How::Stopped(StopCause::Signal(signal)) => {
+            return Err(Ending::Stopped { why: StopReason::Interrupted { signal } });
+        }
+        How::Stopped(StopCause::TimedOut(limit)) => {
+            StopReason::TimedOut { seconds: limit.as_secs() }.to_string()
+        }
+        How::Exited(code) => Ending::Exited(code).describe(),
+        How::Signalled(signal) => Ending::Signalled(signal).describe(),
+        How::NotStarted(error) => Ending::NotStarted(error.why).describe(),
+        How::Lost(why) => format!("is gone, and its end could not be learned: {why}"),
+    };
+    Err(failed(format!("`{line}` (aynig.setup) {how}")))
+}
