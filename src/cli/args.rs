@@ -12,6 +12,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use super::logging::Level;
 use crate::contract::ids::{RemoteName, RoleName, StateName};
 use crate::contract::protocol::parse_trailer_arg;
+use crate::contract::retention::parse_age;
 use crate::contract::trailers::Trailer;
 
 /// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
@@ -59,6 +60,8 @@ pub enum Verb {
     Events(Events),
     /// Show what a command printed
     Logs(Logs),
+    /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
+    Clean(Clean),
     /// Prepare this checkout for commands: directories, documents, an example
     Init(Init),
     /// Copy a workflow pack, the .aynig/ of another repository, into this checkout
@@ -344,6 +347,48 @@ pub struct Logs {
     pub follow: bool,
 }
 
+/// `aynig clean`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --apply nothing is removed: each line says what would go, how old and large it is, and why that is safe. Branches are \
+    never removed; those whose work is in the main branch are listed with the command to type.\n\
+    Exit codes: 0 done, nothing to do, or only looked; 1 something could not be removed; 2 usage; 3 set-up."
+)]
+pub struct Clean {
+    /// Remove; else only tell what would be removed
+    #[arg(long)]
+    pub apply: bool,
+
+    /// The age (45s, 30m, 12h, 14d, 2w) from which logs and records go [default: 30d], and rescue refs whose work is in no branch
+    /// [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub older_than: Option<u64>,
+
+    /// Keep the logs of the newest N attempts on each branch, whatever their age
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub keep: usize,
+
+    /// The branch that others are merged into [default: HEAD of origin, else main or master]
+    #[arg(long, value_name = "BRANCH")]
+    pub into: Option<OsString>,
+
+    /// Only logs, records of attempts and sightings of leases
+    #[arg(long)]
+    pub logs: bool,
+
+    /// Only worktrees
+    #[arg(long)]
+    pub worktrees: bool,
+
+    /// Only rescue refs
+    #[arg(long)]
+    pub rescue: bool,
+
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `aynig init`.
 #[derive(Debug, Args)]
 #[command(after_help = "What is there already is left as it is. Exit codes: 0 done; 2 usage; 3 set-up.")]
@@ -421,6 +466,10 @@ fn parse_trailer(text: &str) -> Result<Trailer, String> {
 
 fn parse_remote(text: &str) -> Result<RemoteName, String> {
     RemoteName::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_duration(text: &str) -> Result<u64, String> {
+    parse_age(text).map_err(|error| error.to_string())
 }
 
 fn parse_role(text: &str) -> Result<RoleName, String> {

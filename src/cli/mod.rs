@@ -5,6 +5,7 @@
 //! narration; both are written in `ui` and nowhere else.
 
 pub mod args;
+pub mod clean;
 pub mod demo;
 pub mod entry;
 pub mod error;

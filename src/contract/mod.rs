@@ -15,6 +15,7 @@
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
+//! - [`retention`] says which finished attempts' logs may go.
 //! - [`guard`] says what of a push breaks a lease, for the server's side.
 //! - [`ids`] are the names all of them use, checked once at the edge.
 //!
@@ -34,6 +35,7 @@ pub mod message;
 pub mod parking;
 pub mod protocol;
 pub mod report;
+pub mod retention;
 pub mod settlement;
 pub mod sighting;
 pub mod standing;

@@ -106,6 +106,16 @@ impl Sightings {
         first
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Forgets what is not to be kept.
     pub fn retain(&mut self, mut keep: impl FnMut(&Sight) -> bool) {
         self.0.retain(|(_, sight), _| keep(sight));

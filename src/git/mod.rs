@@ -24,6 +24,8 @@
 //! | `incoming` | the commits of a push that a hook has not accepted yet |
 //! | `pack` | files of another repository, fetched beside this one |
 //! | `rescue` | saving what a worktree holds before it goes |
+//! | `kept` | worktrees that were left to a person, rescue refs |
+//! | `landed` | whether what a commit holds is in a branch by now |
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `process` | one call of the `git` program |
 
@@ -32,11 +34,13 @@ pub mod config;
 pub mod ignored;
 pub mod incoming;
 pub mod index;
+pub mod kept;
+pub mod landed;
 mod moves;
 pub mod nested;
+pub mod pack;
 mod place;
 pub mod pool;
-pub mod pack;
 pub mod process;
 mod ref_lock;
 pub mod remote;

@@ -78,26 +78,15 @@ pub struct Situation<'a> {
 impl Repo {
     /// Saves everything in `worktree` that `situation.kept` does not have.
     pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
-        let path = &worktree.path;
-        let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
         let base = self.commit(situation.base)?;
-        if worktree.is_another_repository() {
-            let what = "one was made at its top".to_owned();
-            return Err(RescueError::OtherRepositories { path: path.clone(), what });
-        }
-        if !path.is_dir() && !worktree.git_dir.join("index").exists() {
+        if !worktree.is_another_repository()
+            && !worktree.path.is_dir()
+            && !worktree.git_dir.join("index").exists()
+        {
             // Removed by hand, files, index and all. Commits made there are still objects: keep those.
             return self.keep_commits(situation);
         }
-        let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
-        let mut foreign =
-            self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
-        foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
-        foreign.sort();
-        foreign.dedup();
-        if !foreign.is_empty() {
-            return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
-        }
+        let [snapshot, staged] = self.look_inside(worktree, &base)?;
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,
@@ -128,6 +117,30 @@ impl Repo {
             attempt: None,
         })?;
         self.point_rescue_at(situation, commit).map(Rescue::Saved)
+    }
+
+    /// The trees of all that a worktree holds and of what is staged in it; an error if a commit could not hold it all.
+    pub(super) fn look_inside(
+        &self,
+        worktree: &Worktree,
+        base: &Stored,
+    ) -> Result<[CommitId; 2], RescueError> {
+        let path = &worktree.path;
+        let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
+        if worktree.is_another_repository() {
+            let what = "one was made at its top".to_owned();
+            return Err(RescueError::OtherRepositories { path: path.clone(), what });
+        }
+        let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
+        let mut foreign =
+            self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
+        foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
+        foreign.sort();
+        foreign.dedup();
+        if !foreign.is_empty() {
+            return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
+        }
+        Ok([snapshot, staged])
     }
 
     /// Saves the tree of a person's index, in a checkout that stays where it is.

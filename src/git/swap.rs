@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 use gix::refs::store::WriteReflog;
+use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 
 use super::ref_lock::RefLock;
-use super::repo::{Repo, error_chain, ours};
+use super::repo::{Repo, error_chain, gits, ours};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 
@@ -229,6 +230,38 @@ impl Repo {
             Ok(mut file) => file.write_all(&line),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Removes `name` if it points at `expected`; what its log holds goes with it.
+    pub fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
+        let shown = || name.to_string();
+        let full = gix::refs::FullName::try_from(name)
+            .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
+        let edit = RefEdit {
+            change: Change::Delete {
+                expected: PreviousValue::MustExistAndMatch(gix::refs::Target::Object(gits(expected))),
+                log: RefLog::AndReference,
+            },
+            name: full.clone(),
+            deref: false,
+        };
+        let failed = |why: String| match self.read_now(&full) {
+            Ok(actual) if actual != Some(expected) => Ok(Swap::Lost { actual }),
+            Ok(_) | Err(_) => Err(RefError::Unwritable { name: shown(), why }),
+        };
+        // To remove a ref is to remove it from the packed refs as well, which takes their lock.
+        let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
+        let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
+            Ok(prepared) => prepared,
+            Err(error) => return failed(error_chain(&error)),
+        };
+        let time = gix::date::Time { seconds: clock::wall_seconds(), offset: 0 };
+        let (who, mut buffer) =
+            (self.identity().reflog_signature(time), gix::date::parse::TimeBuf::default());
+        match prepared.commit(who.to_ref(&mut buffer)) {
+            Ok(_) => Ok(Swap::Won),
+            Err(error) => failed(error_chain(&error)),
         }
     }
 

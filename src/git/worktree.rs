@@ -30,7 +30,7 @@ const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
 const MARK: &[u8] = b"aynig attempt ";
 /// How often to try again when a command commits at the same moment.
 const TRIES: u32 = 10;
-const KEPT: &[u8] = b"aynig kept ";
+pub(super) const KEPT: &[u8] = b"aynig kept ";
 
 /// Why a worktree could not be made, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -298,8 +298,12 @@ impl Repo {
 
     /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.
     fn take_hold(&self, registered: &Registered) -> Result<Option<Worktree>, WorktreeError> {
-        let Some(mark) = registered.mark.clone() else { return Ok(None) };
-        let git_dir = registered.checkout.git_dir.clone();
+        registered.mark.clone().map_or(Ok(None), |mark| self.hold(&registered.checkout, mark))
+    }
+
+    /// Takes hold of the worktree that is registered so, if nobody else has.
+    pub(super) fn hold(&self, checkout: &Checkout, mark: Mark) -> Result<Option<Worktree>, WorktreeError> {
+        let git_dir = checkout.git_dir.clone();
         let file = git_dir.join("locked");
         let held = match FileLock::try_acquire(&file) {
             Ok(held) => held,
@@ -307,7 +311,7 @@ impl Repo {
             Err(error) => return Err(files("lock", &file)(error)),
         };
         let attached = head_branch(&git_dir).is_some();
-        let path = registered.checkout.path.clone();
+        let path = checkout.path.clone();
         Ok(held.map(|held| Worktree::held(path, git_dir, mark, attached, held)))
     }
 

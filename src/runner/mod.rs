@@ -13,6 +13,7 @@
 pub mod arbiter;
 pub mod attempt;
 pub mod claim;
+pub mod clean;
 pub mod commands;
 pub mod dispatch;
 pub mod finished;

@@ -61,6 +61,33 @@ pub fn next_due(scanned: &[Scanned]) -> Option<Duration> {
     left.min()
 }
 
+/// How many sightings are of commits that are not (as last fetched) at the HEAD of their branch; forgets them if `apply`. Those of another
+/// boot may be another host's, whose count goes on.
+///
+/// # Errors
+/// What kept the sightings from being kept.
+pub fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
+    if !repo.common_dir().join("aynig/sightings").join(FILE).exists() {
+        return Ok(0);
+    }
+    let place = place(repo)?;
+    let _turn = DirLock::acquire(&place, PATIENCE)?;
+    let mut seen = read(&place);
+    let before = seen.len();
+    seen.retain(|sight| {
+        let head = match &sight.remote {
+            None => repo.branch_head(&sight.branch),
+            Some(remote) => repo.fetched_head(remote, &sight.branch),
+        };
+        head.is_err() || head.is_ok_and(|head| head == Some(sight.head))
+    });
+    let gone = before - seen.len();
+    if apply && gone > 0 {
+        fsutil::replace(&place.join(FILE), &seen.encode())?;
+    }
+    Ok(gone)
+}
+
 fn note(repo: &Repo, arbiter: &Arbiter, options: &Options, scanned: &mut [Scanned]) -> io::Result<()> {
     let place = place(repo)?;
     let remote = arbiter.source();

@@ -198,18 +198,7 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             // Somebody still works there and nobody needs the branch: saved once they are gone, not in every pass.
             continue;
         }
-        // An attached HEAD follows the branch; the files are what the attempt's lease (or its own commits) left.
-        let lease =
-            attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
-        let base = match (head, lease) {
-            (Some(head), Some(lease)) if repo.descends(head, lease) => Some(head),
-            (_, Some(lease)) if repo.commit(lease).is_ok() => {
-                Some(repo.committed_within(&worktree.git_dir, lease))
-            }
-            (head, _) => head,
-        };
-        let base = Repo::detached_head(&worktree.git_dir).or(base);
-        let Some(base) = base else { continue };
+        let Some(base) = base_of(repo, &worktree, head) else { continue };
         if !occupants(&worktree.path).is_empty() {
             // Somebody is still at work there: it stays, but not in the way of the next step.
             if only.is_some() {
@@ -239,9 +228,24 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
     closed
 }
 
+/// The commit that the files of an abandoned worktree are based on. An attached HEAD follows the branch; the files are what the
+/// attempt's lease (or its own commits) left.
+pub(super) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) -> Option<CommitId> {
+    let lease =
+        attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+    let base = match (head, lease) {
+        (Some(head), Some(lease)) if repo.descends(head, lease) => Some(head),
+        (_, Some(lease)) if repo.commit(lease).is_ok() => {
+            Some(repo.committed_within(&worktree.git_dir, lease))
+        }
+        (head, _) => head,
+    };
+    Repo::detached_head(&worktree.git_dir).or(base)
+}
+
 /// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
 /// which may be a commit the command made itself.
-fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
+pub(super) fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
     let mut newest = None;
     for stored in repo.history(head).flatten() {
         let newest = *newest.get_or_insert(stored.committed_at);
@@ -269,7 +273,8 @@ fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> 
     Ok(None)
 }
 
-fn save(
+/// Saves what a worktree holds that `kept` does not have.
+pub(super) fn save(
     repo: &Repo,
     worktree: &Worktree,
     branch: &BranchName,

@@ -1,0 +1,149 @@
+//! What of finished attempts is kept: ages as people write them, and which attempts' logs may go.
+//!
+//! Invariant: an attempt that is not over, one of the newest of its branch, and one that is not old enough stays; a number that
+//! cannot be read or does not fit is refused, never rounded. Finding the attempts and removing their files is left to `runner`.
+
+use std::collections::HashMap;
+
+/// The age from which logs and records go, where nobody says: thirty days, in seconds.
+pub const DEFAULT_AGE: u64 = 30 * 86_400;
+
+const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
+
+/// Why an age was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write a number and its unit: 45s, 30m, 12h, 14d or 2w")]
+pub struct InvalidAge;
+
+/// Reads `14d`: digits and one of `s m h d w`; seconds.
+///
+/// # Errors
+/// For anything else, and for what does not fit.
+pub fn parse_age(text: &str) -> Result<u64, InvalidAge> {
+    let unit = text.chars().next_back().ok_or(InvalidAge)?;
+    let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or(InvalidAge)?;
+    let digits = text.strip_suffix(unit).unwrap_or_default();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(InvalidAge);
+    }
+    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds)).ok_or(InvalidAge)
+}
+
+/// An age as people read it, in its largest whole unit: `3 d`.
+pub fn age_words(seconds: u64) -> String {
+    let fits = |(_, length): &&(char, u64)| *length <= seconds.max(1) && *length <= 86_400;
+    let (unit, length) = UNITS.iter().rev().find(fits).copied().unwrap_or(('s', 1));
+    format!("{} {}", seconds / length, if unit == 'm' { "min".to_owned() } else { unit.to_string() })
+}
+
+/// An attempt made on this host, as far as this decision goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past<'a> {
+    /// Its branch, if that still is there.
+    pub branch: Option<&'a [u8]>,
+    /// Seconds since it began.
+    pub age: u64,
+    /// Whether it is over: nothing is under its lease.
+    pub over: bool,
+}
+
+/// Which of `attempts` may go: over, older than `age`, and not among the `keep` newest of a branch that is there.
+pub fn expendable(attempts: &[Past<'_>], keep: usize, age: u64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..attempts.len()).collect();
+    order.sort_by_key(|at| attempts[*at].age);
+    let mut newer: HashMap<&[u8], usize> = HashMap::new();
+    let mut goes = vec![false; attempts.len()];
+    for at in order {
+        let attempt = &attempts[at];
+        let recent = attempt.branch.is_some_and(|branch| {
+            let count = newer.entry(branch).or_default();
+            *count += 1;
+            *count <= keep
+        });
+        goes[at] = attempt.over && attempt.age > age && !recent;
+    }
+    goes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ages_are_read_or_refused() {
+        for (text, seconds) in
+            [("0s", 0), ("45s", 45), ("30m", 1_800), ("12h", 43_200), ("14d", 1_209_600), ("2w", 1_209_600)]
+        {
+            assert_eq!(parse_age(text), Ok(seconds), "{text}");
+        }
+        for text in [
+            "",
+            "d",
+            "14",
+            "-1d",
+            "+1d",
+            "1.5d",
+            "1 d",
+            "1D",
+            "1y",
+            "1dd",
+            "99999999999999999999d",
+            "99999999999999999w",
+            "1ä",
+        ] {
+            assert_eq!(parse_age(text), Err(InvalidAge), "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_read_well() {
+        for (seconds, words) in
+            [(0, "0 s"), (59, "59 s"), (60, "1 min"), (7_199, "1 h"), (86_400, "1 d"), (8_640_000, "100 d")]
+        {
+            assert_eq!(age_words(seconds), words);
+        }
+    }
+
+    #[test]
+    fn what_goes() {
+        let past = |branch: &'static str, age, over| Past {
+            branch: (!branch.is_empty()).then_some(branch.as_bytes()),
+            age,
+            over,
+        };
+        let attempts = [
+            past("a", 50, true),
+            past("a", 10, true),
+            past("a", 70, false),
+            past("b", 90, true),
+            past("", 40, true),
+            past("a", 60, true),
+        ];
+        assert_eq!(expendable(&attempts, 1, 30), [true, false, false, false, true, true]);
+        assert_eq!(expendable(&attempts, 0, 30), [true, false, false, true, true, true]);
+        assert_eq!(expendable(&attempts, 2, 30), [false, false, false, false, true, true]);
+        assert_eq!(expendable(&attempts, 0, 90), [false; 6], "no older than that");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_goes_that_is_young_recent_or_not_over(
+            rows in proptest::collection::vec((0_usize..3, 0_u64..100, any::<bool>()), 0..30), keep in 0_usize..4, age in 0_u64..100,
+        ) {
+            let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+            let attempts: Vec<Past<'_>> =
+                rows.iter().map(|(name, age, over)| Past { branch: Some(names[*name]), age: *age, over: *over }).collect();
+            let goes = expendable(&attempts, keep, age);
+            for (attempt, goes) in attempts.iter().zip(&goes) {
+                prop_assert!(!goes || (attempt.over && attempt.age > age));
+            }
+            for name in names {
+                let of = |wanted: bool| attempts.iter().zip(&goes).filter(move |(past, gone)| past.branch == Some(name) && **gone == wanted).count();
+                let all = of(true) + of(false);
+                prop_assert!(of(false) >= keep.min(all));
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Logs and records of attempts that are over, files that no record tells of, and sightings of leases that are gone.
+//!
+//! Invariant: a file is removed only if it is a regular file of the very name the runner gives (CONTRACT.md §3), in the directory where it
+//! puts it. A record goes after the logs it names.
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::contract::Head;
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
+use crate::git::Repo;
+
+use super::super::attempt::{self, Record};
+use super::super::{error_words, observe};
+use super::standing::{self, Of};
+use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
+
+/// What a file is for, if its name is one that the runner gives.
+type NameOf = fn(&str) -> Option<String>;
+
+/// Returns what was found, and how many attempts keep their logs by age or number.
+pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), CleanError> {
+    attempt::check_log_directory(repo)?;
+    let limit = wishes.older_than.unwrap_or(DEFAULT_AGE);
+    let logs = attempt::log_directory(repo);
+    let records = repo.common_dir().join("aynig").join("attempts");
+    let mut known: HashSet<PathBuf> = HashSet::new();
+    let mut rows = Vec::new();
+    let worktrees: HashSet<AttemptId> = repo
+        .linked_worktrees()?
+        .into_iter()
+        .filter_map(|registered| Some(registered.mark?.attempt))
+        .collect();
+    for record in attempt::all(repo) {
+        let (Some(id), Ok(branch)) =
+            (AttemptId::parse(record.attempt.as_bytes()), BranchName::new(record.branch.as_str()))
+        else {
+            continue;
+        };
+        let (lease, remote) = standing::of_record(repo, &record);
+        let of = Of { attempt: id, branch: &branch, remote: remote.as_ref(), lease };
+        let over = !worktrees.contains(&id) && standing::settled(repo, of).is_ok();
+        let exists = standing::head(repo, of).is_ok_and(|head| head.is_some());
+        let files = files_of(&logs, &records, &record, id);
+        known.extend(files.iter().cloned());
+        let key = format!("{} {branch}", remote.map(|remote| remote.to_string()).unwrap_or_default());
+        rows.push((record, key, exists, over, files));
+    }
+    rows.sort_by(|one, other| {
+        one.0.started.cmp(&other.0.started).then_with(|| one.0.attempt.cmp(&other.0.attempt))
+    });
+    let past: Vec<Past<'_>> = rows
+        .iter()
+        .map(|(record, key, exists, over, _)| Past {
+            branch: exists.then_some(key.as_bytes()),
+            age: age(record.started, wishes.now),
+            over: *over,
+        })
+        .collect();
+    let goes = expendable(&past, wishes.keep, limit);
+    let retained = goes.iter().filter(|goes| !**goes).count();
+    let mut items = Vec::new();
+    for ((record, _, _, _, files), _) in rows.iter().zip(&goes).filter(|(_, goes)| **goes) {
+        let mut item = Item::new(Kind::Logs, format!("attempt {}", record.attempt)).of(&record.branch);
+        item.age = Some(age(record.started, wishes.now));
+        item.bytes = Some(files.iter().map(|file| disk_use(file)).sum());
+        let why = format!("logs and record; it is over, and older than {}", age_words(limit));
+        items.push(item.goes(why).carried_out(wishes, || remove(files)));
+    }
+    let mut in_use = None;
+    let names: [(&Path, NameOf); 2] = [(&logs, stray_log), (&records, stray_body)];
+    for (directory, is_ours) in names {
+        for file in list(directory) {
+            let Some(trigger) = file.file_name().and_then(|name| name.to_str()).and_then(is_ours) else {
+                continue;
+            };
+            let years = file_age(&file, wishes.now).unwrap_or(0);
+            if known.contains(&file) || years <= limit {
+                continue;
+            }
+            // Histories are read only if there is something to ask them about.
+            let in_use = match &mut in_use {
+                Some(in_use) => in_use,
+                empty => empty.insert(triggers_in_use(repo)?),
+            };
+            if in_use.contains(&trigger) {
+                continue;
+            }
+            let mut item = Item::new(Kind::Logs, file.display().to_string());
+            item.age = Some(years);
+            item.bytes = Some(disk_use(&file));
+            let why =
+                format!("no record names it, no lease is for it, and it is older than {}", age_words(limit));
+            items.push(item.goes(why).carried_out(wishes, || remove(std::slice::from_ref(&file))));
+        }
+    }
+    items.extend(sightings(repo, wishes));
+    Ok((items, retained))
+}
+
+/// The logs a record names, where they are the runner's by place and name; then its body and the record itself.
+fn files_of(logs: &Path, records: &Path, record: &Record, id: AttemptId) -> Vec<PathBuf> {
+    let ours = |path: &&PathBuf| {
+        path.parent() == Some(logs)
+            && path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| stray_log(name).is_some_and(|trigger| trigger == record.trigger))
+    };
+    let named = [&record.stdout, &record.stderr].into_iter().filter(ours).cloned();
+    named.chain([records.join(format!("{id}.body")), records.join(format!("{id}.json"))]).collect()
+}
+
+/// The trigger in the name of a log: `<trigger>.stdout.log`, or with the attempt in between.
+fn stray_log(name: &str) -> Option<String> {
+    let stem = name.strip_suffix(".stdout.log").or_else(|| name.strip_suffix(".stderr.log"))?;
+    let trigger = match stem.split_once('.') {
+        Some((trigger, attempt)) => AttemptId::parse(attempt.as_bytes()).map(|_| trigger)?,
+        None => stem,
+    };
+    CommitId::parse_hex(trigger).map(|commit| commit.to_string())
+}
+
+/// The attempt in the name of a body.
+fn stray_body(name: &str) -> Option<String> {
+    let attempt = AttemptId::parse(name.strip_suffix(".body")?.as_bytes())?;
+    Some(attempt.to_string())
+}
+
+fn list(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// What leases at the HEAD of a branch are for, and the attempts that hold them.
+fn triggers_in_use(repo: &Repo) -> Result<HashSet<String>, CleanError> {
+    let mut found = HashSet::new();
+    for tip in repo.branch_tips()? {
+        let mut under_lease = false;
+        for stored in repo.history(tip).map_while(Result::ok) {
+            match Head::read(&stored.facts()) {
+                Head::Working(lease) => {
+                    under_lease = true;
+                    found.extend(lease.attempt().map(|attempt| attempt.to_string()));
+                }
+                Head::Ready(event) => {
+                    if under_lease {
+                        found.insert(event.commit.to_string());
+                    }
+                    break;
+                }
+                // Before a lease only the holder's own commits count; after it, this was no trigger.
+                Head::Unmanaged | Head::Invalid(_) => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn remove(files: &[PathBuf]) -> Result<Option<String>, String> {
+    for file in files {
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(format!("could not remove {}: {error}", file.display()));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+fn sightings(repo: &Repo, wishes: &Wishes) -> Option<Item> {
+    let count = match observe::forget_gone(repo, wishes.apply) {
+        Ok(0) => return None,
+        Ok(count) => count,
+        Err(error) => {
+            return Some(Item::new(Kind::Sightings, "sightings of leases").failed(error_words(&error)));
+        }
+    };
+    let item = Item::new(Kind::Sightings, format!("{count} sightings of leases"));
+    let item = item.goes("their commits are at no HEAD any more");
+    Some(item.carried_out(wishes, || Ok(None)))
+}

@@ -1,0 +1,103 @@
+//! Rescue refs whose work is in a branch by now.
+//!
+//! Invariant: a ref whose work is in no branch goes only at an age that was asked for; each is removed by a compare-and-swap, right after it
+//! was judged.
+
+use crate::contract::ids::CommitId;
+use crate::contract::retention::age_words;
+use crate::git::kept::RescueRef;
+use crate::git::landed::{Landed, LandedError};
+use crate::git::{Repo, Swap};
+
+use super::super::{attempt, error_words};
+use super::standing::{self, Of};
+use super::{CleanError, Item, Kind, Wishes, age, typed};
+
+pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
+    let mut items = Vec::new();
+    for rescue in repo.rescue_refs()? {
+        items.push(one(repo, wishes, &rescue));
+    }
+    Ok(items)
+}
+
+fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
+    let mut item = Item::new(Kind::Rescue, rescue.name.to_string()).of(&rescue.branch);
+    let stored = match repo.commit(rescue.commit) {
+        Ok(stored) => stored,
+        Err(error) => return item.stays(error.to_string(), "git fsck"),
+    };
+    let years = age(stored.committed_at, wishes.now);
+    item.age = Some(years);
+    if let Some(attempt) = rescue.attempt {
+        let (lease, remote) =
+            attempt::find(repo, attempt).map(|record| standing::of_record(repo, &record)).unwrap_or_default();
+        let of = Of { attempt, branch: &rescue.branch, remote: remote.as_ref(), lease };
+        if let Err(unsettled) = standing::settled(repo, of) {
+            return item.stays(unsettled.why, unsettled.next);
+        }
+    }
+    let item = match landed(repo, wishes, rescue) {
+        Err(error) => return item.stays(error_words(&error), "git fsck"),
+        Ok(Some(how)) => item.goes(how),
+        Ok(None) => match wishes.older_than {
+            Some(limit) if years > limit => item.goes(format!(
+                "its work is in no branch, but older than {}, as asked; until git prunes it, `git branch NAME {}` brings it back",
+                age_words(limit),
+                rescue.commit
+            )),
+            _ => {
+                return item.stays(
+                    "its work is in no branch",
+                    format!(
+                        "`git log -p {0} --not --branches` shows it, `git cherry-pick -m 1 {0}` takes it; --older-than lets it go by its age",
+                        typed(&rescue.name.to_string())
+                    ),
+                );
+            }
+        },
+    };
+    item.carried_out(wishes, || match repo.drop_rescue(rescue).map_err(|error| error_words(&error))? {
+        Swap::Won | Swap::Lost { actual: None } => Ok(None),
+        Swap::Lost { actual: Some(_) } => Err("it points at other work now; look again".to_owned()),
+    })
+}
+
+/// In which branch the work is, and how; what was staged beside it as well.
+fn landed(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Result<Option<String>, LandedError> {
+    if let Some(name) = repo.branch_with(rescue.commit)? {
+        return Ok(Some(format!("its commit is in {}", short(&name.to_string()))));
+    }
+    let mut tips: Vec<(String, CommitId)> = Vec::new();
+    tips.extend(repo.branch_head(&rescue.branch)?.map(|tip| (rescue.branch.to_string(), tip)));
+    tips.extend(wishes.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
+    // What was staged is a second parent, a commit on the same base.
+    let staged = repo.commit(rescue.commit)?.parents.get(1).copied();
+    for (name, tip) in tips {
+        let Some(how) = repo.landed(rescue.commit, tip)? else { continue };
+        if let Some(staged) = staged
+            && repo.landed(staged, tip)?.is_none()
+        {
+            continue;
+        }
+        return Ok(Some(format!("its work is in {name}: {}", words(how))));
+    }
+    Ok(None)
+}
+
+/// How work is in a branch.
+pub(super) fn words(how: Landed) -> &'static str {
+    match how {
+        Landed::Reachable => "its commit is in the history",
+        Landed::SameFiles => "the newest commit has all files it changes as it has them",
+        Landed::SamePatch => "one commit makes the same change (a squash merge)",
+    }
+}
+
+/// A ref's name as people say it.
+pub(super) fn short(name: &str) -> &str {
+    ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name)
+}

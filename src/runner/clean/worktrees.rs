@@ -1,0 +1,162 @@
+//! Worktrees whose attempt is over, and those that were left to a person.
+//!
+//! Invariant: a worktree is removed under the hold of its lock, after everything was judged anew and what it holds was saved. A kept one is
+//! removed only if all it holds is elsewhere already.
+
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::git::Repo;
+use crate::git::kept::Kept;
+use crate::git::worktree::{Found, Mark, Registered, Worktree};
+use crate::supervise::occupants;
+
+use super::super::recover::{base_of, save};
+use super::super::{attempt, error_words};
+use super::standing::{self, Of, Unsettled};
+use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age, typed};
+
+pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
+    let mut items = Vec::new();
+    for registered in repo.linked_worktrees()? {
+        let Some(mark) = &registered.mark else { continue };
+        let record = attempt::find(repo, mark.attempt);
+        let mut item =
+            Item::new(Kind::Worktree, registered.checkout.path.display().to_string()).of(&mark.branch);
+        item.bytes = Some(disk_use(&registered.checkout.path));
+        item.age = record
+            .map(|record| age(record.started, wishes.now))
+            .or_else(|| file_age(&registered.checkout.git_dir.join("locked"), wishes.now));
+        let item = match judge(repo, &registered, mark, repo.is_held(&registered.checkout.git_dir)) {
+            Err(Unsettled { why, next }) => item.stays(why, next),
+            Ok(()) => item.goes(format!(
+                "attempt {} is over, its runner is gone; what {} does not have is saved under a rescue ref first",
+                mark.attempt.short(),
+                mark.branch
+            )),
+        };
+        items.push(item.carried_out(wishes, || remove(repo, &registered, mark)));
+    }
+    for kept in repo.kept_worktrees()? {
+        items.push(clean_kept(repo, wishes, &kept));
+    }
+    Ok(items)
+}
+
+/// Nothing, if the worktree may go.
+fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), Unsettled> {
+    let unsettled = |why: String, next: &str| Err(Unsettled { why, next: next.to_owned() });
+    let path = &registered.checkout.path;
+    if !Repo::names_each_other(&registered.checkout) {
+        let why =
+            format!("its .git file does not name the registration {}", registered.checkout.git_dir.display());
+        return Err(Unsettled {
+            why,
+            next: format!("git worktree repair {}", typed(&path.display().to_string())),
+        });
+    }
+    if held {
+        return unsettled("its runner is at work".to_owned(), "aynig status --all");
+    }
+    let there = occupants(path);
+    if let Some(pid) = there.first() {
+        return Err(Unsettled { why: format!("process {pid} works in it"), next: format!("ps -fp {pid}") });
+    }
+    let lease = attempt::find(repo, mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+    standing::settled(repo, of(mark, lease))
+}
+
+fn of(mark: &Mark, lease: Option<CommitId>) -> Of<'_> {
+    Of { attempt: mark.attempt, branch: &mark.branch, remote: mark.remote.as_ref(), lease }
+}
+
+fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<String>, String> {
+    let worktree = match repo.worktree_of(mark.attempt).map_err(|error| error_words(&error))? {
+        Found::Free(worktree) => worktree,
+        Found::Held => return Err("somebody else took hold of it meanwhile; look again".to_owned()),
+        Found::Missing => return Ok(Some("somebody else removed it".to_owned())),
+    };
+    judge(repo, registered, mark, false).map_err(|unsettled| unsettled.why)?;
+    let head = standing::head(repo, of(mark, None)).map_err(|unsettled| unsettled.why)?;
+    let base = base_of(repo, &worktree, head)
+        .ok_or_else(|| "nothing says which commit its files are based on".to_owned())?;
+    let saved = save(repo, &worktree, &mark.branch, base, head)
+        .map_err(|why| format!("it stays, what it holds could not be saved: {why}"))?;
+    attempt::forget_body(repo, mark.attempt);
+    repo.remove_worktree(worktree).map_err(|error| error_words(&error))?;
+    Ok(Some(match saved {
+        Some(saved) => format!("saved as {}", saved.reference),
+        None => "there was nothing to save".to_owned(),
+    }))
+}
+
+fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
+    let path = kept.checkout.path.display();
+    let mut item = Item::new(Kind::Worktree, path.to_string());
+    item.bytes = Some(disk_use(&kept.checkout.path));
+    item.age = file_age(&kept.checkout.git_dir.join("locked"), wishes.now);
+    let by_hand = format!("git worktree remove --force --force {}", typed(&path.to_string()));
+    let record = attempt::find(repo, kept.attempt);
+    let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
+        let why = format!("it was kept ({}), and nothing says for which branch", kept.why);
+        return item.stays(why, format!("take out what you need, then: {by_hand}"));
+    };
+    item = item.of(&branch);
+    match held(repo, kept, &branch).and_then(|worktree| elsewhere(repo, wishes, &worktree, kept.attempt)) {
+        Ok(()) => item
+            .goes(format!("it was kept ({}), and all it holds is elsewhere now", kept.why))
+            .carried_out(wishes, || {
+                let worktree = held(repo, kept, &branch)?;
+                elsewhere(repo, wishes, &worktree, kept.attempt)?;
+                repo.remove_worktree(worktree).map_err(|error| error_words(&error))?;
+                Ok(None)
+            }),
+        Err(why) => item.stays(
+            format!("it was kept ({}): {why}", kept.why),
+            format!("take out what you need, then: {by_hand}"),
+        ),
+    }
+}
+
+fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, String> {
+    if !Repo::names_each_other(&kept.checkout) {
+        return Err(format!(
+            "its .git file does not name the registration {}",
+            kept.checkout.git_dir.display()
+        ));
+    }
+    if let Some(pid) = occupants(&kept.checkout.path).first() {
+        return Err(format!("process {pid} works in it"));
+    }
+    let held = repo.hold_kept(kept, branch).map_err(|error| error_words(&error))?;
+    held.ok_or_else(|| "somebody has hold of it".to_owned())
+}
+
+/// Whether all that a kept worktree holds is reachable from a ref, or in the newest tree of its branch, the main one or a rescue ref.
+fn elsewhere(repo: &Repo, wishes: &Wishes, worktree: &Worktree, attempt: AttemptId) -> Result<(), String> {
+    let words = |error: &dyn std::error::Error| error_words(error);
+    let base = match Repo::attached_branch(&worktree.git_dir) {
+        Some(branch) => repo.branch_head(&branch).map_err(|error| words(&error))?,
+        None => Repo::detached_head(&worktree.git_dir),
+    };
+    let base = base.ok_or("its HEAD names no commit")?;
+    if repo.saved_somewhere(base).map_err(|error| words(&error))?.is_none() {
+        return Err(format!("its commit {} is in no branch and under no rescue ref", base.short()));
+    }
+    let trees = repo.holdings(worktree, base).map_err(|error| words(&error))?;
+    let own = repo.commit(base).map_err(|error| words(&error))?.tree;
+    let mut places: Vec<CommitId> =
+        repo.branch_head(&worktree.mark.branch).ok().flatten().into_iter().collect();
+    places.extend(wishes.main.as_ref().map(|(_, tip)| *tip));
+    let rescues = repo.rescue_refs().map_err(|error| words(&error))?;
+    places
+        .extend(rescues.iter().filter(|rescue| rescue.attempt == Some(attempt)).map(|rescue| rescue.commit));
+    for tree in trees {
+        let is_there = |place: &CommitId| {
+            let place = repo.commit(*place);
+            place.is_ok_and(|place| repo.tree_landed(own, tree, place.tree).unwrap_or(false))
+        };
+        if tree != own && !places.iter().any(is_there) {
+            return Err("it holds changes that are in no branch and under no rescue ref".to_owned());
+        }
+    }
+    Ok(())
+}
