@@ -62,6 +62,8 @@ pub enum Verb {
     Logs(Logs),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
+    /// Check whether git, the repository, its commands and its remote are as a runner needs them
+    Doctor(Doctor),
     /// Prepare this checkout for commands: directories, documents, an example
     Init(Init),
     /// Copy a workflow pack, the .aynig/ of another repository, into this checkout
@@ -385,6 +387,23 @@ pub struct Clean {
     pub rescue: bool,
 
     /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig doctor`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Every line is ok, a warning or an error; what is not ok says what to type. Nothing is changed: a push is tried as a dry run, and \
+    where commits are signed one is written that no ref names.\n\
+    Exit codes: 0 no error, though there may be warnings; 2 usage; 3 an error."
+)]
+pub struct Doctor {
+    /// Check this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
+
+    /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -19,7 +19,8 @@ use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, demo, events, hook, init, install, logs, man, run, set_state, set_working, settings, status, ui,
+    clean, demo, doctor, events, hook, init, install, logs, man, run, set_state, set_working, settings,
+    status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -100,6 +101,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::Events(options) => events::run(&open(&surroundings)?, options),
         Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
         Verb::Clean(options) => clean::run(&open(&surroundings)?, options),
+        Verb::Doctor(options) => doctor::run(&surroundings, options),
         Verb::Init(options) => init::run(&open(&surroundings)?, options),
         Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
         Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),

@@ -7,6 +7,7 @@
 pub mod args;
 pub mod clean;
 pub mod demo;
+pub mod doctor;
 pub mod entry;
 pub mod error;
 pub mod events;

@@ -96,7 +96,14 @@ pub fn setup(repo: &Repo) -> Option<String> {
 
 /// What `aynig run` was told, with the settings in place of what the command line leaves open.
 pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, CommandError> {
-    warn_of_unknown(repo);
+    for text in unknown(repo) {
+        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
+    }
+    completed(repo, given, matches)
+}
+
+/// The same without a word about names that are no settings.
+pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, CommandError> {
     let mut run = given.clone();
     let settings = repo.settings("aynig");
     for (name, option) in KEYS {
@@ -195,23 +202,23 @@ fn expanded(path: PathBuf) -> PathBuf {
     }
 }
 
-fn warn_of_unknown(repo: &Repo) {
-    for setting in repo.settings("aynig") {
-        if canonical(&setting.name).is_some() {
-            continue;
-        }
-        let near = KEYS
-            .iter()
-            .map(|(key, _)| {
-                (strsim::jaro_winkler(&key.to_ascii_lowercase(), &setting.name.to_ascii_lowercase()), key)
-            })
-            .max_by(|one, other| one.0.total_cmp(&other.0))
-            .filter(|(alike, _)| *alike > ALIKE)
-            .map(|(_, key)| format!("; did you mean aynig.{key}?"))
-            .unwrap_or_default();
-        let text = format!("{} is no setting of aynig and changes nothing{near}", place(&setting));
-        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
-    }
+/// What is to be said about names that are no settings.
+pub fn unknown(repo: &Repo) -> Vec<String> {
+    let settings = repo.settings("aynig").into_iter().filter(|setting| canonical(&setting.name).is_none());
+    settings
+        .map(|setting| {
+            let near = KEYS
+                .iter()
+                .map(|(key, _)| {
+                    (strsim::jaro_winkler(&key.to_ascii_lowercase(), &setting.name.to_ascii_lowercase()), key)
+                })
+                .max_by(|one, other| one.0.total_cmp(&other.0))
+                .filter(|(alike, _)| *alike > ALIKE)
+                .map(|(_, key)| format!("; did you mean aynig.{key}?"))
+                .unwrap_or_default();
+            format!("{} is no setting of aynig and changes nothing{near}", place(&setting))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@
 //! | `kept` | worktrees that were left to a person, rescue refs |
 //! | `landed` | whether what a commit holds is in a branch by now |
 //! | `nested` | repositories in a worktree that hold what nobody else has |
+//! | `probe` | questions that only a check-up asks |
 //! | `process` | one call of the `git` program |
 
 pub mod commit;
@@ -41,6 +42,7 @@ pub mod nested;
 pub mod pack;
 mod place;
 pub mod pool;
+pub mod probe;
 pub mod process;
 mod ref_lock;
 pub mod remote;

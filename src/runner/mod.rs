@@ -75,3 +75,26 @@ pub fn error_words(error: &dyn std::error::Error) -> String {
     }
     words
 }
+
+/// A word as it is typed in a shell: names of branches and files may hold what a shell acts on.
+pub fn typed(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_to_type_are_safe() {
+        assert_eq!(typed("feat/a-1"), "feat/a-1");
+        assert_eq!(typed("a;rm $HOME"), "'a;rm $HOME'");
+        assert_eq!(typed("it's"), "'it'\\''s'");
+        assert_eq!(typed(""), "''");
+    }
+}

@@ -22,9 +22,19 @@ fn the_manual_page_is_current() {
 fn the_manual_page_tells_of_every_subcommand_and_option() {
     let repo = Repo::new();
     let page = out(&repo.aynig_ok(["__man"]));
-    for verb in
-        ["run", "set-state", "set-working", "status", "events", "logs", "clean", "init", "install", "hook"]
-    {
+    for verb in [
+        "run",
+        "set-state",
+        "set-working",
+        "status",
+        "events",
+        "logs",
+        "clean",
+        "doctor",
+        "init",
+        "install",
+        "hook",
+    ] {
         assert!(page.contains(&format!(".SS \"aynig {verb}\"")), "{verb}");
         let help = out(&repo.aynig_ok([verb, "--help"]));
         for word in help.split_whitespace().filter(|word| word.starts_with("--")) {

@@ -17,6 +17,7 @@ mod contract;
 mod crash_points;
 mod crashes;
 mod demo;
+mod doctor;
 mod documents;
 mod events;
 mod generated;

@@ -5,8 +5,9 @@ use crate::contract::{BranchName, Head};
 use crate::git::Repo;
 
 use super::super::resolve::Resolver;
+use super::super::typed;
 use super::rescues::{short, words};
-use super::{CleanError, Wishes, typed};
+use super::{CleanError, Wishes};
 
 /// A branch that could go.
 #[derive(Debug, Clone)]

@@ -245,26 +245,3 @@ fn file_age(path: &Path, now: i64) -> Option<u64> {
 fn age(since: i64, now: i64) -> u64 {
     u64::try_from(now.saturating_sub(since)).unwrap_or(0)
 }
-
-/// A word as it is typed in a shell.
-fn typed(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_to_type_are_safe() {
-        assert_eq!(typed("feat/a-1"), "feat/a-1");
-        assert_eq!(typed("a;rm $HOME"), "'a;rm $HOME'");
-        assert_eq!(typed("it's"), "'it'\\''s'");
-        assert_eq!(typed(""), "''");
-    }
-}

@@ -9,9 +9,9 @@ use crate::git::kept::RescueRef;
 use crate::git::landed::{Landed, LandedError};
 use crate::git::{Repo, Swap};
 
-use super::super::{attempt, error_words};
+use super::super::{attempt, error_words, typed};
 use super::standing::{self, Of};
-use super::{CleanError, Item, Kind, Wishes, age, typed};
+use super::{CleanError, Item, Kind, Wishes, age};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();

@@ -9,7 +9,7 @@ use crate::git::Repo;
 
 use super::super::attempt::Record;
 use super::super::recover::lease_of;
-use super::typed;
+use super::super::typed;
 
 /// Why an attempt is not known to be over, and what to do.
 #[derive(Debug, Clone)]

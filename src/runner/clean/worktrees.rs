@@ -10,9 +10,9 @@ use crate::git::worktree::{Found, Mark, Registered, Worktree};
 use crate::supervise::occupants;
 
 use super::super::recover::{base_of, save};
-use super::super::{attempt, error_words};
+use super::super::{attempt, error_words, typed};
 use super::standing::{self, Of, Unsettled};
-use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age, typed};
+use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();

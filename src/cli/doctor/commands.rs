@@ -1,0 +1,252 @@
+//! Commands: their executable bits and `#!` lines, as committed and on disk; and states that no command is there for.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use crate::contract::Head;
+use crate::contract::ids::CommitId;
+use crate::git::probe::{HEAD, TreeFile};
+use crate::git::{CommitError, Repo};
+use crate::runner::{error_words, resolve, typed};
+
+use super::surroundings::found_in;
+use super::{Finding, head};
+
+/// How alike two names are to be for a hint, 0 to 1.
+const ALIKE: f64 = 0.85;
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let files = match head(repo).map(|head| committed(repo, head)) {
+        None => Vec::new(),
+        Some(Ok(files)) => files,
+        Some(Err(error)) => return vec![Finding::error("commands", error_words(&error), "git fsck")],
+    };
+    for file in &files {
+        let path = file.path.to_str_lossy();
+        match file.executable {
+            Some(false) => findings.push(Finding::warning(
+                "commands",
+                format!("{path} is committed without the executable bit"),
+                format!("git add --chmod=+x {}, and commit it", typed(&path)),
+            )),
+            Some(true) => findings.extend(trouble(&file.head).map(|(why, next)| {
+                Finding::error("commands", format!("{path} cannot be started: {why}"), next)
+            })),
+            None => {}
+        }
+    }
+    findings.extend(on_disk(repo, &files));
+    if findings.is_empty() {
+        findings.push(match files.len() {
+            0 => Finding::warning("commands", "HEAD has no commands in .aynig/command/", "aynig init"),
+            count => Finding::ok(
+                "commands",
+                format!("{count} in HEAD, all executable, their interpreters are there"),
+            ),
+        });
+    }
+    findings.push(states(repo));
+    findings
+}
+
+/// The files in `.aynig/command/`, and in those of roles.
+fn committed(repo: &Repo, head: CommitId) -> Result<Vec<TreeFile>, CommitError> {
+    let mut files = repo.files_below(head, ".aynig/command")?;
+    let roles = repo.files_below(head, ".aynig/roles")?;
+    files.extend(roles.into_iter().filter(|file| file.path.contains_str("/command/")));
+    Ok(files)
+}
+
+/// The programs that commands are started with by `env`.
+pub(super) fn by_env(repo: &Repo, head: CommitId) -> BTreeSet<String> {
+    let files = committed(repo, head).unwrap_or_default();
+    files.iter().filter_map(|file| interpreter(&file.head)?.1).collect()
+}
+
+/// The program a `#!` line names, and the one that `env` is to find, if it is `env`.
+fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
+    let line = head.strip_prefix(b"#!")?.lines().next()?.to_str_lossy().into_owned();
+    let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
+    let program = words.next()?.to_owned();
+    let by_env = Path::new(&program).file_name().is_some_and(|name| name == "env");
+    let named = words.find(|word| !word.starts_with('-') && !word.contains('=')).map(str::to_owned);
+    Some((program, named.filter(|_| by_env)))
+}
+
+/// Why a program that begins so cannot be started, and what to do.
+fn trouble(head: &[u8]) -> Option<(String, String)> {
+    // Other programs than scripts begin with a magic number.
+    if head.starts_with(b"\x7fELF")
+        || head.starts_with(b"\xcf\xfa\xed\xfe")
+        || head.starts_with(b"\xca\xfe\xba\xbe")
+    {
+        return None;
+    }
+    let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if first.starts_with(b"#!") && first.ends_with(b"\r") {
+        let next = "end its lines with a line feed alone, and keep it so: `* text eol=lf` in .gitattributes";
+        return Some(("its `#!` line ends with a carriage return".to_owned(), next.to_owned()));
+    }
+    let Some((program, named)) = interpreter(head) else {
+        return Some((
+            "it has no `#!` line".to_owned(),
+            "begin it with `#!/bin/sh`, or what else is to run it".to_owned(),
+        ));
+    };
+    if !is_executable(Path::new(&program)) {
+        return Some((
+            format!("{program} is not there"),
+            format!("install it, or name another in the `#!` line: ls -l {}", typed(&program)),
+        ));
+    }
+    let name = named?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing =
+        if name.contains('/') { !is_executable(Path::new(&name)) } else { found_in(&name, &path).is_none() };
+    missing.then(|| {
+        (format!("{name} is not in PATH"), format!("install {name}, or put its directory into PATH"))
+    })
+}
+
+pub(super) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// What on disk differs from what is committed.
+fn on_disk(repo: &Repo, committed: &[TreeFile]) -> Vec<Finding> {
+    let Some(checkout) = repo.checkout() else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut ahead: Vec<PathBuf> = vec![checkout.path.join(".aynig/command")];
+    let roles = std::fs::read_dir(checkout.path.join(".aynig/roles")).into_iter().flatten().flatten();
+    ahead.extend(roles.map(|role| role.path().join("command")));
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let file = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(file);
+                continue;
+            }
+            let Ok(path) = file.strip_prefix(&checkout.path) else { continue };
+            let path = path.display().to_string();
+            match committed.iter().find(|known| known.path == path.as_bytes()) {
+                None => findings.push(Finding::warning(
+                    "commands",
+                    format!("{path} is on disk and not committed; commands run from commits"),
+                    format!("git add {}, and commit it", typed(&path)),
+                )),
+                Some(TreeFile { executable: Some(true), .. }) if !is_executable(&file) => {
+                    findings.push(Finding::warning(
+                        "commands",
+                        format!("{path} is not executable on disk, where `--current-branch include` runs it"),
+                        format!("chmod +x {}", typed(&path)),
+                    ));
+                }
+                Some(TreeFile { executable: Some(true), head, .. }) => {
+                    let mut now = std::fs::read(&file).unwrap_or_default();
+                    now.truncate(HEAD);
+                    if trouble(head).is_none()
+                        && let Some((why, next)) = trouble(&now)
+                    {
+                        findings.push(Finding::warning(
+                            "commands",
+                            format!("{path} as it is on disk cannot be started: {why}"),
+                            next,
+                        ));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    findings
+}
+
+/// States at the HEADs of branches that nothing will run.
+fn states(repo: &Repo) -> Finding {
+    let tips = match repo.branches() {
+        Ok(tips) => tips,
+        Err(error) => return Finding::error("states", error_words(&error), "git fsck"),
+    };
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut seen: HashSet<CommitId> = HashSet::new();
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for tip in &tips {
+        let Ok(head) = tip.target else { continue };
+        let Ok(stored) = repo.commit(head) else { continue };
+        if seen.insert(stored.tree) {
+            let files = committed(repo, head).unwrap_or_default();
+            known.extend(files.iter().filter_map(|file| {
+                Some(file.path.to_str_lossy().split_once("/command/").or(None)?.1.to_owned())
+            }));
+        }
+        let Head::Ready(event) = Head::read(&stored.facts()) else { continue };
+        match resolve::in_tree(repo, head, &event.state, None) {
+            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(none)) if none.mistake => mistakes.push(format!("{}: {}", tip.branch, none.reason)),
+            Ok(Err(_)) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
+        }
+    }
+    if !mistakes.is_empty() {
+        return Finding::warning("states", mistakes.join("; "), "aynig status --all");
+    }
+    for (state, branches) in &without {
+        let branch = typed(branches.first().map_or("", String::as_str));
+        if known.contains(state) {
+            let text =
+                format!("{} asks for {state}, whose command is only on other branches", branches.join(", "));
+            return Finding::warning(
+                "states",
+                text,
+                format!(
+                    "git merge into {branch} what has .aynig/command/{state}, then aynig set-state --retry --branch {branch}"
+                ),
+            );
+        }
+        let near = known.iter().find(|name| strsim::jaro_winkler(name, state) > ALIKE);
+        if let Some(near) = near {
+            let text = format!(
+                "{} asks for {state}, which no branch has a command for; did you mean {near}?",
+                branches.join(", ")
+            );
+            return Finding::warning(
+                "states",
+                text,
+                format!("aynig set-state --branch {branch} --state {near}"),
+            );
+        }
+    }
+    let resting: Vec<String> =
+        without.iter().map(|(state, branches)| format!("{state} ({})", branches.len())).collect();
+    match resting.len() {
+        0 => Finding::ok("states", "every state that is asked for has a command"),
+        _ => Finding::ok(
+            "states",
+            format!("no branch has a command for {}: there work rests", resting.join(", ")),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines() {
+        let named = |text: &str| interpreter(text.as_bytes());
+        assert_eq!(named("#!/bin/sh -e\nx"), Some(("/bin/sh".into(), None)));
+        assert_eq!(
+            named("#! /usr/bin/env -S A=b python3 -u\n"),
+            Some(("/usr/bin/env".into(), Some("python3".into())))
+        );
+        assert_eq!(named("echo"), None);
+        assert!(trouble(b"#!/bin/sh\n").is_none() && trouble(b"\x7fELF\x02").is_none());
+        for text in ["echo\n", "", "#!/bin/sh\r\n", "#!/nowhere/sh\n", "#!/usr/bin/env no-such-program\n"] {
+            assert!(trouble(text.as_bytes()).is_some(), "{text:?}");
+        }
+    }
+}

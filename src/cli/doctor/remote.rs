@@ -1,0 +1,117 @@
+//! The remote that decides: whether it answers, takes pushes, guards its branches, and whether its commits' dates make sense here.
+
+use std::path::Path;
+
+use crate::clock;
+use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::retention::age_words;
+use crate::git::Repo;
+use crate::git::remote::QUESTION;
+use crate::runner::{error_words, typed};
+
+use super::super::target;
+use super::commands::is_executable;
+use super::{Finding, head};
+
+/// How far a commit may be dated ahead of this host's clock, seconds.
+const SKEW: i64 = 10;
+
+pub(super) fn check(repo: &Repo, named: Option<&RemoteName>) -> Vec<Finding> {
+    let arbiter = match target::arbiter(repo, named) {
+        Ok(arbiter) => arbiter,
+        Err(error) => return vec![Finding::of("remote", error)],
+    };
+    let Some(remote) = arbiter.source() else {
+        let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
+        return vec![
+            Finding::ok("remote", "none decides, races are decided in this repository"),
+            dates(repo, tips),
+        ];
+    };
+    let mut findings = Vec::new();
+    if let Err(error) = repo.ask_remote(remote, &[], QUESTION) {
+        findings.push(Finding::error("remote", error_words(&error), format!("git ls-remote {remote}")));
+        return findings;
+    }
+    findings.push(Finding::ok("remote", format!("{remote} answers")));
+    let here = repo.remote_directory(remote);
+    findings.push(push(repo, remote, here.as_deref()));
+    findings.push(match &here {
+        Some(git_dir) => guard(git_dir),
+        None => Finding::ok(
+            "guard",
+            format!(
+                "{remote} is not on this host, so whether it guards its branches cannot be told from here"
+            ),
+        ),
+    });
+    findings.push(match arbiter.refresh(repo) {
+        Err(error) => Finding::error("clock", error_words(&error), format!("git fetch {remote}")),
+        Ok(()) => {
+            let tips = repo.fetched_branches(remote).unwrap_or_default();
+            dates(repo, tips.into_iter().filter_map(|tip| tip.target.ok()))
+        }
+    });
+    findings
+}
+
+fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
+    let Some(commit) = head(repo) else {
+        return Finding::warning("push", "there is no commit yet to try a push with", "git commit");
+    };
+    let next = format!("git push --dry-run {remote} HEAD:refs/aynig/doctor/try");
+    if let Err(error) = repo.try_push(remote, commit) {
+        return Finding::error("push", error_words(&error), next);
+    }
+    // A dry run does not look whether there is a place for what is pushed.
+    if let Some(Err(error)) = here.map(|git_dir| crate::fsutil::check_place(&git_dir.join("objects"))) {
+        return Finding::error("push", format!("{remote} cannot be written: {error}"), next);
+    }
+    Finding::ok("push", format!("{remote} takes pushes, as far as a dry run tells"))
+}
+
+fn guard(git_dir: &Path) -> Finding {
+    let hook = Repo::hooks_of(git_dir).join("pre-receive");
+    let at = typed(&hook.display().to_string());
+    let Ok(text) = std::fs::read(&hook) else {
+        let text =
+            format!("{} does not guard its branches: whoever may push can break a lease", git_dir.display());
+        return Finding::warning("guard", text, format!("cp contrib/hooks/pre-receive {at}"));
+    };
+    if !is_executable(&hook) {
+        return Finding::warning(
+            "guard",
+            format!("{at} is not executable, so git does not run it"),
+            format!("chmod +x {at}"),
+        );
+    }
+    if bstr::ByteSlice::contains_str(text.as_slice(), "hook pre-receive") {
+        return Finding::ok("guard", format!("{at} calls aynig"));
+    }
+    let text = format!("{at} is there and does not call `aynig hook pre-receive`");
+    Finding::warning(
+        "guard",
+        text,
+        format!("let {at} call `aynig hook pre-receive`, with its standard input"),
+    )
+}
+
+/// Whether the newest of these commits lies ahead of our clock: then two clocks disagree.
+fn dates(repo: &Repo, tips: impl Iterator<Item = CommitId>) -> Finding {
+    let newest = tips.filter_map(|tip| repo.commit(tip).ok()).max_by_key(|stored| stored.committed_at);
+    let Some(newest) = newest else { return Finding::ok("clock", "there are no commits to compare it with") };
+    let age = clock::wall_seconds().saturating_sub(newest.committed_at);
+    if age < -SKEW {
+        let text = format!(
+            "commit {} is dated {} ahead of this host's clock: one of two clocks is wrong",
+            newest.id.short(),
+            age_words(age.unsigned_abs())
+        );
+        return Finding::warning(
+            "clock",
+            text,
+            "timedatectl; or aynig run --takeover observed, which trusts no other clock",
+        );
+    }
+    Finding::ok("clock", format!("the newest commit is {} old", age_words(age.max(0).unsigned_abs())))
+}

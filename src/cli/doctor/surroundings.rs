@@ -1,0 +1,211 @@
+//! Git, the repository, who commits, what is ignored, the settings, the disk and PATH.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::git::Repo;
+use crate::git::probe::git_version;
+use crate::runner::{attempt, error_words};
+
+use super::super::args::{Arguments, Run};
+use super::super::settings;
+use super::{Finding, commands, head};
+
+/// The oldest git that is known to do.
+const OLDEST: (u64, u64) = (2, 34);
+
+/// What cron gives programs as PATH.
+const CRON: &str = "/usr/bin:/bin";
+
+/// Below this much room on the disk an attempt hardly succeeds, bytes.
+const LITTLE: u64 = 64 << 20;
+
+/// Below this much somebody should look, bytes.
+const LOW: u64 = 1 << 30;
+
+pub(super) fn program(start: &Path) -> Vec<Finding> {
+    let upgrade = "install git 2.34 or newer, and put its directory into PATH";
+    vec![match git_version(start) {
+        Err(error) => Finding::error("git", error_words(&error), upgrade),
+        Ok(text) => match version(&text) {
+            None => Finding::warning("git", format!("{text:?} names no version"), "git version"),
+            Some(found) if found < OLDEST => {
+                Finding::error("git", format!("{text} is older than {}.{}", OLDEST.0, OLDEST.1), upgrade)
+            }
+            Some(_) => Finding::ok("git", text),
+        },
+    }]
+}
+
+/// `git version 2.47.1` as (2, 47).
+fn version(text: &str) -> Option<(u64, u64)> {
+    let mut parts = text.split_whitespace().nth(2)?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.push(match repo.check_git() {
+        Ok(()) => Finding::ok("repository", format!("{} can be read", repo.common_dir().display())),
+        Err(error) => Finding::error("repository", error_words(&error), "git status"),
+    });
+    findings.push(if repo.has_identity() {
+        Finding::ok("identity", "git knows who commits here")
+    } else {
+        Finding::warning(
+            "identity",
+            format!("git does not know who commits here; commits will be by aynig@{}", repo.runner_id()),
+            "git config user.name NAME && git config user.email ADDRESS",
+        )
+    });
+    let signs = repo.config_flag("commit.gpgSign");
+    findings.push(match repo.try_commit() {
+        Ok(_) if signs => Finding::ok("signing", "commits are signed (commit.gpgSign), and that works"),
+        Ok(_) => Finding::ok("signing", "commits are not signed (commit.gpgSign is not set)"),
+        Err(error) if signs => Finding::error(
+            "signing",
+            error_words(&error),
+            "git commit-tree -S -m try 'HEAD^{tree}'; then mend user.signingKey, gpg.format or the agent",
+        ),
+        Err(error) => Finding::error("signing", error_words(&error), "df -h . && git fsck"),
+    });
+    findings.extend(ignored(repo));
+    findings.extend(settings(repo));
+    findings.push(match nix::sys::statvfs::statvfs(repo.common_dir()) {
+        Ok(disk) => room(
+            disk.blocks_available().saturating_mul(disk.fragment_size()),
+            disk.files(),
+            disk.files_available(),
+        ),
+        Err(error) => Finding::warning("disk", format!("its room could not be read: {error}"), "df -h ."),
+    });
+    findings
+}
+
+/// What so much free room, and so many of all files that can still be made, mean.
+fn room(bytes: u64, files: u64, left: u64) -> Finding {
+    let text = format!("{} MiB are free", bytes >> 20);
+    let next = "aynig clean && df -h .";
+    // A file system that does not count its files says that it has none.
+    if files > 0 && left < 1_000 {
+        return Finding::error(
+            "disk",
+            format!("only {left} more files can be made"),
+            "aynig clean && df -i .",
+        );
+    }
+    match bytes {
+        0..LITTLE => Finding::error("disk", text, next),
+        LITTLE..LOW => Finding::warning("disk", text, next),
+        _ => Finding::ok("disk", text),
+    }
+}
+
+fn ignored(repo: &Repo) -> Option<Finding> {
+    let checkout = repo.main_checkout()?;
+    if let Err(error) = attempt::check_log_directory(repo) {
+        return Some(Finding::error("ignored", error_words(&error), "ls -ld .aynig .aynig/logs"));
+    }
+    let mut open = Vec::new();
+    for path in [".worktrees/", ".aynig/logs/"] {
+        match repo.ignores(&checkout.path, &format!("{path}x")) {
+            Ok(true) => {}
+            Ok(false) => open.push(path),
+            Err(error) => return Some(Finding::warning("ignored", error_words(&error), "git status")),
+        }
+    }
+    Some(if open.is_empty() {
+        Finding::ok("ignored", "git ignores .worktrees/ and .aynig/logs/")
+    } else {
+        Finding::warning(
+            "ignored",
+            format!("git does not ignore {}", open.join(" and ")),
+            "aynig init, and commit .gitignore",
+        )
+    })
+}
+
+fn settings(repo: &Repo) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = settings::unknown(repo)
+        .into_iter()
+        .map(|text| Finding::warning("settings", text, "git config --show-origin --get-regexp '^aynig\\.'"))
+        .collect();
+    let matches = Arguments::command().no_binary_name(true).get_matches_from(["run"]);
+    let run = matches.subcommand_matches("run").expect("the first of the words");
+    let given = Run::from_arg_matches(run).expect("an option that is not given has its default");
+    let results = [
+        settings::completed(repo, &given, run).map(drop),
+        settings::role(repo).map(drop),
+        settings::remote(repo).map(drop),
+    ];
+    findings.extend(results.into_iter().filter_map(Result::err).map(|error| Finding::of("settings", error)));
+    if findings.is_empty() {
+        findings.push(Finding::ok(
+            "settings",
+            format!("{} are set, all known and of the right kind", repo.settings("aynig").len()),
+        ));
+    }
+    findings
+}
+
+/// Whether git and the interpreters of the commands are found, by our PATH and by the short one that cron gives.
+pub(super) fn path(repo: &Repo) -> Vec<Finding> {
+    let Some(path) = std::env::var_os("PATH").filter(|path| !path.is_empty()) else {
+        return vec![Finding::error("PATH", "PATH is not set", format!("PATH={CRON}; export PATH"))];
+    };
+    let mut programs = BTreeSet::from(["git".to_owned()]);
+    programs.extend(head(repo).map(|head| commands::by_env(repo, head)).unwrap_or_default());
+    let missing: BTreeSet<PathBuf> = programs
+        .iter()
+        .filter(|name| found_in(name, std::ffi::OsStr::new(CRON)).is_none())
+        .filter_map(|name| found_in(name, &path)?.parent().map(Path::to_owned))
+        .collect();
+    if missing.is_empty() {
+        return vec![Finding::ok("PATH", "what commands begin with is found, by cron's short PATH as well")];
+    }
+    let dirs: Vec<String> = missing.iter().map(|dir| dir.display().to_string()).collect();
+    let line = format!("PATH={}:{CRON}", dirs.join(":"));
+    vec![Finding::warning(
+        "PATH",
+        format!("cron's PATH ({CRON}) lacks {}", dirs.join(" and ")),
+        format!("in a crontab or a unit: {line}"),
+    )]
+}
+
+/// Where a program is found by a PATH.
+pub(super) fn found_in(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| commands::is_executable(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        for (text, expected) in [
+            ("git version 2.47.1", Some((2, 47))),
+            ("git version 2.39.3 (Apple Git-146)", Some((2, 39))),
+            ("git", None),
+        ] {
+            assert_eq!(version(text), expected);
+        }
+        assert!(version("git version 2.9.0").expect("one") < OLDEST);
+    }
+
+    #[test]
+    fn room_on_the_disk() {
+        for (bytes, files, left, level) in [
+            (LITTLE - 1, 0, 0, Level::Error),
+            (LITTLE, 0, 0, Level::Warning),
+            (LOW, 0, 0, Level::Ok),
+            (LOW, 5_000, 999, Level::Error),
+            (LOW, 5_000, 1_000, Level::Ok),
+        ] {
+            assert_eq!(room(bytes, files, left).level, level, "{bytes} {files} {left}");
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! `aynig doctor`: each check is seen content and seen complaining.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support::*;
+
+const ATTEMPT: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+/// A repository nothing is wrong with.
+fn healthy() -> Repo {
+    let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);
+    repo.aynig_ok(["init"]);
+    repo.commit_all("init");
+    repo
+}
+
+fn doctor(command: &mut Command, exit: i32) -> Value {
+    let output = command.args(["doctor", "--json"]).output().expect("aynig runs");
+    let report = json(&output);
+    assert_eq!(output.status.code(), Some(exit), "{report:#}");
+    report
+}
+
+fn findings<'a>(report: &'a Value, check: &str) -> Vec<&'a Value> {
+    let all = report["findings"].as_array().expect("a list").iter();
+    let found: Vec<&Value> = all.filter(|finding| finding["check"] == check).collect();
+    assert!(!found.is_empty(), "{check}: {report:#}");
+    found
+}
+
+/// All findings of a check are fine.
+fn fine(report: &Value, check: &str) {
+    for finding in findings(report, check) {
+        assert_eq!(finding["level"], "ok", "{finding:#}");
+        assert_eq!(finding["next"], Value::Null, "{finding:#}");
+    }
+}
+
+/// One finding of a check has this level, says these words, and says what to type.
+fn told(report: &Value, check: &str, level: &str, words: &str, next: &str) {
+    let found = findings(report, check);
+    let matching = found.iter().any(|finding| {
+        finding["level"] == level
+            && finding["text"].as_str().is_some_and(|text| text.contains(words))
+            && finding["next"].as_str().is_some_and(|text| text.contains(next))
+    });
+    assert!(matching, "{level} {words:?} {next:?}: {found:#?}");
+}
+
+/// A directory with programs of this name and script.
+fn programs(repo: &Repo, scripts: &[(&str, &str)]) -> PathBuf {
+    let bin = repo.beside("bin");
+    fs::create_dir_all(&bin).expect("a directory");
+    for (name, script) in scripts {
+        let file = bin.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("chmod");
+    }
+    bin
+}
+
+fn path_with(first: &Path) -> String {
+    format!("{}:{}", first.display(), std::env::var("PATH").expect("a PATH"))
+}
+
+impl Repo {
+    fn doctor(&self, exit: i32) -> Value {
+        doctor(&mut self.aynig_command(), exit)
+    }
+
+    /// A bare repository beside as the remote `origin`, which decides.
+    fn with_origin(&self) -> PathBuf {
+        self.git(["clone", "--quiet", "--bare", ".", "../origin.git"]);
+        let origin = self.beside("origin.git");
+        self.git(["remote", "add", "origin", &origin.display().to_string()]);
+        self.git(["config", "aynig.remote", "origin"]);
+        origin
+    }
+}
+
+#[test]
+fn a_healthy_repository_has_nothing_to_complain_of() {
+    let repo = healthy();
+    let before = repo.git(["for-each-ref"]);
+    let report = repo.doctor(0);
+    for check in [
+        "git",
+        "repository",
+        "identity",
+        "signing",
+        "ignored",
+        "settings",
+        "disk",
+        "commands",
+        "states",
+        "PATH",
+        "remote",
+        "clock",
+        "worktrees",
+        "locks",
+    ] {
+        fine(&report, check);
+    }
+    assert_eq!((&report["warnings"], &report["errors"]), (&0.into(), &0.into()));
+    let text = out(&repo.aynig_ok(["doctor"]));
+    assert!(
+        text.contains("ok       git         git version 2")
+            && text.ends_with("14 checks: 0 errors, 0 warnings\n"),
+        "{text}"
+    );
+    assert_eq!(repo.git(["for-each-ref"]), before);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn git_is_there_and_new_enough() {
+    let repo = healthy();
+    let bin = programs(
+        &repo,
+        &[(
+            "git",
+            "case \"$*\" in *version) echo git version 2.33.8;; *) PATH=${PATH#*:} exec git \"$@\";; esac",
+        )],
+    );
+    let report = doctor(repo.aynig_command().env("PATH", path_with(&bin)), 3);
+    told(&report, "git", "error", "2.33.8 is older than 2.34", "install git");
+    let report = doctor(repo.aynig_command().env("PATH", "/nowhere"), 3);
+    told(&report, "git", "error", "could not start `git version`", "PATH");
+    told(&report, "repository", "error", "could not start", "git status");
+}
+
+#[test]
+fn a_repository_that_cannot_be_opened_is_told_with_what_to_do() {
+    let room = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(binary());
+    hermetic(&mut command).current_dir(room.path()).env("GIT_CEILING_DIRECTORIES", "/");
+    let report = doctor(&mut command, 3);
+    told(&report, "repository", "error", "no git repository", "git init");
+    let repo = healthy();
+    repo.git(["config", "extensions.refStorage", "reftable"]);
+    repo.git_command().args(["config", "core.repositoryFormatVersion", "1"]).output().expect("git runs");
+    told(&repo.doctor(3), "repository", "error", "reftable", "git refs migrate");
+}
+
+#[test]
+fn who_commits_and_whether_signing_works() {
+    let repo = healthy();
+    repo.git(["config", "--unset", "user.name"]);
+    repo.git(["config", "--unset", "user.email"]);
+    let report = doctor(repo.aynig_command().env("EMAIL", ""), 0);
+    told(&report, "identity", "warning", "by aynig@test-host", "git config user.name");
+    let repo = healthy();
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.git(["config", "gpg.format", "ssh"]);
+    repo.git(["config", "user.signingKey", "/nowhere/key"]);
+    told(&repo.doctor(3), "signing", "error", "could not sign", "commit-tree -S");
+    let key = repo.beside("key").display().to_string();
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-f", &key])
+        .status()
+        .expect("ssh-keygen");
+    assert!(made.success());
+    repo.git(["config", "user.signingKey", &key]);
+    let report = repo.doctor(0);
+    fine(&report, "signing");
+    assert!(findings(&report, "signing")[0]["text"].as_str().expect("text").contains("that works"));
+}
+
+#[test]
+fn what_is_to_be_ignored() {
+    let repo = healthy();
+    repo.write(".gitignore", ".aynig/logs/\n");
+    told(&repo.doctor(0), "ignored", "warning", "does not ignore .worktrees/", "aynig init");
+    fs::remove_dir_all(repo.path.join(".aynig/logs")).ok();
+    std::os::unix::fs::symlink("/tmp", repo.path.join(".aynig/logs")).expect("a link");
+    told(&repo.doctor(3), "ignored", "error", "symbolic link", "ls -ld");
+}
+
+#[test]
+fn settings_are_known_and_of_the_right_kind() {
+    let repo = healthy();
+    repo.git(["config", "aynig.job", "4"]);
+    told(&repo.doctor(0), "settings", "warning", "did you mean aynig.jobs?", "git config --show-origin");
+    repo.git(["config", "aynig.jobs", "many"]);
+    told(&repo.doctor(3), "settings", "error", "aynig.jobs = \"many\"", "git config aynig.jobs VALUE");
+    repo.git(["config", "aynig.role", "../x"]);
+    told(&repo.doctor(3), "settings", "error", "aynig.role", "git config aynig.role VALUE");
+}
+
+#[test]
+fn commands_can_be_started() {
+    let repo = healthy();
+    let script = |name: &str, text: &str, mode: u32| {
+        repo.write(&format!(".aynig/command/{name}"), text);
+        let file = repo.path.join(".aynig/command").join(name);
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    script("plain", "#!/bin/sh\n", 0o644);
+    script("a;b $c", "#!/bin/sh\n", 0o644);
+    repo.commit_all("no bit");
+    script("fresh", "#!/bin/sh\n", 0o755);
+    let report = repo.doctor(0);
+    told(
+        &report,
+        "commands",
+        "warning",
+        "command/plain is committed without the executable bit",
+        "git add --chmod=+x .aynig/command/plain",
+    );
+    told(
+        &report,
+        "commands",
+        "warning",
+        "command/fresh is on disk and not committed",
+        "git add .aynig/command/fresh",
+    );
+    told(
+        &report,
+        "commands",
+        "warning",
+        "command/a;b $c is committed",
+        "git add --chmod=+x '.aynig/command/a;b $c'",
+    );
+    script("fresh", "#!/no/such/interpreter\n", 0o755);
+    script("dos", "#!/bin/sh\r\necho\r\n", 0o755);
+    script("bare", "echo\n", 0o755);
+    script("by-env", "#!/usr/bin/env no-such-program\n", 0o755);
+    script("binary", "\x7fELF", 0o755);
+    repo.commit_all("all kinds");
+    fs::set_permissions(repo.path.join(".aynig/command/build"), fs::Permissions::from_mode(0o644))
+        .expect("chmod");
+    let report = repo.doctor(3);
+    told(
+        &report,
+        "commands",
+        "error",
+        "fresh cannot be started: /no/such/interpreter is not there",
+        "install it",
+    );
+    told(
+        &report,
+        "commands",
+        "error",
+        "dos cannot be started: its `#!` line ends with a carriage return",
+        "eol=lf",
+    );
+    told(&report, "commands", "error", "bare cannot be started: it has no `#!` line", "#!/bin/sh");
+    told(
+        &report,
+        "commands",
+        "error",
+        "by-env cannot be started: no-such-program is not in PATH",
+        "install no-such-program",
+    );
+    told(
+        &report,
+        "commands",
+        "warning",
+        "command/build is not executable on disk",
+        "chmod +x .aynig/command/build",
+    );
+    assert!(!report.to_string().contains("command/binary"), "{report:#}");
+    let repo = Repo::new();
+    told(&repo.doctor(0), "commands", "warning", "no commands", "aynig init");
+}
+
+#[test]
+fn states_have_commands_or_are_ends() {
+    let repo = healthy();
+    repo.ready("finished", "done");
+    let report = repo.doctor(0);
+    fine(&report, "states");
+    assert!(
+        findings(&report, "states")[0]["text"].as_str().expect("text").contains("done (1)"),
+        "{report:#}"
+    );
+    repo.ready("typo", "biuld");
+    told(
+        &repo.doctor(0),
+        "states",
+        "warning",
+        "did you mean build?",
+        "aynig set-state --branch typo --state build",
+    );
+    repo.git(["branch", "-D", "typo"]);
+    repo.git(["rm", "-rq", "--cached", ".aynig/command"]);
+    let tree = repo.git(["write-tree"]);
+    repo.git(["reset", "--quiet"]);
+    let commit = repo.git(["commit-tree", "-p", "main", "-m", "s\n\ndwp-state: build", &tree]);
+    repo.git(["update-ref", "refs/heads/elder", &commit]);
+    told(&repo.doctor(0), "states", "warning", "elder asks for build", "--branch elder");
+}
+
+#[test]
+fn programs_are_found_by_crons_path_as_well() {
+    let repo = healthy();
+    let bin = programs(&repo, &[("my-interpreter", "exit")]);
+    repo.write(".aynig/command/odd", "#!/usr/bin/env my-interpreter\n");
+    fs::set_permissions(repo.path.join(".aynig/command/odd"), fs::Permissions::from_mode(0o755))
+        .expect("chmod");
+    repo.commit_all("odd");
+    let report = doctor(repo.aynig_command().env("PATH", path_with(&bin)), 0);
+    fine(&report, "commands");
+    told(&report, "PATH", "warning", "lacks", &format!("PATH={}:/usr/bin:/bin", bin.display()));
+    let report = doctor(repo.aynig_command().env("PATH", ""), 3);
+    told(&report, "PATH", "error", "PATH is not set", "export PATH");
+}
+
+#[test]
+fn the_remote_answers_takes_pushes_and_guards() {
+    let repo = healthy();
+    let origin = repo.with_origin();
+    let report = repo.doctor(0);
+    for check in ["remote", "push", "clock"] {
+        fine(&report, check);
+    }
+    let hook = origin.join("hooks/pre-receive");
+    told(
+        &report,
+        "guard",
+        "warning",
+        "whoever may push can break a lease",
+        &format!("cp contrib/hooks/pre-receive {}", hook.display()),
+    );
+    assert_eq!(fs::read_dir(origin.join("refs")).expect("refs").count(), 2, "nothing was pushed");
+
+    fs::create_dir_all(origin.join("hooks")).expect("a directory");
+    fs::write(&hook, "#!/bin/sh\ncat\n").expect("a file");
+    told(&repo.doctor(0), "guard", "warning", "is not executable", "chmod +x");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("chmod");
+    told(&repo.doctor(0), "guard", "warning", "does not call", "aynig hook pre-receive");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks/pre-receive");
+    fs::copy(&ours, &hook).expect("copied");
+    fine(&repo.doctor(0), "guard");
+    // Where the server looks for hooks is its own configuration's business.
+    repo.git(["--git-dir", &origin.display().to_string(), "config", "core.hooksPath", "elsewhere"]);
+    told(&repo.doctor(0), "guard", "warning", "can break a lease", "origin.git/elsewhere/pre-receive");
+
+    repo.git(["config", "remote.origin.pushurl", "/nowhere.git"]);
+    told(&repo.doctor(3), "push", "error", "nowhere.git", "git push --dry-run origin");
+    repo.git(["config", "--unset", "remote.origin.pushurl"]);
+    repo.git(["config", "remote.origin.url", "/nowhere.git"]);
+    told(&repo.doctor(3), "remote", "error", "could not ask origin", "git ls-remote origin");
+    repo.git(["config", "aynig.remote", "other"]);
+    told(&repo.doctor(3), "remote", "error", "no such remote", "git remote -v");
+}
+
+#[test]
+fn commits_from_the_future_mean_two_clocks() {
+    let repo = healthy();
+    repo.ready("work", "done");
+    repo.dated_lease("work", "far-host", 300, 600);
+    told(&repo.doctor(0), "clock", "warning", "ahead of this host's clock", "--takeover observed");
+    repo.with_origin();
+    repo.git(["branch", "-D", "work"]);
+    told(&repo.doctor(0), "clock", "warning", "ahead of this host's clock", "--takeover observed");
+}
+
+#[test]
+fn worktrees_and_locks_that_were_left() {
+    let repo = healthy();
+    let add = |name: &str, reason: &str| {
+        repo.git([
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            "--lock",
+            "--reason",
+            reason,
+            &format!(".worktrees/{name}"),
+        ]);
+    };
+    add("left", &format!("aynig attempt {ATTEMPT} branch work"));
+    add("kept", &format!("aynig kept from attempt {ATTEMPT}: it holds other repositories"));
+    let report = repo.doctor(0);
+    told(&report, "worktrees", "warning", ".worktrees/left", "aynig clean");
+    told(&report, "worktrees", "warning", "it holds other repositories", "aynig clean");
+
+    let lock = repo.path.join(".git/refs/heads/main.lock");
+    let file = fs::File::create(&lock).expect("a file");
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 7_200)).expect("dated");
+    let report = repo.doctor(0);
+    fine(&report, "locks");
+    assert!(report.to_string().contains(&format!("process {} has", std::process::id())), "{report:#}");
+    drop(file);
+    told(&repo.doctor(0), "locks", "warning", "main.lock is 2 h old", &format!("rm {}", lock.display()));
+}
