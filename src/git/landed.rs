@@ -221,7 +221,7 @@ impl Repo {
 const TREE: u16 = 0o040_000;
 
 /// How patches are written, whatever the configuration says.
-const PATCH: [&str; 10] = [
+const PATCH: [&str; 15] = [
     "-r",
     "-p",
     "-U3",
@@ -232,6 +232,11 @@ const PATCH: [&str; 10] = [
     "--no-ext-diff",
     "--no-textconv",
     "--diff-algorithm=myers",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--inter-hunk-context=0",
+    "--no-indent-heuristic",
+    "--submodule=short",
 ];
 
 /// A patch without what depends on where it is applied: object names of text files and the numbers of lines.

@@ -265,6 +265,10 @@ fn a_kept_worktree_goes_once_all_it_holds_is_elsewhere() {
 #[test]
 fn rescued_work_that_is_in_a_branch_goes() {
     let repo = Repo::new();
+    // How a person likes to see changes is no business of the comparison.
+    for setting in ["diff.noprefix", "diff.mnemonicPrefix", "log.showSignature"] {
+        repo.git(["config", setting, "true"]);
+    }
     let start = repo.head("main");
     repo.write("list", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     repo.commit_all("a list");
