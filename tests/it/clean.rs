@@ -18,7 +18,7 @@ impl Repo {
         path
     }
 
-    fn left_by(&self, branch: &str) -> PathBuf {
+    fn made_by(&self, branch: &str) -> PathBuf {
         self.left_worktree(branch, &format!("aynig attempt {ATTEMPT} branch {branch}"), branch)
     }
 
@@ -118,7 +118,7 @@ fn nothing_to_do_is_said_and_fine() {
 fn a_worktree_whose_attempt_is_over_is_saved_and_removed_only_when_asked() {
     let repo = Repo::new();
     repo.ready("work", "rest");
-    let path = repo.left_by("work");
+    let path = repo.made_by("work");
     fs::write(path.join("draft"), "an hour of work\n").unwrap();
     let report = repo.clean([]);
     let found = item(&report, "/work");
@@ -199,7 +199,7 @@ fn a_runner_at_work_is_not_disturbed() {
 fn a_worktree_somebody_works_in_or_that_is_not_proven_ours_stays() {
     let repo = Repo::new();
     repo.ready("work", "rest");
-    let path = repo.left_by("work");
+    let path = repo.made_by("work");
     let mut sleeper = std::process::Command::new("sleep").arg("100").current_dir(&path).spawn().unwrap();
     let report = repo.clean(["--apply"]);
     sleeper.kill().unwrap();
@@ -475,7 +475,7 @@ fn each_kind_can_be_asked_for_alone() {
     repo.ready("work", "build");
     repo.aynig_ok(["run"]);
     repo.age_records("work", 86_400);
-    repo.left_by("work");
+    repo.made_by("work");
     repo.rescued("work", "x", "main", &[]);
     for (flag, kind) in [("--logs", "logs"), ("--worktrees", "worktree"), ("--rescue", "rescue")] {
         let report = repo.clean([flag, "--keep", "0", "--older-than", "1m"]);
@@ -506,7 +506,7 @@ fn sightings_of_what_is_no_head_any_more_go() {
 fn what_cannot_be_removed_or_read_is_told() {
     let repo = Repo::new();
     repo.ready("work", "rest");
-    let path = repo.left_by("work");
+    let path = repo.made_by("work");
     repo.git(["init", "--quiet", &path.join("inner").display().to_string()]);
     let output = repo.aynig(["clean", "--apply"]);
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));

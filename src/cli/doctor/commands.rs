@@ -9,7 +9,8 @@ use crate::contract::Head;
 use crate::contract::ids::CommitId;
 use crate::git::probe::{HEAD, TreeFile};
 use crate::git::{CommitError, Repo};
-use crate::runner::{error_words, resolve, typed};
+use crate::runner::resolve::Resolver;
+use crate::runner::{error_words, typed};
 
 use super::surroundings::found_in;
 use super::{Finding, head};
@@ -175,6 +176,7 @@ fn states(repo: &Repo) -> Finding {
     let mut seen: HashSet<CommitId> = HashSet::new();
     let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut mistakes = Vec::new();
+    let mut resolver = Resolver::new(None);
     for tip in &tips {
         let Ok(head) = tip.target else { continue };
         let Ok(stored) = repo.commit(head) else { continue };
@@ -185,7 +187,7 @@ fn states(repo: &Repo) -> Finding {
             }));
         }
         let Head::Ready(event) = Head::read(&stored.facts()) else { continue };
-        match resolve::in_tree(repo, head, &event.state, None) {
+        match resolver.in_tree(repo, &stored, &event.state) {
             Ok(Ok(_)) | Err(_) => {}
             Ok(Err(none)) if none.mistake => mistakes.push(format!("{}: {}", tip.branch, none.reason)),
             Ok(Err(_)) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
