@@ -163,6 +163,7 @@ impl Repo {
             "fetch",
             "--quiet",
             "--no-tags",
+            "--no-auto-maintenance",
             "--no-write-fetch-head",
             "--no-recurse-submodules",
             "--refmap=",
