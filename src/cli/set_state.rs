@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{RemoteName, StateName};
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
+use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
 
@@ -28,6 +29,9 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
     if arguments.state.as_ref().is_some_and(StateName::is_working) {
         // Before stdin is waited for.
         return Err(refused(&ManualError::Working));
+    }
+    if let Parking::Unreadable(why) = parking(&options.trailer.iter().cloned().collect(), 0) {
+        return Err(CommandError::usage(format!("the branch could never be run: {why}")));
     }
     let body = body(options, &surroundings.start)?;
     let repo = store.handle();
@@ -82,7 +86,12 @@ fn again(repo: &Repo, target: &Target, source: Option<&RemoteName>) -> Result<Ma
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
         body: Some(message.body.into()),
-        trailers: message.trailers.into_iter().filter(|trailer| !is_runner_managed(&trailer.key)).collect(),
+        // Whoever asks again wants it now.
+        trailers: message
+            .trailers
+            .into_iter()
+            .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
+            .collect(),
         kept: Trailers::new(),
         source: source.cloned(),
     })

@@ -21,6 +21,7 @@ use crate::runner::observe::recall;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict, scan};
 use crate::runner::trust::vet;
+use crate::runner::typed;
 
 use super::args::Status;
 use super::entry::Surroundings;
@@ -101,7 +102,7 @@ fn several(
             unmanaged += 1;
             continue;
         }
-        rows.push(row(repo, &scanned, now));
+        rows.push(row(repo, arbiter, &scanned, now));
     }
     if arguments.json {
         ui::answer_json(&rows.iter().map(row_json).collect());
@@ -138,7 +139,7 @@ fn one(
         return Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
             .hint("`git branch` lists the branches there are"));
     };
-    let row = row(repo, scanned, now);
+    let row = row(repo, arbiter, scanned, now);
     if json {
         ui::answer_json(&row_json(&row));
     } else {
@@ -149,7 +150,7 @@ fn one(
     Ok(Exit::Done)
 }
 
-fn row(repo: &Repo, scanned: &Scanned, now: i64) -> Row {
+fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
     let stored = scanned.head.and_then(|head| repo.commit(head).ok());
     let mut row = Row {
         branch: scanned.branch.to_string(),
@@ -182,7 +183,16 @@ fn row(repo: &Repo, scanned: &Scanned, now: i64) -> Row {
         Verdict::Passed { event, reason, .. } => {
             row.kind = "waiting";
             ready(&mut row, event);
-            row.reason = Some(reason.clone());
+            row.reason = Some(if event.state.is_stalled() {
+                let branch = typed(&row.branch);
+                let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+                format!(
+                    "`git log -1 {}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again; {reason}",
+                    event.commit.short()
+                )
+            } else {
+                reason.clone()
+            });
         }
         Verdict::Parked { event, until } => {
             row.kind = "parked";

@@ -192,7 +192,13 @@ impl Target {
             (None, None) => current_branch(repo, arbiter)?,
         };
         let here = repo.checkout();
-        let attached = here.as_ref().filter(|here| follows(repo, arbiter, here, &branch)).cloned();
+        // A remote's branch that was named is moved as it stands there: what lies in this checkout, committed or staged, is this
+        // person's until they push it.
+        let attached = here
+            .as_ref()
+            .filter(|_| named.is_none() || arbiter.attaches())
+            .filter(|here| follows(repo, arbiter, here, &branch))
+            .cloned();
         let head = match head_of(repo, arbiter, &branch)? {
             Some(id) => Some(repo.commit(id).map_err(|error| {
                 CommandError::because(&format!("read the newest commit of {branch}"), &error)

@@ -173,3 +173,44 @@ fn a_command_is_tried_again_later_and_later_and_then_given_up() {
     );
     repo.assert_tidy();
 }
+
+#[test]
+fn a_state_that_is_set_by_hand_is_parked_well_or_not_at_all_and_asked_again_at_once() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    repo.git(["branch", "task"]);
+    let output =
+        repo.aynig(["set-state", "--state", "work", "--branch", "task", "--trailer", "dwp-not-before: soon"]);
+    assert_refused(&output, 2, &["\"soon\"", "2026-01-31T17:42:00Z"]);
+    let until = format!("dwp-not-before: {}", seconds_from_now(3600));
+    repo.aynig_ok([
+        "set-state",
+        "--state",
+        "work",
+        "--branch",
+        "task",
+        "--trailer",
+        &until,
+        "--trailer",
+        "dwp-goal: g",
+    ]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "work");
+    repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
+    assert_eq!(
+        (repo.trailer("task", "dwp-goal"), repo.trailer("task", "dwp-not-before")),
+        ("g".into(), String::new())
+    );
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+}
+
+#[test]
+fn the_status_of_a_stalled_branch_says_what_to_type() {
+    let repo = Repo::scene(&[("work", "exit 1")]);
+    repo.ready("task", "work");
+    assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
+    let shown = out(&repo.aynig_ok(["status", "--all"]));
+    let stalled = repo.head("task");
+    assert!(shown.contains(&format!("`git log -1 {}` says why", &stalled[..10])), "{shown}");
+    assert!(shown.contains("`aynig set-state --retry --branch task` asks again"), "{shown}");
+}

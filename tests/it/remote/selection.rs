@@ -105,3 +105,30 @@ fn logs_of_a_remotes_branch() {
         assert_refused(&output, 2, &["cannot be used with"]);
     }
 }
+
+#[test]
+fn a_remotes_branch_that_is_named_is_moved_as_it_stands_there() {
+    let hub = hub(&[("work", "next done")]);
+    hub.ready("task", "work");
+    let clone = clone(&hub);
+    clone.git(["checkout", "--quiet", "--track", "origin/task"]);
+    clone.write("private", "mine\n");
+    clone.git(["add", "private"]);
+    clone.git(["commit", "--quiet", "-m", "not pushed"]);
+    clone.write("staged", "mine\n");
+    clone.git(["add", "staged"]);
+    let own = clone.head("task");
+    for verb in [&["set-state", "--state", "check"][..], &["set-working"]] {
+        let before = hub.head("task");
+        clone.aynig_ok([verb, &["--remote", "origin", "--branch", "task"]].concat());
+        assert_eq!(hub.git(["rev-parse", "task^"]), before, "{verb:?} lies on what is there");
+        assert_eq!(
+            hub.git(["rev-parse", "task^{tree}"]),
+            hub.git(["rev-parse", &format!("{before}^{{tree}}")])
+        );
+    }
+    assert_eq!(
+        (clone.head("task"), clone.git(["diff", "--cached", "--name-only"])),
+        (own, "staged".to_owned())
+    );
+}
