@@ -137,7 +137,9 @@ impl From<ArbiterError> for CommandError {
         Self {
             exit: if error.is_remote() { Exit::Remote } else { Exit::Setup },
             message: error_words(&error),
-            hints: if error.is_remote() {
+            hints: if error.is_final() {
+                vec!["nothing was changed; what the server says is above".to_owned()]
+            } else if error.is_remote() {
                 vec!["`git ls-remote` with the same remote shows whether it can be reached".to_owned()]
             } else {
                 Vec::new()

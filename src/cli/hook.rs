@@ -4,6 +4,7 @@
 //! breaks a lease is named with the holder and the time left. If the commits cannot be read the push is refused as well.
 //! The rules are `contract::guard`'s.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use bstr::{BString, ByteSlice};
@@ -43,16 +44,27 @@ fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Re
     let updates = updates(&text)?;
     let incoming = Incoming::new(store.handle().common_dir(), &surroundings.told.objects);
     let unreadable = |error| CommandError::because("read the commits of this push", &error);
-    let ids: Vec<CommitId> = updates.iter().flat_map(|update| [update.old, update.new]).flatten().collect();
+    let repo = store.handle();
+    let mut there = HashMap::new();
+    for Update { branch, .. } in &updates {
+        let head =
+            repo.branch_head(branch).map_err(|error| CommandError::because("read a branch", &error))?;
+        there.insert(branch, head);
+    }
+    let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
+    let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
     let tips = incoming.tips(&ids).map_err(unreadable)?;
     let (now, shown) = (clock::wall_seconds(), shown_run_ids());
     let mut refused = 0;
     for Update { branch, old, new } in &updates {
+        // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
+        // branch is deleted all the same.
+        let old = old.filter(|id| tips.contains_key(id)).or(there.get(branch).copied().flatten());
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
         let involved = before.is_some_and(|tip| tip.head.state().is_some_and(|state| state.is_working()));
         // Ancestry is a question of its own, and only matters where a lease is.
         let descends = match (old, new) {
-            (Some(old), Some(new)) if involved => incoming.descends(*new, *old).map_err(unreadable)?,
+            (Some(old), Some(new)) if involved => incoming.descends(*new, old).map_err(unreadable)?,
             _ => true,
         };
         if let Err(violation) = judge(before, after, descends, &shown, now, tolerance) {

@@ -11,7 +11,7 @@
 //! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
 //! seen it since, so it is removed without a look.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +22,7 @@ use bstr::{BString, ByteSlice};
 
 use super::process::Git;
 use super::repo::Repo;
+use super::stage::Written;
 use super::worktree::{Mark, Registry, Worktree, WorktreeError, files, tidy};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, FileLock};
@@ -166,7 +167,7 @@ impl Repo {
             .run()
             .map_err(|error| error.to_string())?;
         let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
-        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()))?;
+        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.unchanged())?;
         fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
     }
 
@@ -367,8 +368,15 @@ fn strip(git_dir: &Path) -> std::io::Result<()> {
     fsutil::replace(&git_dir.join("commondir"), b"../..\n")
 }
 
-/// Finds what git overlooks. With `paths`, all the paths that may be there; else only what must not be.
-fn inspect(top: &Path, mode: u32, paths: Option<HashSet<BString>>) -> Result<(), String> {
+/// Finds what git overlooks. With `paths`, all the paths that may be there; else only what must not be. Files that are not as git
+/// wrote them, to the last digit of their times, go: git compares whole seconds, and would keep one that was given a second
+/// name or other permissions in the second of its making.
+fn inspect(
+    top: &Path,
+    mode: u32,
+    paths: Option<HashSet<BString>>,
+    unchanged: &HashMap<BString, Written>,
+) -> Result<(), String> {
     let mut ahead = vec![BString::default()];
     let directories: Option<HashSet<&[u8]>> = paths.as_ref().map(|paths| {
         let above = |path: &BString| path.find_iter("/").collect::<Vec<usize>>();
@@ -408,6 +416,10 @@ fn inspect(top: &Path, mode: u32, paths: Option<HashSet<BString>>) -> Result<(),
             }
             if kind.is_dir() {
                 ahead.push(path);
+            } else if let Some(written) = unchanged.get(&path)
+                && !written.is(&entry.metadata().map_err(|error| error.to_string())?)
+            {
+                std::fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
             }
         }
     }

@@ -159,7 +159,7 @@ impl Repo {
         prune: bool,
         within: Duration,
     ) -> Result<(), ProcessError> {
-        let mut git = Git::shared(self.common_dir()).args([
+        let mut git = self.remote_git().args([
             "fetch",
             "--quiet",
             "--no-tags",
@@ -172,6 +172,15 @@ impl Repo {
             git = git.arg("--prune");
         }
         git.arg("--end-of-options").arg(remote.as_str()).args(specs).timeout(within).run().map(drop)
+    }
+
+    /// A call of git about a remote: where a person would type it, as a relative address counts from there.
+    fn remote_git(&self) -> Git {
+        if self.is_bare() {
+            Git::shared(self.common_dir())
+        } else {
+            Git::inside(self.top(), self.common_dir())
+        }
     }
 
     /// The directory whose lock is held by whoever moves the fetched refs.
@@ -216,13 +225,8 @@ impl Repo {
         branches: &[BranchName],
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
-        let mut git = Git::shared(self.common_dir()).args([
-            "ls-remote",
-            "--quiet",
-            "--heads",
-            "--end-of-options",
-            remote.as_str(),
-        ]);
+        let mut git =
+            self.remote_git().args(["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()]);
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
@@ -242,7 +246,7 @@ impl Repo {
         moves: &[Move],
         within: Duration,
     ) -> Result<Vec<Pushed>, RemoteError> {
-        let mut git = Git::shared(self.common_dir()).args([
+        let mut git = self.remote_git().args([
             "push",
             "--porcelain",
             "--no-verify",

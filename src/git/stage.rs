@@ -3,9 +3,11 @@
 //! Invariant: this only reads, and only what cannot be read otherwise; a file that is not whole, or of a kind whose
 //! entries are not all in it (split, sparse), gives no [`Stage`], and the caller asks `git` or assumes the worst.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
@@ -48,7 +50,48 @@ impl Repo {
     }
 }
 
+/// A file as it was when git wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    changed: (i64, i64),
+    modified: (i64, i64),
+    /// The lower halves, which is what an index has.
+    inode: u32,
+    size: u32,
+}
+
+impl Written {
+    /// Whether a file is still that one, and has no other name.
+    pub(super) fn is(&self, found: &Metadata) -> bool {
+        let lower = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        let now = Self {
+            changed: (found.ctime(), found.ctime_nsec()),
+            modified: (found.mtime(), found.mtime_nsec()),
+            inode: lower(found.ino()),
+            size: lower(found.size()),
+        };
+        *self == now && found.nlink() == 1
+    }
+}
+
 impl Stage {
+    /// The files in it as they were when git wrote them.
+    pub(super) fn unchanged(&self) -> HashMap<BString, Written> {
+        let entries = self.index.entries().iter();
+        entries
+            .map(|entry| {
+                let stat = &entry.stat;
+                let written = Written {
+                    changed: (i64::from(stat.ctime.secs), i64::from(stat.ctime.nsecs)),
+                    modified: (i64::from(stat.mtime.secs), i64::from(stat.mtime.nsecs)),
+                    inode: stat.ino,
+                    size: stat.size,
+                };
+                (entry.path(&self.index).to_owned(), written)
+            })
+            .collect()
+    }
+
     /// How many entries it has.
     pub(super) fn entries(&self) -> usize {
         self.index.entries().len()

@@ -51,8 +51,9 @@ impl Memory {
     }
 
     /// Lets triggers that come back run again.
-    pub fn forget_runs(&mut self) {
-        self.done.clear();
+    /// Says whether there were any.
+    pub fn forget_runs(&mut self) -> bool {
+        !std::mem::take(&mut self.done).is_empty()
     }
 
     /// Whether this is the first remark about the date of this HEAD.

@@ -382,13 +382,25 @@ fn is_unmoved(answer: &Result<Swap, ArbiterError>) -> bool {
     matches!(answer, Err(ArbiterError::Unmoved { .. }))
 }
 
-/// Whether a server's words name a branch.
+/// Whether a server's words name a branch: as a whole ref, in quotation marks, or as the first word of a line. In the middle of a
+/// sentence a word that happens to be a branch's name is a word.
 fn names(words: &str, branch: &BranchName) -> bool {
     let branch = branch.to_string();
-    words
-        .split(|c: char| c.is_whitespace() || "'\"`()".contains(c))
-        .map(|word| word.trim_end_matches([':', ',', ';', '.']))
-        .any(|word| word.strip_prefix("refs/heads/").unwrap_or(word) == branch)
+    let plain = |word: &str| word.trim_matches(|c: char| "'\"(),:;.".contains(c)).to_owned();
+    // Before it is git's own reason: "(pre-receive hook declined): ".
+    let said = words.split_once("): ").map_or(words, |(_, said)| said);
+    said.split("; ").any(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("aynig:").unwrap_or(line);
+        line.split_whitespace().enumerate().any(|(at, word)| {
+            let quoted = word.starts_with(['\'', '"']);
+            let word = plain(word);
+            match word.strip_prefix("refs/heads/") {
+                Some(name) => name == branch,
+                None => (at == 0 || quoted) && word == branch,
+            }
+        })
+    })
 }
 
 #[cfg(test)]
@@ -400,16 +412,24 @@ mod tests {
         let branch = |name: &str| BranchName::new(name.as_bytes()).expect("a name");
         for words in [
             "task is leased",
+            "(hook declined): no; task: old",
             "no: refs/heads/task",
-            "'task' is protected",
-            "protected: task, other",
-            "not task.",
+            "the branch 'task' is protected",
+            "(pre-receive hook declined): x; aynig: task is leased",
         ] {
             assert!(names(words, &branch("task")), "{words}");
         }
-        for words in ["", "tasks are", "my/task", "task/one is leased", "a-task"] {
+        for words in [
+            "",
+            "tasks are",
+            "my/task",
+            "task/one is leased",
+            "a-task",
+            "x is leased to h for `task`",
+            "wait for task",
+        ] {
             assert!(!names(words, &branch("task")), "{words}");
         }
-        assert!(names("(a/b.c)", &branch("a/b.c")));
+        assert!(names("no; a/b.c.", &branch("a/b.c")));
     }
 }

@@ -75,7 +75,13 @@ pub fn watch(
         match woken.recv_timeout(doorbell.nap(context, interval)) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
-            Err(RecvTimeoutError::Timeout) => memory.forget_runs(),
+            Err(RecvTimeoutError::Timeout) => {
+                if memory.forget_runs() {
+                    // What the remote answered before those runs is no news if it answers the same again: a branch may have
+                    // been set back to where it was.
+                    doorbell.last = None;
+                }
+            }
             Ok(Wake::Refs) => {
                 while let Ok(Wake::Refs) = woken.recv_timeout(SETTLE) {}
                 if context.shutdown.requested().is_some() {

@@ -92,6 +92,31 @@ fn a_live_lease_is_not_pushed_over_by_anybody_else() {
 }
 
 #[test]
+fn what_a_client_says_of_the_old_value_is_not_believed() {
+    let hub = guarded(&[("work", "next done")]);
+    let trigger = hub.ready("task", "work");
+    hub.taken_by_other(&trigger, "task", 300);
+    let before = heads(&hub);
+    let none = "0".repeat(40);
+    for old in [none.clone(), "1".repeat(40)] {
+        // The first lines of what a client sends: the branch is to go, whatever it was.
+        let line = format!("{old} {none} refs/heads/task\0 report-status delete-refs");
+        let mut git = hub.git_command();
+        git.env("AYNIG_BIN", binary())
+            .args(["receive-pack", "."])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut server = git.stderr(Stdio::piped()).spawn().expect("git starts");
+        let words = format!("{:04x}{line}0000", line.len() + 4);
+        std::io::Write::write_all(&mut server.stdin.take().expect("piped"), words.as_bytes())
+            .expect("written");
+        let output = server.wait_with_output().expect("it ends");
+        assert!(out(&output).contains("hook declined"), "{old}: {}", told(&output));
+        assert_eq!(heads(&hub), before, "{old}");
+    }
+}
+
+#[test]
 fn a_result_that_names_its_attempt_is_taken() {
     let hub = guarded(&[("work", "next done")]);
     hub.git(["config", "receive.advertisePushOptions", "true"]);

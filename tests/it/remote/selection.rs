@@ -132,3 +132,15 @@ fn a_remotes_branch_that_is_named_is_moved_as_it_stands_there() {
         (own, "staged".to_owned())
     );
 }
+
+#[test]
+fn a_relative_address_counts_from_the_checkout() {
+    let hub = hub(&[("work", "next done")]);
+    hub.ready("task", "work");
+    let clone = clone(&hub);
+    std::os::unix::fs::symlink(&hub.path, clone.beside("near.git")).expect("a link");
+    clone.git(["remote", "set-url", "origin", "../near.git"]);
+    let output = clone.aynig(["run", "--remote", "origin"]);
+    assert_exit(&output, 0);
+    assert_eq!(hub.state("task"), "done", "{}", told(&output));
+}

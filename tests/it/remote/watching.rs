@@ -51,3 +51,18 @@ fn a_remote_that_goes_away_is_mentioned_once_and_so_is_its_return() {
     assert_eq!(hub.noted_lines("ran"), ["ran"]);
     clone.assert_tidy();
 }
+
+#[test]
+fn a_branch_that_is_set_back_is_run_again() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    let trigger = hub.ready("task", "work");
+    let runner = clone.aynig_start(["run", "--remote", "origin", "--watch=1"]);
+    for times in 1..3 {
+        wait_until("a run", || hub.noted_lines("ran").len() == times && hub.state("task") == "done");
+        hub.git(["update-ref", "refs/heads/task", &trigger]);
+    }
+    wait_until("the last", || hub.noted_lines("ran").len() == 3 && hub.state("task") == "done");
+    runner.signal(nix::sys::signal::Signal::SIGTERM);
+    runner.finish();
+}
