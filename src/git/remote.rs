@@ -17,7 +17,7 @@ use bstr::{BStr, BString, ByteSlice};
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
 use super::swap::{RefError, Tip};
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
 
@@ -32,6 +32,9 @@ pub const HASTE: Duration = Duration::from_secs(5);
 
 /// How long to wait for another runner in this clone that fetches; if it takes longer its connection may hang.
 const TURN: Duration = Duration::from_secs(10);
+
+/// How often a fetch is tried that met a half-made worktree.
+const TRIES: u32 = 10;
 
 /// Why a remote could not be talked to.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +156,27 @@ impl Repo {
     }
 
     fn fetch_once(
+        &self,
+        remote: &RemoteName,
+        specs: &[String],
+        prune: bool,
+        within: Duration,
+    ) -> Result<(), ProcessError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.fetch_now(remote, specs, prune, within) {
+                // Git also reads the registrations of worktrees, and gives up at one that another process is just making.
+                Err(ProcessError::Failed { said, .. }) if tries < TRIES && said.contains("/worktrees/") => {
+                    tracing::debug!(said, "again");
+                    clock::pause(Duration::from_millis(20));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn fetch_now(
         &self,
         remote: &RemoteName,
         specs: &[String],
