@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -199,49 +199,76 @@ impl Git {
     /// Runs the call; any exit is an answer.
     pub fn run_unchecked(self) -> Result<Output, ProcessError> {
         let what = self.described();
+        tracing::trace!(git = %what, directory = %self.directory.display(), "spawn");
+        if self.stdin.is_none() && self.timeout.is_none() && self.stop.is_none() {
+            self.run_plainly(what)
+        } else {
+            self.run_watched(what)
+        }
+    }
+
+    /// What holds for every call: where and in which environment it runs.
+    fn prepare(&self, command: &mut Command) {
+        command.env("LC_ALL", "C.UTF-8").env("LANGUAGE", "C").env("GIT_TERMINAL_PROMPT", "0");
+        for name in LOCAL_VARIABLES {
+            command.env_remove(name);
+        }
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+        if let Some(above) = self.directory.parent() {
+            command.env("GIT_CEILING_DIRECTORIES", above);
+        }
+        // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
+        // rescue in half.
+        command.process_group(0);
+    }
+
+    /// The usual call, which is only waited for: made so that the standard library neither copies our memory for the
+    /// child (`fork`) nor needs a thread for each of its outputs. A step is made of such calls.
+    fn run_plainly(self, what: String) -> Result<Output, ProcessError> {
+        #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
+        let mut command = Command::new("git");
+        self.prepare(&mut command);
+        let output = command
+            .args(&self.arguments)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| ProcessError::NotStarted { what, directory: self.directory, source })?;
+        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+    }
+
+    /// A call that has something to read, or is ended if it takes too long.
+    fn run_watched(mut self, what: String) -> Result<Output, ProcessError> {
+        let stdin = self.stdin.take();
+        let (directory, timeout, stop) = (self.directory.clone(), self.timeout, self.stop.clone());
         let mut expression = duct::cmd("git", &self.arguments)
-            .dir(&self.directory)
+            .dir(&directory)
             .stdout_capture()
             .stderr_capture()
             .unchecked()
-            .env("LC_ALL", "C.UTF-8")
-            .env("LANGUAGE", "C")
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .before_spawn(|command| {
-                // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not
-                // cut a checkout or a rescue in half.
-                command.process_group(0);
+            .before_spawn(move |command| {
+                self.prepare(command);
                 Ok(())
             });
-        // In duct the inner of two settings wins: what the call asks for has to come before what it must not inherit.
-        for (name, value) in &self.environment {
-            expression = expression.env(name, value);
-        }
-        for name in LOCAL_VARIABLES {
-            expression = expression.env_remove(name);
-        }
-        if let Some(above) = self.directory.parent() {
-            expression = expression.env("GIT_CEILING_DIRECTORIES", above);
-        }
-        expression = match self.stdin {
+        expression = match stdin {
             Some(bytes) => expression.stdin_bytes(bytes),
             None => expression.stdin_null(),
         };
-        tracing::trace!(git = %what, directory = %self.directory.display(), "spawn");
-        let directory = self.directory;
         let not_started =
             |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
         let handle = expression.start().map_err(not_started)?;
         let watch = Stopwatch::start();
-        let stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let stopped = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let mut late = false;
-        while self.stop.is_some() || self.timeout.is_some() {
-            let left = self.timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
-            let slice = if self.stop.is_some() { left.min(LOOK) } else { left };
+        while stop.is_some() || timeout.is_some() {
+            let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
+            let slice = if stop.is_some() { left.min(LOOK) } else { left };
             if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
                 break;
             }
-            late = self.timeout.is_some_and(|limit| watch.elapsed() >= limit);
+            late = timeout.is_some_and(|limit| watch.elapsed() >= limit);
             if !late && !stopped() {
                 continue;
             }
@@ -255,7 +282,7 @@ impl Git {
             drop(handle.kill());
             break;
         }
-        if late && let Some(limit) = self.timeout {
+        if late && let Some(limit) = timeout {
             return Err(ProcessError::TooSlow { what, directory, limit });
         }
         let output = handle.into_output().map_err(not_started)?;
