@@ -40,6 +40,10 @@ points! {
     LeaseWritten = "lease-written",
     /// The branch is ours: its ref was moved, or the push was accepted.
     LeaseMoved = "lease-moved",
+    /// The worktree is an empty directory, its registration made and not yet on the list.
+    WorktreeDrafted = "worktree-drafted",
+    /// The worktree is on the list, and does not name its registration.
+    WorktreeRegistered = "worktree-registered",
     /// The worktree is registered and has no files.
     WorktreeAdded = "worktree-added",
     /// The worktree has its files.
@@ -66,6 +70,8 @@ points! {
     RemovalBegun = "removal-begun",
     /// Its files are gone; its registration is not.
     RemovalHalfDone = "removal-half-done",
+    /// Its registration is off the list, and not gone.
+    Unregistered = "unregistered",
     /// It is gone; the directory for worktrees is not.
     RemovalDone = "removal-done",
     /// The end of an expired lease is an object.

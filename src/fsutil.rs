@@ -45,6 +45,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a file that must not be there yet, where nobody looks for it before it is whole.
+///
+/// # Errors
+/// Whatever creating or writing failed with; [`ErrorKind::AlreadyExists`] if something is there.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::create_new(path)?.write_all(bytes)
+}
+
 /// A new file in `directory` that is locked by this process for as long as it is open; the path is a draft's, for
 /// [`remove_drafts`] to remove should we die before it has got its own.
 ///

@@ -17,6 +17,7 @@
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `pool` | a few clean worktrees, kept for the next steps |
 //! | `stage` | an index file as read in this process |
+//! | `registry` | the repository's list of worktrees: getting on it, and off again |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
@@ -45,6 +46,7 @@ pub mod pool;
 pub mod probe;
 pub mod process;
 mod ref_lock;
+mod registry;
 pub mod remote;
 pub mod repo;
 pub mod rescue;

@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 
 use super::process::Git;
+use super::registry::Registry;
 use super::repo::Repo;
 use super::stage::Written;
-use super::worktree::{Mark, Registry, Worktree, WorktreeError, files, tidy};
+use super::worktree::{Mark, Worktree, WorktreeError, files, tidy_above};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, FileLock};
 
@@ -129,7 +130,7 @@ impl Repo {
             let held = FileLock::replace(&locked, POOLED.as_bytes()).map_err(files("write", &locked))?;
             if let Err(error) = self.shelve(&worktree, &slot, head) {
                 tracing::debug!(%error, "a worktree could not be kept");
-                return self.remove_proven(&worktree.path, &worktree.git_dir);
+                return self.remove_proven(&registry, &worktree.path, &worktree.git_dir);
             }
             held
         };
@@ -137,8 +138,8 @@ impl Repo {
             Ok(()) => Ok(()),
             Err(why) => {
                 tracing::debug!(why, "a worktree was not kept");
-                let _registry = self.registry_lock()?;
-                self.remove_proven(&slot, &worktree.git_dir)
+                let registry = self.registry_lock()?;
+                self.remove_proven(&registry, &slot, &worktree.git_dir)
             }
         }
     }
@@ -149,9 +150,7 @@ impl Repo {
         fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
         Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))?;
         move_worktree(&worktree.path, slot, &worktree.git_dir)?;
-        if let Some(directory) = worktree.path.parent() {
-            tidy(directory);
-        }
+        tidy_above(&worktree.path);
         Ok(())
     }
 
@@ -203,7 +202,7 @@ impl Repo {
             for (at, kept) in self.pooled(&registry)?.into_iter().enumerate() {
                 let Some(held) = kept.held else { continue };
                 if at >= limit || !kept.ready {
-                    self.remove_proven(&kept.path, &kept.git_dir)?;
+                    self.remove_proven(&registry, &kept.path, &kept.git_dir)?;
                 } else if usable.is_none() {
                     usable = Some((kept.path, kept.git_dir, held));
                 }
@@ -216,7 +215,7 @@ impl Repo {
             let path = self.choose_path(directory, mark)?;
             if let Err(error) = move_worktree(&slot, &path, &git_dir) {
                 tracing::debug!(%error, "a kept worktree could not be moved into place");
-                self.remove_proven(&slot, &git_dir)?;
+                self.remove_proven(&registry, &slot, &git_dir)?;
                 return Ok(None);
             }
             (path, git_dir, held, ways)
@@ -224,8 +223,8 @@ impl Repo {
         let (path, git_dir, held, ways) = taken;
         if let Err(why) = self.refill(&path, &git_dir, commit, &ways) {
             tracing::debug!(why, "a kept worktree is of no use here");
-            let _registry = self.registry_lock()?;
-            self.remove_proven(&path, &git_dir)?;
+            let registry = self.registry_lock()?;
+            self.remove_proven(&registry, &path, &git_dir)?;
             return Ok(None);
         }
         let _registry = self.registry_lock()?;
@@ -363,8 +362,6 @@ fn strip(git_dir: &Path) -> std::io::Result<()> {
             std::fs::remove_file(entry.path())?;
         }
     }
-    // As git makes it, and as empty.
-    std::fs::create_dir(git_dir.join("refs"))?;
     fsutil::replace(&git_dir.join("commondir"), b"../..\n")
 }
 

@@ -205,15 +205,7 @@ impl Repo {
             WriteReflog::Always => true,
             WriteReflog::Normal => LOGGED.iter().any(|prefix| name.starts_with(prefix.as_bytes())),
         };
-        let new = new.to_string();
-        let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
-        let time = clock::local_time();
-        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
-        let who = self.identity().reflog_signature(time);
-        let mut buffer = gix::date::parse::TimeBuf::default();
-        let mut line = format!("{old} {new} ").into_bytes();
-        who.to_ref(&mut buffer).trim().write_to(&mut line)?;
-        line.extend_from_slice(format!("\t{}\n", log.replace(['\n', '\r'], " ")).as_bytes());
+        let line = self.reflog_line(old, new, log)?;
         let path = self.common_dir().join("logs").join(OsStr::from_bytes(name));
         if wanted && let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
@@ -230,6 +222,28 @@ impl Repo {
             Ok(mut file) => file.write_all(&line),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// How a log says that a ref went from `old` to `new`.
+    fn reflog_line(&self, old: Option<CommitId>, new: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
+        let new = new.to_string();
+        let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
+        let time = clock::local_time();
+        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
+        let who = self.identity().reflog_signature(time);
+        let mut buffer = gix::date::parse::TimeBuf::default();
+        let mut line = format!("{old} {new} ").into_bytes();
+        who.to_ref(&mut buffer).trim().write_to(&mut line)?;
+        line.extend_from_slice(format!("\t{}\n", log.replace(['\n', '\r'], " ")).as_bytes());
+        Ok(line)
+    }
+
+    /// The first line of the log of a new worktree's HEAD; none where no logs are kept.
+    pub(super) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Option<Vec<u8>>> {
+        match self.gix.refs.write_reflog {
+            WriteReflog::Disable => Ok(None),
+            WriteReflog::Always | WriteReflog::Normal => self.reflog_line(None, commit, log).map(Some),
         }
     }
 
@@ -291,10 +305,7 @@ impl Repo {
 
     /// Points a linked worktree's HEAD, in `git_dir`, at a branch; its index and files are not touched.
     pub fn attach_head(git_dir: &std::path::Path, branch: &BranchName) -> std::io::Result<()> {
-        let mut text = b"ref: ".to_vec();
-        text.extend_from_slice(&branch.full_ref());
-        text.push(b'\n');
-        crate::fsutil::replace(&git_dir.join("HEAD"), &text)
+        crate::fsutil::replace(&git_dir.join("HEAD"), &super::registry::head_on(branch))
     }
 
     /// Points a linked worktree's HEAD, in `git_dir`, at a commit, leaving its branch free for others.

@@ -1,31 +1,25 @@
 //! Making, finding, proving ours, and removing worktrees.
 //!
-//! Invariant: a worktree is ours only if git's own registration says so: it is registered with
-//! `git worktree add --lock --reason "aynig attempt …"`, so that the mark exists from its first moment, `git
-//! worktree list` shows it, and no `prune` takes it away. The runner that uses it holds an advisory lock on that very
-//! file; when the lock is free, that runner is gone. Nothing unmarked is ever touched (CONTRACT.md §9).
+//! Invariant: a worktree is ours only if git's own registration says so: it is locked with the reason "aynig attempt …"
+//! from its first moment (see [`super::registry`]), so that `git worktree list` shows the mark, and no `prune` takes it
+//! away. The runner that uses it holds an advisory lock on that very file; when the lock is free, that runner is gone.
+//! Nothing unmarked is ever touched (CONTRACT.md §9).
 //!
-//! Changes to the registry are serialised on a host by a lock on our own directory below the common one. What is
-//! inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.
+//! What is inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
 use super::pool::Origin;
 use super::process::{Git, ProcessError};
+use super::registry::Registry;
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
-use crate::fsutil::{DirLock, FileLock};
-
-/// How long to wait for other runners on this host. They hold the registry while git adds or removes a worktree, which takes
-/// its time for a large one; but one that was stopped holds it for ever.
-const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
+use crate::fsutil::FileLock;
 
 const MARK: &[u8] = b"aynig attempt ";
 /// How often to try again when a command commits at the same moment.
@@ -90,7 +84,7 @@ impl Mark {
         text
     }
 
-    fn parse(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let rest = text.trim().strip_prefix(MARK)?;
         let (attempt, branch) = rest.split_once_str(" branch ")?;
         // Neither name can hold a space.
@@ -189,46 +183,7 @@ impl Worktree {
     }
 }
 
-/// The right to change the registry of worktrees, until dropped.
-#[derive(Debug)]
-pub struct Registry<'a> {
-    _host: DirLock,
-    _process: MutexGuard<'a, ()>,
-}
-
 impl Repo {
-    /// Serialises changes of the worktree registry on this host, until dropped.
-    pub fn registry_lock(&self) -> Result<Registry<'_>, WorktreeError> {
-        // Threads of one process queue here, and wake each other; only other processes are waited for by looking.
-        let turn = self.registry_turns().lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
-        let host = DirLock::acquire(&directory, REGISTRY_PATIENCE).map_err(files("lock", &directory))?;
-        Ok(Registry { _host: host, _process: turn })
-    }
-
-    /// All linked worktrees, ours and others'.
-    pub fn linked_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
-        let registry = self.common_dir().join("worktrees");
-        let entries = match std::fs::read_dir(&registry) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(files("list", &registry)(error)),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let git_dir = entry.map_err(files("list", &registry))?.path();
-            // Another runner may be removing it this moment: what cannot be read is not there.
-            let Ok(link) = std::fs::read(git_dir.join("gitdir")) else { continue };
-            let dot_git = git_dir.join(OsStr::from_bytes(link.trim()));
-            let path = dot_git.parent().map_or_else(|| dot_git.clone(), Path::to_owned);
-            let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-            let mark = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Mark::parse(&text));
-            found.push(Registered { checkout: Checkout { path, git_dir, branch }, mark });
-        }
-        found.sort_by(|a, b| a.checkout.path.cmp(&b.checkout.path));
-        Ok(found)
-    }
-
     /// The main worktree, if the repository has one.
     pub fn main_checkout(&self) -> Option<Checkout> {
         if self.is_bare() {
@@ -251,7 +206,7 @@ impl Repo {
     ) -> Result<Vec<Worktree>, WorktreeError> {
         let is_wanted = |registered: &Registered| registered.mark.as_ref().is_some_and(&wanted);
         // The usual answer, that there are none, costs no lock.
-        if !self.linked_worktrees()?.iter().any(is_wanted) {
+        if !self.is_half_registered() && !self.linked_worktrees()?.iter().any(is_wanted) {
             return Ok(Vec::new());
         }
         // A worktree is marked and held in one breath under this lock: what is marked and free now was left.
@@ -329,28 +284,10 @@ impl Repo {
             return Ok(worktree);
         }
         let mut worktree = {
-            let _registry = self.registry_lock()?;
+            let registry = self.registry_lock()?;
             let path = self.choose_path(directory, mark)?;
-            let add = || {
-                Git::shared(self.common_dir())
-                    .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
-                    .arg(OsStr::from_bytes(&mark.text()))
-                    .arg("--")
-                    .arg(&path)
-                    .arg(commit.to_string())
-                    .run()
-            };
-            // A `git gc` at this moment may take the half-made registration for a leftover and prune it; git then
-            // undoes what it had made.
-            add().or_else(|_| add()).or_else(|_| add())?;
+            let (git_dir, held) = self.register(&registry, &path, mark, commit, attached)?;
             crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
-            let git_dir = self.git_dir_of(&path)?;
-            let file = git_dir.join("locked");
-            // Waiting, since a scan may be trying this very lock to see whether we live.
-            let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
-            if attached {
-                Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
-            }
             Worktree::held(path, git_dir, mark.clone(), attached, held)
         };
         // The long part, outside of the lock: files are written from the commit, no ref is touched.
@@ -368,9 +305,10 @@ impl Repo {
         Ok(worktree)
     }
 
-    /// Where the worktree of an attempt is to be; its parent is made.
+    /// Where the worktree of an attempt is to be, by the name git would give it; its parent is made.
     pub(super) fn choose_path(&self, directory: &Path, mark: &Mark) -> Result<PathBuf, WorktreeError> {
         self.prepare_directory(directory)?;
+        let directory = directory.canonicalize().map_err(files("find", directory))?;
         let name = mark.branch.directory_name();
         let path = directory.join(&name);
         if occupied(&path) || self.linked_worktrees()?.iter().any(|other| other.checkout.path == path) {
@@ -449,52 +387,50 @@ impl Repo {
 
     /// Removes a worktree and its registration. What was worth saving has been saved.
     pub fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
+        if !worktree.git_dir.exists() {
+            let _registry = self.registry_lock()?;
+            crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
+            tidy_above(&worktree.path);
+            return Ok(());
+        }
+        worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
+        crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
+        if worktree.is_linked_both_ways() {
+            // The long part, outside of the lock: what we hold nobody else touches.
+            remove_files(&worktree.path)?;
+            let registry = self.registry_lock()?;
+            self.remove_proven(&registry, &worktree.path, &worktree.git_dir)?;
+            crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
+            return Ok(());
+        }
         let _registry = self.registry_lock()?;
-        if worktree.git_dir.exists() {
-            worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
-            crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
-            if worktree.is_linked_both_ways() {
-                self.remove_proven(&worktree.path, &worktree.git_dir)?;
-                crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
-                return Ok(());
+        let removed = Git::shared(self.common_dir())
+            .args(["worktree", "remove", "--force", "--force", "--"])
+            .arg(&worktree.path)
+            .run();
+        if let Err(error) = removed {
+            // Directories that nobody may write in (a cache of Go modules) stop git half way, its registration gone.
+            if worktree.git_dir.exists() || !worktree.path.is_dir() {
+                return Err(error.into());
             }
-            let removed = Git::shared(self.common_dir())
-                .args(["worktree", "remove", "--force", "--force", "--"])
-                .arg(&worktree.path)
-                .run();
-            if let Err(error) = removed {
-                // Directories that nobody may write in (a cache of Go modules) stop git half way, its registration gone.
-                if worktree.git_dir.exists() || !worktree.path.is_dir() {
-                    return Err(error.into());
-                }
-                crate::fsutil::remove_all(&worktree.path).map_err(files("remove", &worktree.path))?;
-            }
+            remove_files(&worktree.path)?;
         }
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
-        if let Some(directory) = worktree.path.parent() {
-            tidy(directory);
-        }
+        tidy_above(&worktree.path);
         Ok(())
     }
 
     /// Removes a worktree of ours that lies where its registration says: files first, as git does it.
-    pub(super) fn remove_proven(&self, path: &Path, git_dir: &Path) -> Result<(), WorktreeError> {
-        for gone in [path, git_dir] {
-            match crate::fsutil::remove_all(gone) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(files("remove", gone)(error));
-                }
-                Ok(()) | Err(_) => {}
-            }
-            if gone == path {
-                crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
-            }
-        }
-        // Git's own habit; it fails while there are others.
-        drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
-        if let Some(directory) = path.parent() {
-            tidy(directory);
-        }
+    pub(super) fn remove_proven(
+        &self,
+        registry: &Registry<'_>,
+        path: &Path,
+        git_dir: &Path,
+    ) -> Result<(), WorktreeError> {
+        remove_files(path)?;
+        crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
+        self.unregister(registry, git_dir)?;
+        tidy_above(path);
         Ok(())
     }
 
@@ -506,25 +442,27 @@ impl Repo {
         crate::fsutil::replace(&file, &text).map_err(files("write", &file))?;
         Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))
     }
-
-    fn git_dir_of(&self, path: &Path) -> Result<PathBuf, WorktreeError> {
-        let dot_git = path.join(".git");
-        let text = std::fs::read(&dot_git).map_err(files("read", &dot_git))?;
-        let target = text.trim().strip_prefix(b"gitdir: ").unwrap_or_default();
-        path.join(OsStr::from_bytes(target)).canonicalize().map_err(files("find", &dot_git))
-    }
 }
 
 /// Whether something is at `path` that git would not make a worktree over.
-fn occupied(path: &Path) -> bool {
+pub(super) fn occupied(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 
-/// Removes the directory for worktrees once the last is gone, with the file that hid it.
-pub(super) fn tidy(directory: &Path) {
+/// Removes the directory at `path`, if there is one.
+fn remove_files(path: &Path) -> Result<(), WorktreeError> {
+    match crate::fsutil::remove_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(files("remove", path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Removes the directory for worktrees that `path` was in once the last is gone, with the file that hid it.
+pub(super) fn tidy_above(path: &Path) {
+    let Some(directory) = path.parent() else { return };
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     if names.iter().all(|name| name == ".gitignore") && crate::fsutil::hidden_by_us(directory) {

@@ -86,6 +86,8 @@ fn cases(point: Point) -> Vec<Case> {
         // The object is garbage; the next runner claims as if nothing had been.
         Point::LeaseWritten => vec![well(DONE)],
         Point::LeaseMoved
+        | Point::WorktreeDrafted
+        | Point::WorktreeRegistered
         | Point::WorktreeAdded
         | Point::WorktreeFilled
         | Point::FilesPrepared
@@ -97,6 +99,7 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::RescuePointed
         | Point::RemovalBegun
         | Point::RemovalHalfDone
+        | Point::Unregistered
         | Point::RemovalDone => {
             vec![well(DONE), badly, RECOVERY]
         }

@@ -119,7 +119,8 @@ fn watch_wakes_when_a_branch_changes() {
         wait_until("its worktree to go", || repo.worktrees().is_empty());
     }
     repo.git(["pack-refs", "--all", "--prune"]);
-    repo.ready("one", "work");
+    // On top of what there is: all this takes less than a second, and the same commit again would be the same request.
+    repo.branch_from("one", "one", b"again\n\ndwp-state: work\n");
     wait_until("a packed branch to be done again", || repo.state("one") == "done");
     runner.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(runner.finish().status.code(), Some(143));
