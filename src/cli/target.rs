@@ -18,7 +18,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
 use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
-use crate::git::remote::PATIENCE;
+use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::error_words;
@@ -352,7 +352,10 @@ pub fn write(
             .write_commit(&NewCommit { tree, parents, message: &message, attempt })
             .map_err(|e| failed(&e))?;
         let swap = match expected {
-            Some(expected) => arbiter.swap(repo, &before.branch, expected, new, log),
+            Some(expected) => {
+                let wanted = Move { branch: before.branch.clone(), expected, new, within: None };
+                arbiter.swap(repo, wanted, log)
+            }
             None => arbiter.create(repo, &before.branch, new, log),
         };
         tries += 1;

@@ -173,33 +173,13 @@ impl Arbiter {
         }
     }
 
-    /// Moves one branch from `expected` to `new`, for the reason in `log`.
-    pub fn swap(
-        &self,
-        repo: &Repo,
-        branch: &BranchName,
-        expected: CommitId,
-        new: CommitId,
-        log: &str,
-    ) -> Result<Swap, ArbiterError> {
-        let wanted = Move { branch: branch.clone(), expected, new, within: None };
-        self.swap_all(repo, vec![wanted], log).pop().expect("one answer for one move")
+    /// Moves one branch, for the reason in `log`.
+    pub fn swap(&self, repo: &Repo, wanted: Move, log: &str) -> Result<Swap, ArbiterError> {
+        self.move_one(repo, wanted, log, true)
     }
 
-    /// The same where it is of no use after `within`: a connection that hangs is given up then.
-    pub fn swap_within(
-        &self,
-        repo: &Repo,
-        within: Duration,
-        branch: &BranchName,
-        [expected, new]: [CommitId; 2],
-        log: &str,
-    ) -> Result<Swap, ArbiterError> {
-        let wanted = Move { branch: branch.clone(), expected, new, within: Some(within) };
-        self.swap_all(repo, vec![wanted], log).pop().expect("one answer for one move")
-    }
-
-    /// The same for the result of a step, which may wait a little for those of other steps.
+    /// The same for the result of a step, which may wait a little for those of other steps. It is of no use after `within`: a
+    /// connection that hangs is given up then.
     pub fn land(
         &self,
         repo: &Repo,
@@ -209,7 +189,7 @@ impl Arbiter {
         log: &str,
     ) -> Result<Swap, ArbiterError> {
         let wanted = Move { branch: branch.clone(), expected, new, within: Some(within) };
-        self.swap_each(repo, vec![wanted], log, false).pop().expect("one answer for one move")
+        self.move_one(repo, wanted, log, false)
     }
 
     /// Makes a branch that does not exist yet point at `new`; lost if it exists by now.
@@ -233,6 +213,10 @@ impl Arbiter {
     /// Moves several branches, each judged by itself; answers in their order. Of a remote: in one push, at once.
     pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, log: &str) -> Vec<Result<Swap, ArbiterError>> {
         self.swap_each(repo, moves, log, true)
+    }
+
+    fn move_one(&self, repo: &Repo, wanted: Move, log: &str, urgent: bool) -> Result<Swap, ArbiterError> {
+        self.swap_each(repo, vec![wanted], log, urgent).pop().expect("one answer for one move")
     }
 
     fn swap_each(

@@ -16,7 +16,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::settlement::StopReason;
 use crate::contract::standing::{Standing, standing};
 use crate::git::commit::NewCommit;
-use crate::git::remote::HASTE;
+use crate::git::remote::{HASTE, Move};
 use crate::git::{Repo, Swap};
 use crate::supervise::{Attend, Moment};
 
@@ -253,9 +253,11 @@ impl<'a> Heartbeat<'a> {
         crate::crashpoint::reach(crate::crashpoint::Point::RenewalWritten);
         // Half of what is left: if this connection hangs there is time for another.
         let within = (self.left() / 2).max(Duration::from_secs(1));
+        let branch = self.claim.branch.clone();
+        let wanted = Move { branch, expected: head, new: renewal, within: Some(within) };
         let swap = self
             .arbiter
-            .swap_within(self.repo, within, &self.claim.branch, [head, renewal], "aynig: renew the lease")
+            .swap(self.repo, wanted, "aynig: renew the lease")
             .map_err(|error| error.to_string())?;
         if swap != Swap::Won {
             return Ok(None);

@@ -15,6 +15,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::NewCommit;
+use crate::git::remote::Move;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::worktree::{Found, Mark, Worktree};
 use crate::git::{Repo, Swap};
@@ -127,7 +128,8 @@ pub fn recover(
         Err(why) => return warn(format!("its expired lease was not closed: {why}")),
     };
     crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
-    match context.arbiter.swap(repo, branch, lease.commit, new, "aynig: recover an expired lease") {
+    let wanted = Move { branch: branch.clone(), expected: lease.commit, new, within: None };
+    match context.arbiter.swap(repo, wanted, "aynig: recover an expired lease") {
         Ok(Swap::Won) => {}
         Ok(Swap::Lost { .. }) => return Closing::Beaten,
         Err(error) => {
