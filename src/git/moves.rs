@@ -10,7 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,7 +90,8 @@ impl Drop for Announced<'_> {
         state.under_way -= 1;
         if state.under_way == 0
             && let Some((_, file)) = &mut state.open
-            && let Err(error) = file.set_len(0).and_then(|()| file.rewind())
+            // It is open for appending, so the next line goes to the new end.
+            && let Err(error) = file.set_len(0)
         {
             tracing::debug!(%error, "moves that are over stay announced");
         }

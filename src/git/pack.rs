@@ -13,6 +13,7 @@ use std::time::Duration;
 use bstr::{BString, ByteSlice};
 
 use super::process::{Git, ProcessError};
+use super::remote::QUIET_FETCH;
 use super::repo::{Checkout, Repo, error_chain, gits, ours};
 use crate::contract::ids::CommitId;
 
@@ -176,14 +177,7 @@ fn fetch_specs(
     shallow: bool,
     stop: &Arc<AtomicBool>,
 ) -> Result<(), ProcessError> {
-    let mut git = Git::shared(room).env("GIT_DIR", room).args([
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--refmap=",
-    ]);
+    let mut git = Git::shared(room).env("GIT_DIR", room).args(QUIET_FETCH);
     if shallow {
         git = git.arg("--depth=1");
     }

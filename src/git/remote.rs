@@ -36,6 +36,21 @@ const TURN: Duration = Duration::from_secs(10);
 /// How often a fetch is tried that met a half-made worktree.
 const TRIES: u32 = 10;
 
+/// A fetch of exactly the refs that are named, which says nothing and starts nothing else.
+pub(super) const QUIET_FETCH: [&str; 7] = [
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-auto-maintenance",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--refmap=",
+];
+
+/// A push of exactly the refs that are named, without this clone's hooks.
+pub(super) const PLAIN_PUSH: [&str; 4] =
+    ["push", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"];
+
 /// Why a remote could not be talked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
@@ -165,41 +180,24 @@ impl Repo {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.fetch_now(remote, specs, prune, within) {
+            let mut git = self.remote_git().args(QUIET_FETCH);
+            if prune {
+                git = git.arg("--prune");
+            }
+            let done = git.arg("--end-of-options").arg(remote.as_str()).args(specs).timeout(within).run();
+            match done {
                 // Git also reads the registrations of worktrees, and gives up at one that another process is just making.
                 Err(ProcessError::Failed { said, .. }) if tries < TRIES && said.contains("/worktrees/") => {
                     tracing::debug!(said, "again");
                     clock::pause(Duration::from_millis(20));
                 }
-                done => return done,
+                done => return done.map(drop),
             }
         }
     }
 
-    fn fetch_now(
-        &self,
-        remote: &RemoteName,
-        specs: &[String],
-        prune: bool,
-        within: Duration,
-    ) -> Result<(), ProcessError> {
-        let mut git = self.remote_git().args([
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-auto-maintenance",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--refmap=",
-        ]);
-        if prune {
-            git = git.arg("--prune");
-        }
-        git.arg("--end-of-options").arg(remote.as_str()).args(specs).timeout(within).run().map(drop)
-    }
-
     /// A call of git about a remote: where a person would type it, as a relative address counts from there.
-    fn remote_git(&self) -> Git {
+    pub(super) fn remote_git(&self) -> Git {
         if self.is_bare() {
             Git::shared(self.common_dir())
         } else {
@@ -270,13 +268,7 @@ impl Repo {
         moves: &[Move],
         within: Duration,
     ) -> Result<Vec<Pushed>, RemoteError> {
-        let mut git = self.remote_git().args([
-            "push",
-            "--porcelain",
-            "--no-verify",
-            "--no-follow-tags",
-            "--recurse-submodules=no",
-        ]);
+        let mut git = self.remote_git().args(PLAIN_PUSH).arg("--porcelain");
         for Move { branch, expected, .. } in moves {
             git = git.arg(format!("--force-with-lease={}:{expected}", branch.full_ref()));
         }
