@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::contract::ids::CommitId;
 use crate::contract::protocol::Declaration;
-use crate::contract::settlement::Ending;
+use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Checkout;
 use crate::git::worktree::Worktree;
+use crate::supervise::{How, StopCause};
 
 use super::attempt::Files;
 use super::claim::Claim;
@@ -67,4 +68,21 @@ pub struct Finished {
     pub elapsed: Duration,
     /// What was left of the lease when it ended.
     pub lease_left: Duration,
+}
+
+/// What the end of a process means as the end of an attempt.
+pub fn ending(how: How<StopReason>) -> Ending {
+    match how {
+        How::Exited(code) => Ending::Exited(code),
+        How::Signalled(signal) => Ending::Signalled(signal),
+        How::NotStarted(error) => Ending::NotStarted(error.why),
+        How::Lost(why) => Ending::NotStarted(format!("its end could not be learned: {why}")),
+        How::Stopped(StopCause::Signal(signal)) => {
+            Ending::Stopped { why: StopReason::Interrupted { signal } }
+        }
+        How::Stopped(StopCause::TimedOut(limit)) => {
+            Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }
+        }
+        How::Stopped(StopCause::Caller(why)) => Ending::Stopped { why },
+    }
 }

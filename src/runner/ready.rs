@@ -19,11 +19,11 @@ use crate::contract::standing::Standing;
 use crate::git::Repo;
 use crate::git::remote::HASTE;
 use crate::git::worktree::Worktree;
-use crate::supervise::{Attend, How, Moment, Spec, StopCause};
+use crate::supervise::{Attend, Moment, Spec};
 
 use super::attempt::log_directory;
 use super::claim::Claim;
-use super::finished::Site;
+use super::finished::{Site, ending};
 use super::heartbeat::{Heartbeat, look};
 use super::notice::Notice;
 use super::{Context, error_words};
@@ -250,19 +250,12 @@ fn set_up(
         watchdog: command.watchdog.clone(),
     };
     let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| heartbeat.attend(moment));
-    let how = match finished.how {
-        How::Exited(0) => return Ok(()),
-        How::Stopped(StopCause::Caller(why)) => return Err(Ending::Stopped { why }),
-        How::Stopped(StopCause::Signal(signal)) => {
-            return Err(Ending::Stopped { why: StopReason::Interrupted { signal } });
+    match ending(finished.how) {
+        Ending::Exited(0) => Ok(()),
+        // Whoever stopped it meant the attempt; the time limit is its own.
+        Ending::Stopped { why } if !matches!(why, StopReason::TimedOut { .. }) => {
+            Err(Ending::Stopped { why })
         }
-        How::Stopped(StopCause::TimedOut(limit)) => {
-            StopReason::TimedOut { seconds: limit.as_secs() }.to_string()
-        }
-        How::Exited(code) => Ending::Exited(code).describe(),
-        How::Signalled(signal) => Ending::Signalled(signal).describe(),
-        How::NotStarted(error) => Ending::NotStarted(error.why).describe(),
-        How::Lost(why) => format!("is gone, and its end could not be learned: {why}"),
-    };
-    Err(failed(format!("`{line}` (aynig.setup) {how}")))
+        ended => Err(failed(format!("`{line}` (aynig.setup) {}", ended.describe()))),
+    }
 }

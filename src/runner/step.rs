@@ -18,12 +18,12 @@ use crate::contract::standing::Standing;
 use crate::git::remote::HASTE;
 use crate::git::worktree::Mark;
 use crate::git::{Checkout, Repo, Swap};
-use crate::supervise::{Attend, How, Moment, Spec, StopCause};
+use crate::supervise::{Attend, Moment, Spec};
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
 use super::commands::copy_of;
-use super::finished::{Finished, Site};
+use super::finished::{Finished, Site, ending};
 use super::heartbeat::{Handover, Heartbeat, look};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
@@ -240,22 +240,6 @@ fn supervise(
         held,
         elapsed: finished.elapsed,
         lease_left,
-    }
-}
-
-fn ending(how: How<StopReason>) -> Ending {
-    match how {
-        How::Exited(code) => Ending::Exited(code),
-        How::Signalled(signal) => Ending::Signalled(signal),
-        How::NotStarted(error) => Ending::NotStarted(error.why),
-        How::Lost(why) => Ending::NotStarted(format!("its end could not be learned: {why}")),
-        How::Stopped(StopCause::Signal(signal)) => {
-            Ending::Stopped { why: StopReason::Interrupted { signal } }
-        }
-        How::Stopped(StopCause::TimedOut(limit)) => {
-            Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }
-        }
-        How::Stopped(StopCause::Caller(why)) => Ending::Stopped { why },
     }
 }
 
