@@ -8,7 +8,7 @@ use bstr::{BString, ByteSlice};
 
 use super::commit::{CommitError, NewCommit};
 use super::process::{Git, ProcessError};
-use super::remote::QUESTION;
+use super::remote::{PLAIN_PUSH, QUESTION};
 use super::repo::{Repo, error_chain, gits};
 use crate::contract::ids::{CommitId, RemoteName};
 
@@ -93,15 +93,9 @@ impl Repo {
 
     /// Pushes `commit` to a name of its own without doing it: whether the remote would let us.
     pub fn try_push(&self, remote: &RemoteName, commit: CommitId) -> Result<(), ProcessError> {
-        Git::shared(self.common_dir())
-            .args([
-                "push",
-                "--dry-run",
-                "--quiet",
-                "--no-verify",
-                "--no-follow-tags",
-                "--recurse-submodules=no",
-            ])
+        self.remote_git()
+            .args(PLAIN_PUSH)
+            .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])
             .arg(format!("{commit}:refs/aynig/doctor/{}", crate::contract::AttemptId::random()))
             .timeout(QUESTION)

@@ -351,6 +351,20 @@ fn the_remote_answers_takes_pushes_and_guards() {
 }
 
 #[test]
+fn a_relative_address_of_a_remote_counts_from_the_top() {
+    let repo = healthy();
+    repo.with_origin();
+    repo.git(["config", "remote.origin.url", "../origin.git"]);
+    fs::create_dir(repo.path.join("below")).expect("a directory");
+    for start in [&repo.path, &repo.path.join("below")] {
+        let report = doctor(repo.aynig_command().current_dir(start), 0);
+        for check in ["remote", "push", "clock"] {
+            fine(&report, check);
+        }
+    }
+}
+
+#[test]
 fn commits_from_the_future_mean_two_clocks() {
     let repo = healthy();
     repo.ready("work", "done");
