@@ -8,10 +8,11 @@
 //! promise to survive a power failure, which nothing of ours needs, since git is the one store and these files are
 //! caches and logs.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the names of unfinished files begin with.
@@ -137,6 +138,16 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
+/// Where the program `name` is found by `path`, which is as the variable `PATH` is.
+pub fn found_in(name: &str, path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|directory| directory.join(name)).find(|file| is_executable(file))
+}
+
+/// Whether this is a file that somebody may execute.
+pub fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Whether `directory` is one that we may write in, or can be made; nothing is made.

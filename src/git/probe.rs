@@ -4,27 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 
 use super::commit::{CommitError, NewCommit};
 use super::process::{Git, ProcessError};
 use super::remote::{PLAIN_PUSH, QUESTION};
-use super::repo::{Repo, error_chain, gits};
+use super::repo::Repo;
 use crate::contract::ids::{CommitId, RemoteName};
-
-/// A file in a commit's tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TreeFile {
-    /// Its path.
-    pub path: BString,
-    /// Whether it has the executable bit; none for a link.
-    pub executable: Option<bool>,
-    /// Its first bytes.
-    pub head: Vec<u8>,
-}
-
-/// How much of a file's beginning is read: more than any `#!` line that works.
-pub const HEAD: usize = 256;
 
 /// What `git version` says.
 pub fn git_version(directory: &Path) -> Result<String, ProcessError> {
@@ -57,38 +43,6 @@ impl Repo {
     pub fn ignores(&self, top: &Path, path: &str) -> Result<bool, ProcessError> {
         let output = Git::new(top).args(["check-ignore", "--quiet", "--", path]).run_unchecked()?;
         Ok(output.status.success())
-    }
-
-    /// The files below `directory` in the tree of `commit`.
-    pub fn files_below(&self, commit: CommitId, directory: &str) -> Result<Vec<TreeFile>, CommitError> {
-        let unreadable = |error: gix::Error| CommitError::Unreadable { id: commit, why: error_chain(&error) };
-        let root = self.gix.find_tree(gits(self.commit(commit)?.tree)).map_err(unreadable)?;
-        let mut ahead: Vec<(BString, gix::ObjectId)> = Vec::new();
-        if let Some(entry) = root.lookup_entry(directory.split('/')).map_err(unreadable)?
-            && entry.mode().is_tree()
-        {
-            ahead.push((directory.into(), entry.object_id()));
-        }
-        let mut files = Vec::new();
-        while let Some((above, id)) = ahead.pop() {
-            let tree = self.gix.find_tree(id).map_err(unreadable)?;
-            for entry in tree.decode().map_err(unreadable)?.entries {
-                let mut path = above.clone();
-                path.push(b'/');
-                path.extend_from_slice(entry.filename);
-                let oid = entry.oid.to_owned();
-                if entry.mode.is_tree() {
-                    ahead.push((path, oid));
-                } else if entry.mode.is_blob_or_symlink() {
-                    let blob = self.gix.find_object(oid).map_err(unreadable)?;
-                    let head = blob.data.iter().copied().take(HEAD).collect();
-                    let executable = (!entry.mode.is_link()).then(|| entry.mode.is_executable());
-                    files.push(TreeFile { path, executable, head });
-                }
-            }
-        }
-        files.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(files)
     }
 
     /// Pushes `commit` to a name of its own without doing it: whether the remote would let us.

@@ -11,12 +11,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use crate::fsutil::found_in;
 use crate::git::{Git, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::notice::Notice;
 use crate::runner::options::{Options, Selection};
 use crate::runner::pass::pass;
-use crate::runner::{Context, options::CurrentBranch};
+use crate::runner::{Context, options::CurrentBranch, typed};
 use crate::supervise::{Shutdown, Watchdog};
 
 use self::story::Times;
@@ -149,9 +150,9 @@ fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Shutdown) -> Res
 
 /// What to type to see more.
 fn next_steps(place: &Path, program: &Path) -> Vec<String> {
-    let mut typed = vec![(format!("cd {}", quoted(place)), "")];
+    let mut shown = vec![(format!("cd {}", typed(&place.display().to_string())), "")];
     if !on_path(program) {
-        typed.push((format!("alias aynig={}", quoted(program)), ""));
+        shown.push((format!("alias aynig={}", typed(&program.display().to_string())), ""));
     }
     for (command, what) in [
         ("git log --graph --oneline --all", "every transition is a commit"),
@@ -161,10 +162,10 @@ fn next_steps(place: &Path, program: &Path) -> Vec<String> {
         ("cat .aynig/command/stalled", "how it found its way back"),
         ("git diff main feature/count", "what came of it"),
     ] {
-        typed.push((command.to_owned(), what));
+        shown.push((command.to_owned(), what));
     }
     let mut lines = vec!["Next:".to_owned()];
-    lines.extend(typed.iter().map(|(command, what)| match *what {
+    lines.extend(shown.iter().map(|(command, what)| match *what {
         "" => format!("  {command}"),
         what => format!("  {command:<46} {}", styled(FAINT, format!("# {what}"))),
     }));
@@ -173,19 +174,7 @@ fn next_steps(place: &Path, program: &Path) -> Vec<String> {
 
 /// Whether typing `aynig` runs this very program.
 fn on_path(program: &Path) -> bool {
-    let Some(path) = std::env::var_os("PATH") else { return false };
-    let same = |candidate: PathBuf| {
-        candidate.canonicalize().is_ok_and(|found| program.canonicalize().is_ok_and(|own| own == found))
-    };
-    std::env::split_paths(&path)
-        .map(|directory| directory.join("aynig"))
-        .find(|candidate| candidate.is_file())
-        .is_some_and(same)
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    let found = std::env::var_os("PATH").and_then(|path| found_in("aynig", &path));
+    let places = found.and_then(|found| Some((found.canonicalize().ok()?, program.canonicalize().ok()?)));
+    places.is_some_and(|(found, own)| found == own)
 }

@@ -7,16 +7,33 @@ use bstr::ByteSlice;
 
 use crate::contract::Head;
 use crate::contract::ids::CommitId;
-use crate::git::probe::{HEAD, TreeFile};
+use crate::fsutil::{found_in, is_executable};
+use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
 use crate::runner::resolve::Resolver;
 use crate::runner::{error_words, typed};
 
-use super::surroundings::found_in;
 use super::{Finding, head};
+
+/// Where commands lie.
+const AYNIG: &str = ".aynig";
+
+/// How much of a file's beginning is looked at: more than any `#!` line that works.
+const HEAD: usize = 256;
 
 /// How alike two names are to be for a hint, 0 to 1.
 const ALIKE: f64 = 0.85;
+
+/// A command's file, as committed.
+#[derive(Debug)]
+struct Known {
+    /// From the top of the tree.
+    path: PathBuf,
+    /// The executable bit; none for a link.
+    executable: Option<bool>,
+    /// Its first bytes.
+    head: Vec<u8>,
+}
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -26,7 +43,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         Some(Err(error)) => return vec![Finding::error("commands", error_words(&error), "git fsck")],
     };
     for file in &files {
-        let path = file.path.to_str_lossy();
+        let path = file.path.to_string_lossy();
         match file.executable {
             Some(false) => findings.push(Finding::warning(
                 "commands",
@@ -54,11 +71,24 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
 }
 
 /// The files in `.aynig/command/`, and in those of roles.
-fn committed(repo: &Repo, head: CommitId) -> Result<Vec<TreeFile>, CommitError> {
-    let mut files = repo.files_below(head, ".aynig/command")?;
-    let roles = repo.files_below(head, ".aynig/roles")?;
-    files.extend(roles.into_iter().filter(|file| file.path.contains_str("/command/")));
-    Ok(files)
+fn committed(repo: &Repo, head: CommitId) -> Result<Vec<Known>, CommitError> {
+    let Some(tree) = repo.directory_at(head, AYNIG)? else { return Ok(Vec::new()) };
+    let files = repo.files_of(tree)?.into_iter().filter_map(|(path, content)| {
+        let below_roles = path.strip_prefix("roles").is_ok_and(|path| {
+            path.components().rev().skip(1).any(|directory| directory.as_os_str() == "command")
+        });
+        if !below_roles && !path.starts_with("command") {
+            return None;
+        }
+        let (executable, mut head) = match content {
+            Content::Directory => return None,
+            Content::Link(target) => (None, target.into()),
+            Content::File { bytes, executable } => (Some(executable), bytes),
+        };
+        head.truncate(HEAD);
+        Some(Known { path: Path::new(AYNIG).join(path), executable, head })
+    });
+    Ok(files.collect())
 }
 
 /// The programs that commands are started with by `env`.
@@ -112,13 +142,8 @@ fn trouble(head: &[u8]) -> Option<(String, String)> {
     })
 }
 
-pub(super) fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 /// What on disk differs from what is committed.
-fn on_disk(repo: &Repo, committed: &[TreeFile]) -> Vec<Finding> {
+fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
     let Some(checkout) = repo.checkout() else { return Vec::new() };
     let mut findings = Vec::new();
     let mut ahead: Vec<PathBuf> = vec![checkout.path.join(".aynig/command")];
@@ -131,22 +156,22 @@ fn on_disk(repo: &Repo, committed: &[TreeFile]) -> Vec<Finding> {
                 ahead.push(file);
                 continue;
             }
-            let Ok(path) = file.strip_prefix(&checkout.path) else { continue };
-            let path = path.display().to_string();
-            match committed.iter().find(|known| known.path == path.as_bytes()) {
+            let Ok(place) = file.strip_prefix(&checkout.path) else { continue };
+            let path = place.display().to_string();
+            match committed.iter().find(|known| known.path == place) {
                 None => findings.push(Finding::warning(
                     "commands",
                     format!("{path} is on disk and not committed; commands run from commits"),
                     format!("git add {}, and commit it", typed(&path)),
                 )),
-                Some(TreeFile { executable: Some(true), .. }) if !is_executable(&file) => {
+                Some(Known { executable: Some(true), .. }) if !is_executable(&file) => {
                     findings.push(Finding::warning(
                         "commands",
                         format!("{path} is not executable on disk, where `--current-branch include` runs it"),
                         format!("chmod +x {}", typed(&path)),
                     ));
                 }
-                Some(TreeFile { executable: Some(true), head, .. }) => {
+                Some(Known { executable: Some(true), head, .. }) => {
                     let mut now = std::fs::read(&file).unwrap_or_default();
                     now.truncate(HEAD);
                     if trouble(head).is_none()
@@ -183,7 +208,7 @@ fn states(repo: &Repo) -> Finding {
         if seen.insert(stored.tree) {
             let files = committed(repo, head).unwrap_or_default();
             known.extend(files.iter().filter_map(|file| {
-                Some(file.path.to_str_lossy().split_once("/command/").or(None)?.1.to_owned())
+                Some(file.path.to_string_lossy().split_once("/command/").or(None)?.1.to_owned())
             }));
         }
         let Head::Ready(event) = Head::read(&stored.facts()) else { continue };

@@ -5,12 +5,12 @@ use std::path::Path;
 use crate::clock;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::retention::age_words;
+use crate::fsutil::{check_place, is_executable};
 use crate::git::Repo;
 use crate::git::remote::QUESTION;
 use crate::runner::{error_words, typed};
 
 use super::super::target;
-use super::commands::is_executable;
 use super::{Finding, head};
 
 /// How far a commit may be dated ahead of this host's clock, seconds.
@@ -64,7 +64,7 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
         return Finding::error("push", error_words(&error), next);
     }
     // A dry run does not look whether there is a place for what is pushed.
-    if let Some(Err(error)) = here.map(|git_dir| crate::fsutil::check_place(&git_dir.join("objects"))) {
+    if let Some(Err(error)) = here.map(|git_dir| check_place(&git_dir.join("objects"))) {
         return Finding::error("push", format!("{remote} cannot be written: {error}"), next);
     }
     Finding::ok("push", format!("{remote} takes pushes, as far as a dry run tells"))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
 
+use crate::fsutil::found_in;
 use crate::git::Repo;
 use crate::git::probe::git_version;
 use crate::runner::{attempt, error_words};
@@ -172,11 +173,6 @@ pub(super) fn path(repo: &Repo) -> Vec<Finding> {
         format!("cron's PATH ({CRON}) lacks {}", dirs.join(" and ")),
         format!("in a crontab or a unit: {line}"),
     )]
-}
-
-/// Where a program is found by a PATH.
-pub(super) fn found_in(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| commands::is_executable(file))
 }
 
 #[cfg(test)]
