@@ -12,6 +12,7 @@ use crate::clock;
 use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil::room_words;
 
 /// How often an object is written before that counts as failed.
 const OBJECT_TRIES: u32 = 5;
@@ -165,10 +166,7 @@ impl Repo {
                 Err(error) if tries < OBJECT_TRIES => {
                     tracing::debug!(error = error_chain(&error), tries, "again")
                 }
-                Err(error) => {
-                    let objects = self.common_dir().join("objects").display().to_string();
-                    return Err(CommitError::Unwritable { objects, why: error_chain(&error) });
-                }
+                Err(error) => return Err(self.unwritten(&error)),
             }
         }
     }
@@ -232,10 +230,7 @@ impl Repo {
                 *first = gits(below);
             }
             owned.extra_headers.retain(|(name, _)| !name.starts_with(b"gpgsig"));
-            let written = self.gix.write_object(&owned).map_err(|error| CommitError::Unwritable {
-                objects: self.common_dir().join("objects").display().to_string(),
-                why: error_chain(&error),
-            })?;
+            let written = self.gix.write_object(&owned).map_err(|error| self.unwritten(&error))?;
             below = ours(&written);
         }
         Ok(below)
@@ -256,12 +251,18 @@ impl Repo {
 
     /// The empty tree, written if the repository does not have it yet.
     pub fn empty_tree(&self) -> Result<CommitId, CommitError> {
-        self.gix.write_object(gix::objs::Tree::empty()).map(|id| ours(&id)).map_err(|error| {
-            CommitError::Unwritable {
-                objects: self.common_dir().join("objects").display().to_string(),
-                why: error_chain(&error),
-            }
-        })
+        let written = self.gix.write_object(gix::objs::Tree::empty());
+        written.map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
+    }
+
+    /// That an object could not be stored; if there was no room for it, how much there is.
+    fn unwritten(&self, error: &gix::Error) -> CommitError {
+        let objects = self.common_dir().join("objects");
+        let room = room_words(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
+        CommitError::Unwritable {
+            objects: objects.display().to_string(),
+            why: format!("{}{room}", error_chain(error)),
+        }
     }
 
     /// Stores the empty tree if `tree` is it.

@@ -216,5 +216,11 @@ fn record_path(directory: &Path, attempt: &str) -> PathBuf {
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> AttemptError {
     let path = path.to_owned();
-    move |source| AttemptError::Files { what, path, source }
+    move |source| {
+        let source = match fsutil::room_words(&source, &path) {
+            Some(room) => std::io::Error::new(source.kind(), format!("{source}; {room}")),
+            None => source,
+        };
+        AttemptError::Files { what, path, source }
+    }
 }

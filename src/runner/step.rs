@@ -15,6 +15,7 @@ use bstr::ByteSlice;
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::contract::standing::Standing;
+use crate::fsutil::Room;
 use crate::git::remote::HASTE;
 use crate::git::worktree::Mark;
 use crate::git::{Checkout, Repo, Swap};
@@ -32,6 +33,9 @@ use super::recover::sweep;
 use super::scan::Venue;
 use super::settle::settle;
 use super::{Context, error_words};
+
+/// Less room than this is none, bytes: what is written comes in blocks.
+const NO_ROOM: u64 = 16 * 1024;
 
 /// Runs one claimed step to its settlement.
 pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
@@ -228,6 +232,7 @@ fn supervise(
     let ending = ending(finished.how);
     let observed = read_declarations(&files.readers.0, length);
     tell_malformed(context, &claim, &observed, &ending);
+    tell_full_disk(context, &claim, &files, &ending);
     let misspoken = observed.malformed_count > 0;
     let declaration = observed.declaration;
     Finished {
@@ -261,6 +266,23 @@ fn read_declarations(mut log: &File, length: u64) -> Observed {
         tracing::warn!(%error, "the log could not be read to its end");
     }
     reader.finish()
+}
+
+/// A command whose output cannot be stored mostly fails, and cannot say why.
+fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &Ending) {
+    let logs = files.stdout.parent().unwrap_or(&files.stdout);
+    if !ending.is_success()
+        && let Ok(room) = Room::at(logs)
+        && room.bytes < NO_ROOM
+    {
+        let text = format!(
+            "`{}` {ending}, and the disk of its logs is full: there is room for {} KiB in {}",
+            claim.trigger.state,
+            room.bytes >> 10,
+            logs.display()
+        );
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
 }
 
 fn tell_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::fsutil::found_in;
+use crate::fsutil::{Room, found_in};
 use crate::git::Repo;
 use crate::git::probe::git_version;
 use crate::runner::{attempt, error_words};
@@ -74,30 +74,25 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
     });
     findings.extend(ignored(repo));
     findings.extend(settings(repo));
-    findings.push(match nix::sys::statvfs::statvfs(repo.common_dir()) {
-        Ok(disk) => room(
-            disk.blocks_available().saturating_mul(disk.fragment_size()),
-            disk.files(),
-            disk.files_available(),
-        ),
+    findings.push(match Room::at(repo.common_dir()) {
+        Ok(room) => disk(room),
         Err(error) => Finding::warning("disk", format!("its room could not be read: {error}"), "df -h ."),
     });
     findings
 }
 
-/// What so much free room, and so many of all files that can still be made, mean.
-fn room(bytes: u64, files: u64, left: u64) -> Finding {
-    let text = format!("{} MiB are free", bytes >> 20);
+/// What so much room means.
+fn disk(room: Room) -> Finding {
+    let text = format!("{} MiB are free", room.bytes >> 20);
     let next = "aynig clean && df -h .";
-    // A file system that does not count its files says that it has none.
-    if files > 0 && left < 1_000 {
+    if let Some(files) = room.files.filter(|files| *files < 1_000) {
         return Finding::error(
             "disk",
-            format!("only {left} more files can be made"),
+            format!("only {files} more files can be made"),
             "aynig clean && df -i .",
         );
     }
-    match bytes {
+    match room.bytes {
         0..LITTLE => Finding::error("disk", text, next),
         LITTLE..LOW => Finding::warning("disk", text, next),
         _ => Finding::ok("disk", text),
@@ -194,14 +189,14 @@ mod tests {
 
     #[test]
     fn room_on_the_disk() {
-        for (bytes, files, left, level) in [
-            (LITTLE - 1, 0, 0, Level::Error),
-            (LITTLE, 0, 0, Level::Warning),
-            (LOW, 0, 0, Level::Ok),
-            (LOW, 5_000, 999, Level::Error),
-            (LOW, 5_000, 1_000, Level::Ok),
+        for (bytes, files, level) in [
+            (LITTLE - 1, None, Level::Error),
+            (LITTLE, None, Level::Warning),
+            (LOW, None, Level::Ok),
+            (LOW, Some(999), Level::Error),
+            (LOW, Some(1_000), Level::Ok),
         ] {
-            assert_eq!(room(bytes, files, left).level, level, "{bytes} {files} {left}");
+            assert_eq!(disk(Room { bytes, files }).level, level, "{bytes} {files:?}");
         }
     }
 }

@@ -51,6 +51,9 @@ fn before_the_lease_nothing_is_changed() {
         &[
             "could not claim work: could not write a commit into",
             "No space left on device",
+            "; there is room for 0 KiB and ",
+            " more files in ",
+            "repo/.git/objects; ",
             "the next pass tries again",
         ],
     );
@@ -118,6 +121,8 @@ fn what_a_command_cannot_log_is_its_failure() {
     let repo = Repo::one_step(&working(&format!("[ -e \"$ROOM/quiet\" ] || yes | head -c 300000\n{DONE}")));
     let logs = Small::mount(repo.path.join(".aynig/logs"), "size=64k");
     let output = repo.run_expecting(1, &[]);
+    let place = format!("the disk of its logs is full: there is room for 0 KiB in {}", logs.0.display());
+    assert!(one_message(&output, "the disk of its logs").contains(&place), "{place}: {}", err(&output));
     assert_eq!(repo.state("work"), "stalled", "{}", out(&output));
     assert!(repo.message("work").contains("Unfinished work was saved: git show"), "{}", repo.message("work"));
     assert_eq!(repo.git(["show", &format!("{}:loose", repo.rescues()[0])]), "loose");
@@ -138,6 +143,7 @@ fn without_room_for_logs_the_command_does_not_start() {
     let message = repo.message("work");
     assert!(message.contains("could not be started") && message.contains(".aynig/logs"), "{message}");
     assert!(message.contains("No space left on device"), "{message}");
+    assert!(message.contains("and 0 more files in ") && message.contains(".aynig/logs"), "{message}");
     repo.assert_tidy();
     drop(logs);
     repo.assert_goes_on_after_retry();
