@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter::ArbiterError;
-use crate::runner::error_words;
 use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
+use crate::runner::{error_words, typed};
 
 use super::ui::harmless;
 
@@ -137,8 +137,11 @@ impl From<ArbiterError> for CommandError {
         Self {
             exit: if error.is_remote() { Exit::Remote } else { Exit::Setup },
             message: error_words(&error),
-            hints: if error.is_final() {
-                vec!["nothing was changed; what the server says is above".to_owned()]
+            hints: if let ArbiterError::Refused { remote, branch, .. } = &error {
+                vec![format!(
+                    "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
+                    typed(&branch.to_string())
+                )]
             } else if error.is_remote() {
                 vec!["`git ls-remote` with the same remote shows whether it can be reached".to_owned()]
             } else {

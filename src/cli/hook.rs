@@ -14,6 +14,7 @@ use crate::contract::guard::{Breach, RUN_ID_OPTION, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Store;
 use crate::git::incoming::Incoming;
+use crate::runner::typed;
 
 use super::args::{Hook, HookName};
 use super::entry::Surroundings;
@@ -43,17 +44,36 @@ fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Re
         .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
     let updates = updates(&text)?;
     let incoming = Incoming::new(store.handle().common_dir(), &surroundings.told.objects);
-    let unreadable = |error| CommandError::because("read the commits of this push", &error);
     let repo = store.handle();
+    let next = format!(
+        "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
+        typed(&repo.common_dir().display().to_string())
+    );
+    let damaged = |trying: &str, error: &dyn std::error::Error| {
+        CommandError::because(trying, error).hint(next.as_str())
+    };
+    let unreadable = |error| damaged("read the commits of this push", &error);
     let mut there = HashMap::new();
     for Update { branch, .. } in &updates {
-        let head =
-            repo.branch_head(branch).map_err(|error| CommandError::because("read a branch", &error))?;
+        let head = repo
+            .branch_head(branch)
+            .map_err(|error| damaged(&format!("read the branch {branch}"), &error))?;
         there.insert(branch, head);
     }
     let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
     let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
     let tips = incoming.tips(&ids).map_err(unreadable)?;
+    // A lease that cannot be read may be alive.
+    if let Some((branch, head)) = there
+        .iter()
+        .filter_map(|(branch, head)| Some((branch, (*head)?)))
+        .find(|(_, head)| !tips.contains_key(head))
+    {
+        let message = format!(
+            "could not read the commits of this push: {branch} is at {head}, which is missing or damaged"
+        );
+        return Err(CommandError::setup(message).hint(next.as_str()));
+    }
     let (now, shown) = (clock::wall_seconds(), shown_run_ids());
     let mut refused = 0;
     for Update { branch, old, new } in &updates {

@@ -234,7 +234,11 @@ fn whole_life(prepare: impl Fn(&Repo)) {
     hub.said("long");
     let output = command(&ask).output().expect("aynig runs");
     assert_exit(&output, 4);
-    assert!(err(&output).contains("gone is leased to"), "{}", told(&output));
+    for words in
+        ["gone is leased to", "hint: nothing was changed; `aynig status --remote origin --branch gone`"]
+    {
+        assert!(err(&output).contains(words), "{words}: {}", told(&output));
+    }
     runner.signal(nix::sys::signal::Signal::SIGTERM);
     assert_exit(&runner.finish(), 143);
     assert_eq!(hub.state("gone"), "stalled");
@@ -273,9 +277,8 @@ fn a_server_without_the_program_takes_nothing_and_says_why() {
     assert!(said.contains("/nowhere/aynig is not on this server") && said.contains("install it"), "{said}");
 }
 
-#[test]
-fn what_git_would_not_say_to_a_hook_is_named() {
-    let hub = hub(&[("work", "next done")]);
+/// The hook, told this by its git.
+fn told_by_git(hub: &Repo, words: &str) -> Output {
     let mut hook = hub.aynig_command();
     let mut child = hook
         .args(["hook", "pre-receive"])
@@ -284,8 +287,13 @@ fn what_git_would_not_say_to_a_hook_is_named() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("aynig starts");
-    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), b"nonsense\n").expect("written");
-    let output = child.wait_with_output().expect("it ends");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), words.as_bytes()).expect("written");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn what_git_would_not_say_to_a_hook_is_named() {
+    let output = told_by_git(&hub(&[("work", "next done")]), "nonsense\n");
     assert_refused(&output, 2, &["nonsense", "contrib/hooks/pre-receive"]);
 }
 
@@ -306,4 +314,42 @@ fn a_push_starts_a_pass_and_does_not_wait_for_it() {
         said.contains("task  work → done")
     });
     wait_until("the worktree to go", || hub.worktrees().is_empty());
+}
+
+#[test]
+fn what_passes_said_on_the_server_is_bounded() {
+    let hub = hub(&[("work", "next done")]);
+    install(&hub, "post-receive");
+    let clone = clone(&hub);
+    let (log, old) = (hub.path.join("aynig-passes.log"), hub.path.join("aynig-passes.log.old"));
+    // Just below its bound it stays, above it makes way.
+    for (length, makes_way) in [(1_000_000, false), (1_000_001, true)] {
+        let words = "x".repeat(length - 1) + "\n";
+        fs::write(&log, &words).expect("a log");
+        let branch = format!("task{length}");
+        let ready = commit(&clone, &clone.head("main"), 0, "dwp-state: work");
+        taken(&clone, &["origin", &format!("{ready}:refs/heads/{branch}")]);
+        let said = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
+        wait_until("the pass to say so", || said(&log).contains(&format!("{branch}  work → done")));
+        assert_eq!(said(&log).starts_with(&words), !makes_way, "{length}");
+        assert_eq!(said(&old) == words, makes_way, "{length}");
+        wait_until("the worktree to go", || hub.worktrees().is_empty());
+    }
+}
+
+#[test]
+fn a_server_whose_branches_cannot_be_read_takes_nothing_and_says_what_to_look_at() {
+    let hub = hub(&[("work", "next done")]);
+    let held = hub.ready("task", "work");
+    let next = hub.branch_from("task", "next", b"by hand\n");
+    let line = format!("{held} {next} refs/heads/task\n");
+    let (object, reference) =
+        (hub.path.join("objects").join(&held[..2]).join(&held[2..]), hub.path.join("refs/heads/task"));
+    fs::remove_file(&object).expect("a loose object");
+    fs::write(&object, "no object").expect("damaged");
+    let next =
+        format!("hint: nothing was taken; whoever keeps the server: `git -C {} fsck`", hub.path.display());
+    assert_refused(&told_by_git(&hub, &line), 3, &["could not read the commits of this push", &next]);
+    fs::write(&reference, "no id\n").expect("damaged");
+    assert_refused(&told_by_git(&hub, &line), 3, &["could not read the branch task", &next]);
 }
