@@ -202,8 +202,8 @@ pub struct SetState {
     #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, required_unless_present = "retry")]
     pub state: Option<StateName>,
 
-    /// Ask again what was asked last: state, subject, body and trailers of the newest commit below that is neither a lease nor
-    /// stalled
+    /// Ask again what was asked last: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
+    /// below that is neither a lease nor stalled
     #[arg(long, conflicts_with_all = ["state", "subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub retry: bool,
 

@@ -16,7 +16,7 @@ use super::args::SetWorking;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::set_state::{body, refused, transition};
-use super::target::{arbiter, runner_words, write};
+use super::target::{arbiter, lease_words, runner_words, warn, write};
 use super::ui;
 
 /// Runs the subcommand.
@@ -45,6 +45,15 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
         };
         set_working_draft(&asked).map_err(|error| refused(&error))
     })?;
+    if let Some((lease, left)) = written.before.foreign_lease()
+        && lease.runner != store.handle().runner_id()
+    {
+        warn(&format!(
+            "{} is leased to {} for another {left} s; the lease was renewed in its name, and the branch is not yours by that",
+            written.before.branch,
+            lease_words(lease)
+        ));
+    }
     let Head::Working(lease) = Head::read(&written.commit.facts()) else {
         return Err(CommandError {
             exit: Exit::Bug,

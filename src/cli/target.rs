@@ -397,7 +397,7 @@ fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&Lease>) -> 
 }
 
 /// Who holds a lease: runner, attempt and end.
-fn lease_words(lease: &Lease) -> String {
+pub fn lease_words(lease: &Lease) -> String {
     let end = clock::format_utc(lease.expires_at());
     format!("{} (attempt {}, until {end})", runner_words(lease), lease.run_id)
 }
@@ -410,13 +410,17 @@ pub fn runner_words(lease: &Lease) -> String {
 /// The warning before somebody's work is made worthless.
 pub fn warn_of_foreign_lease(target: &Target) {
     if let Some((lease, left)) = target.foreign_lease() {
-        let text = format!(
+        warn(&format!(
             "{} was leased to {} for another {left} s; its runner will notice, stop its command and save the work",
             target.branch,
             lease_words(lease)
-        );
-        ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(&text)));
+        ));
     }
+}
+
+/// Tells what a person should know about what was done all the same.
+pub fn warn(text: &str) {
+    ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(text)));
 }
 
 /// The nearest commit below `head` that declares a state, if it is a lease.

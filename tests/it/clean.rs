@@ -322,6 +322,22 @@ fn rescued_work_that_is_in_a_branch_goes() {
 }
 
 #[test]
+fn how_rescued_work_is_taken_depends_on_whether_there_is_a_checkout() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    let name = repo.rescued("work", "lost", "main", &[("file", "lost\n")]);
+    let next = |repo: &Repo| item(&repo.clean([]), &name)["next"].as_str().expect("what to type").to_owned();
+    let told = next(&repo);
+    assert!(told.contains(&format!("`git cherry-pick -m 1 {name}`")), "{told}");
+    repo.git(["clone", "--quiet", "--mirror", ".", "../bare.git"]);
+    let bare = Repo { path: repo.beside("bare.git"), room: repo.room };
+    let told = next(&bare);
+    assert!(told.contains(&format!("`git branch NAME {name}`")) && !told.contains("cherry-pick"), "{told}");
+    bare.git(["branch", "mine", &name]);
+    assert_eq!(bare.git(["show", "mine:file"]), "lost");
+}
+
+#[test]
 fn what_was_staged_beside_rescued_work_counts_as_well() {
     let repo = Repo::new();
     let staged = repo.commit_files("main", &[("file", "staged\n")], "rescue: what was staged on work");

@@ -336,7 +336,12 @@ fn the_remote_answers_takes_pushes_and_guards() {
     told(&repo.doctor(0), "guard", "warning", "does not call", "aynig hook pre-receive");
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks/pre-receive");
     fs::copy(&ours, &hook).expect("copied");
-    fine(&repo.doctor(0), "guard");
+    let path = path_with(binary().parent().expect("its directory"));
+    fine(&doctor(repo.aynig_command().env("PATH", &path), 0), "guard");
+    fine(&doctor(repo.aynig_command().env("AYNIG_BIN", binary()), 0), "guard");
+    // Who cannot find the program cannot push.
+    let report = doctor(repo.aynig_command().env("AYNIG_BIN", "/nowhere/aynig"), 0);
+    told(&report, "guard", "warning", "calls /nowhere/aynig, which", "AYNIG=");
     // Where the server looks for hooks is its own configuration's business.
     repo.git(["--git-dir", &origin.display().to_string(), "config", "core.hooksPath", "elsewhere"]);
     told(&repo.doctor(0), "guard", "warning", "can break a lease", "origin.git/elsewhere/pre-receive");

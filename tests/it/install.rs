@@ -105,6 +105,7 @@ fn it_shows_first_and_writes_what_it_was_told_to_and_what_came_runs() {
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line:?} is missing in {shown}");
     }
+    assert!(shown.lines().any(|line| line.ends_with(&format!(" (HEAD is {commit})"))), "{commit}: {shown}");
     assert_eq!(repo.git(["status", "--porcelain"]), "", "nothing was written");
     assert_nothing_left(&repo);
 

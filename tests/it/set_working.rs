@@ -89,3 +89,22 @@ fn inside_a_command_whose_attempt_is_over_it_is_refused() {
     assert_refused(&output, 1, &[RUN, "no longer holds work", "attempt 99999999", "--branch work"]);
     assert_eq!(repo.head("work"), head);
 }
+
+#[test]
+fn whoever_renews_for_another_runner_is_told_whose_lease_it_is() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    for (runner, age, warned) in [("elsewhere", 0, true), ("test-host", 0, false), ("elsewhere", 90, false)] {
+        repo.foreign_lease("work", RUN, runner, 60, age);
+        let said = err(&repo.aynig_ok(["set-working", "--branch", "work"]));
+        assert_eq!(
+            said.starts_with("warning: work is leased to elsewhere (attempt "),
+            warned,
+            "{runner} {said}"
+        );
+        assert_eq!(said.contains(RUN) && said.contains("renewed in its name"), warned, "{said}");
+    }
+    repo.foreign_lease("work", RUN, "elsewhere", 60, 0);
+    let inside = repo.aynig_inside("work", RUN).args(["set-working"]).output().expect("aynig runs");
+    assert_eq!((inside.status.code(), err(&inside)), (Some(0), String::new()), "the attempt itself may");
+}

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use bstr::ByteSlice;
+
 use crate::clock;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::retention::age_words;
-use crate::fsutil::{check_place, is_executable};
+use crate::fsutil::{check_place, found_in, is_executable};
 use crate::git::Repo;
 use crate::git::remote::QUESTION;
 use crate::runner::{error_words, typed};
@@ -85,8 +87,16 @@ fn guard(git_dir: &Path) -> Finding {
             format!("chmod +x {at}"),
         );
     }
-    if bstr::ByteSlice::contains_str(text.as_slice(), "hook pre-receive") {
-        return Finding::ok("guard", format!("{at} calls aynig"));
+    if text.contains_str("hook pre-receive") {
+        // A push to a directory of this host runs the hook with the PATH of whoever pushes.
+        return match program(&text).filter(|program| !is_found(program)) {
+            None => Finding::ok("guard", format!("{at} calls aynig")),
+            Some(missing) => Finding::warning(
+                "guard",
+                format!("{at} calls {missing}, which is not found here, so it refuses every push from here"),
+                format!("install aynig where PATH leads, or write its whole path into {at}: AYNIG=/…/aynig"),
+            ),
+        };
     }
     let text = format!("{at} is there and does not call `aynig hook pre-receive`");
     Finding::warning(
@@ -94,6 +104,23 @@ fn guard(git_dir: &Path) -> Finding {
         text,
         format!("let {at} call `aynig hook pre-receive`, with its standard input"),
     )
+}
+
+/// The program that a copy of our hook calls, as far as its text tells.
+fn program(hook: &[u8]) -> Option<String> {
+    let value = hook.lines().find_map(|line| line.strip_prefix(b"AYNIG="))?.to_str().ok()?;
+    let value = match value.strip_prefix("${AYNIG_BIN:-").and_then(|rest| rest.strip_suffix('}')) {
+        None => value.to_owned(),
+        Some(otherwise) => {
+            std::env::var("AYNIG_BIN").ok().filter(|named| !named.is_empty()).unwrap_or(otherwise.to_owned())
+        }
+    };
+    (!value.is_empty() && !value.contains(['$', '`', '"', '\'', ' '])).then_some(value)
+}
+
+fn is_found(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if program.contains('/') { is_executable(Path::new(program)) } else { found_in(program, &path).is_some() }
 }
 
 /// Whether the newest of these commits lies ahead of our clock: then two clocks disagree.

@@ -23,7 +23,7 @@ use crate::contract::ids::{RoleName, StateName};
 use crate::fsutil::{self, DirLock};
 use crate::git::pack::{Fetched, PackError, fetch};
 use crate::git::{Checkout, ProcessError, Repo, Store};
-use crate::runner::error_words;
+use crate::runner::{error_words, typed};
 use crate::supervise::Shutdown;
 
 use super::args::Install;
@@ -277,10 +277,10 @@ fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
             CommandError::setup(message).hint("put the directory of the program `git` into PATH")
         }
         PackError::Unreachable(_) => CommandError { exit: Exit::Remote, message, hints: Vec::new() }
-            .hint(format!("`git ls-remote {}` shows whether it can be reached", quoted(&asked.source.shown))),
+            .hint(format!("`git ls-remote {}` shows whether it can be reached", typed(&asked.source.shown))),
         PackError::NoRef { .. } => CommandError::setup(message).hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
-            quoted(&asked.source.shown)
+            typed(&asked.source.shown)
         )),
         PackError::Room { .. } | PackError::Unreadable { .. } | PackError::TooLarge => {
             CommandError::setup(message)
@@ -316,13 +316,13 @@ fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> CommandError {
 
 /// The command that installs from `subfolder`, to be typed.
 fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
-    let typed = asked.source.hide(&asked.options.repository.to_string_lossy());
-    let mut words = vec!["aynig install".to_owned(), quoted(&typed)];
+    let repository = asked.source.hide(&asked.options.repository.to_string_lossy());
+    let mut words = vec!["aynig install".to_owned(), typed(&repository)];
     if asked.options.reference.is_some() || !subfolder.is_empty() {
-        words.push(quoted(asked.reference));
+        words.push(typed(asked.reference));
     }
     if !subfolder.is_empty() {
-        words.push(quoted(subfolder));
+        words.push(typed(subfolder));
     }
     if asked.options.force {
         words.push("--force".to_owned());
@@ -331,15 +331,6 @@ fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
         words.push(more.to_owned());
     }
     words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "._-/:@+,=%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// The state, and the role, that a file of this name is the command for.
@@ -402,8 +393,7 @@ fn tell(asked: &Asked<'_>, outcome: &Outcome, nothing: bool) {
         return;
     }
     let place = if asked.subfolder.is_empty() { String::new() } else { format!(", {}", asked.subfolder) };
-    let about =
-        format!("({} is {}{place})", asked.reference, outcome.commit.get(..12).unwrap_or(&outcome.commit));
+    let about = format!("({} is {}{place})", asked.reference, outcome.commit);
     ui::answer(&format!(
         "{} {}",
         styled(STRONG, harmless(&asked.source.shown)),

@@ -47,11 +47,17 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
                 rescue.commit
             )),
             _ => {
+                let name = typed(&rescue.name.to_string());
+                // Without a checkout there is nothing to pick it onto.
+                let takes = if repo.is_bare() {
+                    format!("`git branch NAME {name}` makes a branch of it, which a clone can fetch and merge")
+                } else {
+                    format!("`git cherry-pick -m 1 {name}` takes it")
+                };
                 return item.stays(
                     "its work is in no branch",
                     format!(
-                        "`git log -p {0} --not --branches` shows it, `git cherry-pick -m 1 {0}` takes it; --older-than lets it go by its age",
-                        typed(&rescue.name.to_string())
+                        "`git log -p {name} --not --branches` shows it, {takes}; --older-than lets it go by its age"
                     ),
                 );
             }
