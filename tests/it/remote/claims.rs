@@ -50,11 +50,13 @@ fn one_step_from_claim_to_result() {
 const HOLD_FIRST_PUSH: &str =
     r#"if [ "$verb" = push ] && [ "$count" = 1 ]; then say pushing yes; await go; fi"#;
 
-/// Lets something happen to the branch between scan and claim; the step must be lost and the branch be left alone.
-fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
+/// Lets something happen to a branch between the look at it and the only push, for which there is then no branch: it stays as
+/// that left it.
+fn before_the_push(prepare: impl FnOnce(&Repo), happens: impl FnOnce(&Repo)) -> Output {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
     let clone = clone(&hub);
     hub.ready("task", "work");
+    prepare(&hub);
     let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
     let runner = wrapper.start(&clone, RUN);
     hub.said("pushing");
@@ -63,11 +65,16 @@ fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
     hub.release("go");
     let output = runner.finish();
     assert_exit(&output, 0);
-    assert_eq!(heads(&hub), after, "nothing was overwritten or brought back");
+    assert_eq!(heads(&hub), after, "nothing was overwritten or brought back: {}", told(&output));
     assert_eq!(hub.noted_lines("ran"), Vec::<String>::new());
     assert_eq!(wrapper.count("push"), 1);
     clone.assert_tidy();
     output
+}
+
+/// The same where the push would claim it.
+fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
+    before_the_push(|_| {}, happens)
 }
 
 #[test]
@@ -143,23 +150,12 @@ fn one_lost_branch_costs_the_others_nothing() {
     clone.assert_tidy();
 }
 
-/// Lets something happen to a branch with an expired lease between the look and the push that would close it.
+/// The same where the push would close its expired lease.
 fn before_an_expired_lease_is_closed(happens: impl FnOnce(&Repo)) {
-    let hub = hub(&[("work", "next done")]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "far-host", 60, 3600);
-    let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
-    let runner = wrapper.start(&clone, RUN);
-    hub.said("pushing");
-    happens(&hub);
-    let after = heads(&hub);
-    hub.release("go");
-    let output = runner.finish();
-    assert_exit(&output, 0);
-    assert_eq!(heads(&hub), after, "{}", told(&output));
-    assert_eq!(wrapper.count("push"), 1);
-    clone.assert_tidy();
+    let expired = |hub: &Repo| {
+        hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "far-host", 60, 3600);
+    };
+    before_the_push(expired, happens);
 }
 
 #[test]

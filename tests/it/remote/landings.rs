@@ -5,14 +5,51 @@ use super::*;
 /// Ends of a command, each of which would land something.
 const ENDS: [&str; 3] = ["next done", "exit 3", "exit 0"];
 
+/// A hub whose branch `task` asks for [`WORK`] with this end, and a clone of it.
+fn asked(end: &str) -> (Repo, Repo) {
+    let hub = hub(&[("work", &format!("{WORK}\n{end}"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    (hub, clone)
+}
+
+/// The same where there is a commit below the one that asks.
+fn asked_above_another(end: &str) -> (Repo, Repo) {
+    let (hub, clone) = asked(end);
+    hub.branch_from("main", "task", b"before\n");
+    hub.branch_from("task", "task", b"go\n\ndwp-state: work\n");
+    (hub, clone)
+}
+
+/// The same with a `git` of its own for the runner.
+fn asked_with(end: &str, git: &str) -> (Repo, Repo, Wrapper) {
+    let (hub, clone) = asked(end);
+    let wrapper = Wrapper::new(&hub, git);
+    (hub, clone, wrapper)
+}
+
+/// The result of [`WORK`] that leaves nothing over is on the branch, and nothing had to be saved.
+#[track_caller]
+fn assert_landed(hub: &Repo, clone: &Repo, output: &Output) {
+    assert_exit(output, 0);
+    assert_eq!(states(hub, "task"), ["work", "working", "-", "done"]);
+    assert_eq!(clone.rescues(), Vec::<String>::new(), "{}", told(output));
+    clone.assert_tidy();
+}
+
+/// The result of [`WORK`] did not reach the branch; it is saved.
+#[track_caller]
+fn assert_only_leased(hub: &Repo, clone: &Repo, output: &Output) {
+    assert_exit(output, 1);
+    assert_eq!(states(hub, "task"), ["work", "working"]);
+    assert_work_saved(clone, output);
+}
+
 /// Lets something happen to the branch while the command runs, for each of its ends; nothing of ours may be on the branch
 /// after that, and what the command made is saved.
 fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
     for end in ENDS {
-        let hub = hub(&[("work", &format!("{WORK}\n{end}"))]);
-        let clone = clone(&hub);
-        hub.branch_from("main", "task", b"before\n");
-        hub.branch_from("task", "task", b"go\n\ndwp-state: work\n");
+        let (hub, clone) = asked_above_another(end);
         let runner = clone.aynig_start(RUN.iter().copied());
         hub.said("at");
         happens(&hub);
@@ -30,10 +67,7 @@ fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
 
 /// The same where no end comes: the renewal notices, and the command is stopped.
 fn noticed_by_the_renewal(words: &str, happens: impl Fn(&Repo)) {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
-    let clone = clone(&hub);
-    hub.branch_from("main", "task", b"before\n");
-    hub.branch_from("task", "task", b"go\n\ndwp-state: work\n");
+    let (hub, clone) = asked_above_another("next done");
     let runner =
         clone.aynig_start(["run", "--remote", "origin", "--lease-seconds", "4", "--grace-seconds", "1"]);
     let command = hub.said_pid("at");
@@ -103,9 +137,7 @@ fn advanced_to_a_state_while_the_command_runs() {
 
 #[test]
 fn a_plain_commit_of_others_is_kept_below_the_end() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
+    let (hub, clone) = asked("next done");
     let runner = clone.aynig_start(RUN.iter().copied());
     hub.said("at");
     let theirs = hub.branch_from("task", "task", b"a person's fix\n");
@@ -125,10 +157,7 @@ fn put(hub: &Repo, from: &str, to: &str) {
 
 #[test]
 fn a_remote_that_comes_back_in_time_gets_the_result() {
-    let hub = hub(&[("work", &format!("{WORK}\nrm loose.txt; next done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, "");
+    let (hub, clone, wrapper) = asked_with("rm loose.txt; next done", "");
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "60"]);
     hub.said("at");
     put(&hub, "bare.git", "away.git");
@@ -136,18 +165,12 @@ fn a_remote_that_comes_back_in_time_gets_the_result() {
     wait_until("a second try", || wrapper.count("push") >= 3);
     put(&hub, "away.git", "bare.git");
     let output = runner.finish();
-    assert_exit(&output, 0);
-    assert_eq!(states(&hub, "task"), ["work", "working", "-", "done"]);
-    assert_eq!(clone.rescues(), Vec::<String>::new());
-    clone.assert_tidy();
+    assert_landed(&hub, &clone, &output);
 }
 
 #[test]
 fn a_remote_that_comes_back_in_time_gets_the_renewal() {
-    let hub = hub(&[("work", &format!("{WORK}\nrm loose.txt; next done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, "");
+    let (hub, clone, wrapper) = asked_with("rm loose.txt; next done", "");
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "12"]);
     let command = hub.said_pid("at");
     put(&hub, "bare.git", "away.git");
@@ -166,10 +189,7 @@ fn a_remote_that_comes_back_in_time_gets_the_renewal() {
 
 #[test]
 fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, "");
+    let (hub, clone, wrapper) = asked_with("next done", "");
     let runner =
         wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "4", "--no-heartbeat"]);
     hub.said("at");
@@ -191,9 +211,7 @@ fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
 
 #[test]
 fn a_command_is_stopped_when_its_lease_cannot_be_renewed() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
+    let (hub, clone) = asked("next done");
     let runner = clone.aynig_start(["run", "--remote", "origin", "--lease-seconds", "3"]);
     let command = hub.said_pid("at");
     put(&hub, "bare.git", "away.git");
@@ -205,30 +223,22 @@ fn a_command_is_stopped_when_its_lease_cannot_be_renewed() {
 
 #[test]
 fn a_refused_result_is_saved_and_the_reason_shown() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
+    let (hub, clone, wrapper) = asked_with("next done", "");
     hook(
         &hub,
         "update",
         "if git log -1 --format=%B $3 | grep -q 'dwp-state: done'; then echo 'nobody is done here' >&2; exit 1; fi",
     );
-    let clone = clone(&hub);
-    hub.ready("task", "work");
     hub.release("release");
-    let wrapper = Wrapper::new(&hub, "");
     let output = wrapper.run(&clone, RUN);
-    assert_exit(&output, 1);
     assert!(told(&output).contains("nobody is done here"), "{}", told(&output));
     assert_eq!(wrapper.count("push"), 2, "{}", told(&output));
-    assert_eq!(states(&hub, "task"), ["work", "working"]);
-    assert_work_saved(&clone, &output);
+    assert_only_leased(&hub, &clone, &output);
 }
 
 #[test]
 fn a_lock_on_the_server_is_no_refusal() {
-    let hub = hub(&[("work", &format!("{WORK}\nrm loose.txt; next done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, "");
+    let (hub, clone, wrapper) = asked_with("rm loose.txt; next done", "");
     let runner = wrapper.start(&clone, RUN);
     hub.said("at");
     // As a `git gc` of the server does for a moment.
@@ -238,41 +248,31 @@ fn a_lock_on_the_server_is_no_refusal() {
     wait_until("a second try, or the end", || wrapper.count("push") >= 3 || !is_alive(runner.pid()));
     fs::remove_file(&lock).expect("still there");
     let output = runner.finish();
-    assert_exit(&output, 0);
-    assert_eq!(states(&hub, "task"), ["work", "working", "-", "done"]);
-    assert_eq!(clone.rescues(), Vec::<String>::new());
-    clone.assert_tidy();
+    assert_landed(&hub, &clone, &output);
 }
 
 #[test]
 fn a_refused_renewal_is_tried_less_and_less_often() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
+    let (hub, clone, wrapper) = asked_with("next done", "");
     hook(
         &hub,
         "update",
         "if git log -1 --format=%B $3^ | grep -q 'dwp-state: working'; then exit 1; fi\n\
         if git log -1 --format=%s $3^ | grep -q 'own work'; then exit 1; fi",
     );
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, "");
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "9"]);
     let command = hub.said_pid("at");
     let output = runner.finish();
-    assert_exit(&output, 1);
     command.gone();
     let pushes = wrapper.count("push");
     assert!((2..=6).contains(&pushes), "{pushes} pushes");
-    assert_eq!(states(&hub, "task"), ["work", "working"]);
-    assert_work_saved(&clone, &output);
+    assert_only_leased(&hub, &clone, &output);
 }
 
 #[test]
 fn a_hanging_renewal_does_not_keep_a_command_beyond_its_lease() {
-    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ] && [ "$count" -ge 2 ]; then await never; fi"#);
+    let (hub, clone, wrapper) =
+        asked_with("next done", r#"if [ "$verb" = push ] && [ "$count" -ge 2 ]; then await never; fi"#);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--lease-seconds", "3"]);
     let command = hub.said_pid("at");
     command.gone();
