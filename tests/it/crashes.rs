@@ -1,20 +1,18 @@
 //! A runner killed at any moment: the next ones find their way, and nobody runs a step twice or loses a file
 //! (contract §8.3, field note 2).
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use nix::sys::signal::Signal;
 
 use super::scene::*;
 use super::support::*;
 
-/// A ref's lock that a killed process held stays, as git's own would, and a person is told to remove it.
-fn remove_stale_locks(repo: &Repo) {
-    for path in files_below(&repo.path.join(".git/refs")) {
-        if path.extension().is_some_and(|extension| extension == "lock") {
-            std::fs::remove_file(path).expect("it is there");
-        }
-    }
+/// The worktrees that are there, finished or not.
+fn worktrees(repo: &Repo) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(repo.path.join(".worktrees")).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect()
 }
 
 #[test]
@@ -26,15 +24,23 @@ fn killed_at_any_moment() {
     )]);
     let branches: Vec<String> = (0..60).map(|n| format!("b{n:02}")).collect();
     repo.ready_many(&branches, "work");
-    // The waiting is the chaos here, it orders nothing: another moment of the pass each time.
-    for round in 0_u64..20 {
+    let count = |name: &str| repo.noted_lines(name).len();
+    for round in 0..20 {
+        let (places, began, ended) = (worktrees(&repo), count("began"), count("ended"));
         let runner = repo.aynig_start(["run", "--jobs", "2", "--lease-seconds", "1"]);
-        std::thread::sleep(Duration::from_millis(15 + round * 7));
+        // Another moment of a step each time; a runner for whom no branch is left ends by itself.
+        wait_until("its moment", || {
+            let has_come = match round % 3 {
+                0 => !worktrees(&repo).is_subset(&places),
+                1 => count("began") > began,
+                _ => count("ended") > ended,
+            };
+            has_come || !is_alive(runner.pid())
+        });
         runner.signal(Signal::SIGKILL);
         drop(runner.finish());
     }
     repo.deserted();
-    remove_stale_locks(&repo);
     wait_until("everything to be settled", || {
         let output = repo.aynig(["run", "--drain", "--jobs", "2"]);
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));

@@ -14,6 +14,7 @@ mod chaos;
 mod clean;
 mod configuration;
 mod contract;
+#[cfg(debug_assertions)]
 mod crash_points;
 mod crashes;
 mod demo;
