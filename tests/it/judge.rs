@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::support::*;
 
+mod wrong;
+
 /// What differs from field to field.
 pub struct Law {
     /// Whether a remote decides.
@@ -14,17 +16,6 @@ pub struct Law {
     /// `--skew-seconds` of all runners.
     pub skew: i64,
 }
-
-/// The trailers that only runners write.
-const MANAGED: [&str; 7] = [
-    "dwp-state",
-    "dwp-source",
-    "dwp-origin-state",
-    "dwp-run-id",
-    "dwp-runner-id",
-    "dwp-lease-seconds",
-    "dwp-stalled-run",
-];
 
 /// A person's commits in these tests begin so.
 const BY_HAND: [&str; 2] = ["please ", "again "];
@@ -161,6 +152,11 @@ fn judge_branch(
         if commit.parents.len() != 1 {
             say("not one parent");
         }
+        for key in MANAGED_KEYS {
+            if commit.trailers.iter().filter(|(name, _)| name == key).count() > 1 {
+                say(&format!("{key} twice"));
+            }
+        }
         at = match (at, commit.state()) {
             (At::Start, Some(state)) if state != "working" => At::State(commit),
             (At::Start, _) => {
@@ -207,6 +203,10 @@ fn judge_branch(
                 if commit.tree != newest.tree {
                     say("a stalled commit that changes files");
                 }
+                let own = ["dwp-state", "dwp-stalled-run", "dwp-origin-state"];
+                for key in managed_but(commit, &own) {
+                    say(&format!("a stalled commit with {key}"));
+                }
                 if commit.body.starts_with("The lease of ") {
                     if commit.dated <= until + law.skew {
                         say("recovered before its end");
@@ -223,14 +223,31 @@ fn judge_branch(
                 if source != law.remote.then_some("git:origin") {
                     say(&format!("dwp-source {source:?}"));
                 }
-                let foreign = MANAGED.iter().filter(|key| !["dwp-state", "dwp-source"].contains(*key));
-                for key in foreign.filter(|key| commit.trailer(key).is_some()) {
+                for key in managed_but(commit, &["dwp-state", "dwp-source"]) {
                     say(&format!("a result with {key}"));
                 }
                 At::State(commit)
             }
         };
     }
+}
+
+/// The runner's trailers of a commit, without those it should have.
+fn managed_but(commit: &Commit, own: &[&str]) -> Vec<&'static str> {
+    let foreign = MANAGED_KEYS.into_iter().filter(|key| !own.contains(key));
+    foreign.filter(|key| commit.trailer(key).is_some()).collect()
+}
+
+/// Whether this is a random UUID (version 4) as RFC 9562 writes it.
+fn is_random_uuid(text: &str) -> bool {
+    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            14 => byte == b'4',
+            19 => b"89ab".contains(&byte),
+            _ => hex(byte),
+        })
 }
 
 fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
@@ -244,12 +261,12 @@ fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
     demand(lease.tree == trigger.tree, "a lease with other files than its trigger");
     demand(lease.trailer("dwp-origin-state") == trigger.state(), "a lease for another state");
     let run = lease.trailer("dwp-run-id").unwrap_or_default();
-    demand(run.len() == 36 && run.as_bytes()[14] == b'4', "a run id that is no random UUID");
+    demand(is_random_uuid(run), "a run id that is no random UUID");
     demand(lease.trailer("dwp-runner-id").is_some_and(|id| !id.is_empty()), "a lease without its runner");
     demand(seconds_of(lease) > 0, "a lease without its length");
     demand(lease.trailer("dwp-source") == law.remote.then_some("git:origin"), "a lease with another source");
     let carried = |commit: &Commit| -> Vec<(String, String)> {
-        let own = |key: &str| key.starts_with("dwp-") && !MANAGED.contains(&key);
+        let own = |key: &str| key.starts_with("dwp-") && !MANAGED_KEYS.contains(&key);
         commit.trailers.iter().filter(|(key, _)| own(key)).cloned().collect()
     };
     demand(carried(trigger) == carried(lease), "a lease with other trailers than its trigger");
@@ -284,8 +301,7 @@ fn judge_runs(attempts: &BTreeMap<String, Attempt>, journal: &[String], wrong: &
     for line in lines.iter().filter(|line| line.word == "began") {
         if !runs.insert(&line.run) {
             wrong.push(format!("{}: attempt {} began twice", line.branch, line.run));
-        }
-        if let Some(other) = begun.insert((&line.branch, &line.trigger), &line.run) {
+        } else if let Some(other) = begun.insert((&line.branch, &line.trigger), &line.run) {
             wrong.push(format!("{}: {} was run by {other} and by {}", line.branch, line.trigger, line.run));
         }
         match attempts.get(&line.run) {
@@ -295,6 +311,9 @@ fn judge_runs(attempts: &BTreeMap<String, Attempt>, journal: &[String], wrong: &
             }
             Some(_) => {}
         }
+    }
+    for line in lines.iter().filter(|line| !runs.contains(line.run.as_str())) {
+        wrong.push(format!("{}: attempt {} {} and never began", line.branch, line.run, line.word));
     }
     // Whoever shows signs of life after the next attempt began must have had its lease closed by another runner.
     for next in lines.iter().filter(|line| line.word == "began") {

@@ -49,6 +49,17 @@ const FOREIGN: &[&str] = &[
     "AYNIG_RUNNER_ID",
 ];
 
+/// The trailers that only runners write (CONTRACT.md §1).
+pub const MANAGED_KEYS: [&str; 7] = [
+    "dwp-state",
+    "dwp-source",
+    "dwp-origin-state",
+    "dwp-run-id",
+    "dwp-runner-id",
+    "dwp-lease-seconds",
+    "dwp-stalled-run",
+];
+
 /// The binary under test.
 pub fn binary() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("aynig").to_path_buf()

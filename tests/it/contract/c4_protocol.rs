@@ -208,21 +208,12 @@ fn c4_malformed_trailers_are_refused() {
 
 #[test]
 fn c4_runner_managed_trailers_are_refused() {
-    let keys = [
-        "dwp-state",
-        "dwp-source",
-        "dwp-origin-state",
-        "dwp-run-id",
-        "dwp-runner-id",
-        "dwp-lease-seconds",
-        "dwp-stalled-run",
-        "Dwp-State",
-        " dwp-state ",
-    ];
-    let objects = keys.map(|key| format!(r#"SET_STATE {{"state":"x","trailers":{{"{key}":"y"}}}}"#));
-    let lists = keys.map(|key| format!(r#"SET_STATE {{"state":"x","trailers":["{key}: y"]}}"#));
-    for lines in [objects, lists] {
-        refused(&lines.each_ref().map(|line| (line.as_str(), "the runner only")));
+    let keys = || MANAGED_KEYS.into_iter().chain(["Dwp-State", " dwp-state "]);
+    let objects = keys().map(|key| format!(r#"SET_STATE {{"state":"x","trailers":{{"{key}":"y"}}}}"#));
+    let lists = keys().map(|key| format!(r#"SET_STATE {{"state":"x","trailers":["{key}: y"]}}"#));
+    for lines in [objects.collect::<Vec<_>>(), lists.collect()] {
+        let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), "the runner only")).collect();
+        refused(&lines);
     }
 }
 
