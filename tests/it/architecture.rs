@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::support::files_below;
+use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
 const ARROWS: [(&str, &[&str]); 8] = [
@@ -227,4 +227,17 @@ fn comments_cite_what_a_reader_has() {
         }
     }
     assert_none("cite CONTRACT.md or the README", &violations);
+}
+
+#[test]
+fn a_release_build_has_no_crash_points() {
+    let manifest = include_str!("../../Cargo.toml");
+    let release = manifest.split("[profile.release]").nth(1).expect("a release profile");
+    let release = release.split("\n[").next().expect("its text");
+    assert!(!release.contains("debug-assertions"), "the crash points depend on them");
+    let program = std::fs::read(binary()).expect("the program");
+    let found = |words: &str| program.windows(words.len()).any(|window| window == words.as_bytes());
+    for words in ["AYNIG_CRASH_AT", "AYNIG_CLOCK_OFFSET_SECONDS", "worktree-filled"] {
+        assert_eq!(found(words), cfg!(debug_assertions), "{words}");
+    }
 }

@@ -367,16 +367,3 @@ fn a_lock_that_is_not_a_dead_runners_stays() {
     assert!(lock.exists());
     assert_eq!(field.home.state("task"), "work");
 }
-
-#[test]
-fn a_release_build_has_no_crash_points() {
-    let manifest = include_str!("../../Cargo.toml");
-    let release = manifest.split("[profile.release]").nth(1).expect("a release profile");
-    let release = release.split("\n[").next().expect("its text");
-    assert!(!release.contains("debug-assertions"), "the crash points depend on them");
-    let program = std::fs::read(binary()).expect("the program");
-    let found = |words: &str| program.windows(words.len()).any(|window| window == words.as_bytes());
-    for words in ["AYNIG_CRASH_AT", "AYNIG_CLOCK_OFFSET_SECONDS", "worktree-filled"] {
-        assert_eq!(found(words), cfg!(debug_assertions), "{words}");
-    }
-}

@@ -1,6 +1,7 @@
 //! The one integration test binary: the real `aynig` against the real `git`, in repositories of their own.
 //!
-//! `support` makes the repositories and holds the waiting; every other file is one subject.
+//! `support` makes the repositories and holds the waiting; every other file is one subject. Crash points, and clocks that are
+//! wrong, are in debug builds only; so is what needs them.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +11,7 @@
 mod architecture;
 mod attacks;
 mod broken;
+#[cfg(debug_assertions)]
 mod chaos;
 mod clean;
 mod configuration;

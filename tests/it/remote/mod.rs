@@ -52,19 +52,8 @@ fn hook(hub: &Repo, name: &str, script: &str) {
 }
 
 /// A clone in a room of its own; `main` is checked out.
-fn clone_of(hub: &Repo, url: &str) -> Repo {
-    let room = tempfile::tempdir().expect("a temporary directory");
-    let path = room.path().canonicalize().expect("it exists").join("clone");
-    let target = path.to_str().expect("UTF-8").to_owned();
-    hub.git(["clone", "--quiet", url, &target]);
-    let clone = Repo { room, path };
-    clone.git(["config", "user.name", "Test Person"]);
-    clone.git(["config", "user.email", "person@example.com"]);
-    clone
-}
-
 fn clone(hub: &Repo) -> Repo {
-    clone_of(hub, hub.path.to_str().expect("UTF-8"))
+    hub.clone_beside("clone")
 }
 
 /// A `git` that notes the subcommand of each of its calls and may do something else instead.
