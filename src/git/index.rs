@@ -70,9 +70,13 @@ impl Repo {
         if worktree.is_another_repository() || !self.unsaved_submodules(worktree)?.is_empty() {
             return Ok(false);
         }
-        // Git would not look at some of the files, or nobody knows which those are.
-        if self.stage_at(&worktree.git_dir.join("index")).is_none_or(|stage| stage.overlooks_files()) {
+        let Some(stage) = self.stage_at(&worktree.git_dir.join("index")) else { return Ok(false) };
+        // Git would not look at some of the files.
+        if stage.overlooks_files() {
             return Ok(false);
+        }
+        if self.is_untouched(worktree, &stage) {
+            return Ok(true);
         }
         let output = worktree
             .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])

@@ -18,6 +18,7 @@
 //! | `pool` | a few clean worktrees, kept for the next steps |
 //! | `stage` | an index file as read in this process |
 //! | `registry` | the repository's list of worktrees: getting on it, and off again |
+//! | `untouched` | whether a worktree is as git filled it, without asking git |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
@@ -54,6 +55,7 @@ mod stage;
 pub mod swap;
 pub mod tree;
 pub mod trusted;
+mod untouched;
 pub mod worktree;
 
 pub use commit::{CommitError, Identity};

@@ -23,7 +23,7 @@ use bstr::{BString, ByteSlice};
 use super::process::Git;
 use super::registry::Registry;
 use super::repo::Repo;
-use super::stage::Written;
+use super::stage::Entry;
 use super::worktree::{Mark, Worktree, WorktreeError, files, tidy_above};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, FileLock};
@@ -166,7 +166,7 @@ impl Repo {
             .run()
             .map_err(|error| error.to_string())?;
         let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
-        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.unchanged())?;
+        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.entries_by_path())?;
         fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
     }
 
@@ -372,7 +372,7 @@ fn inspect(
     top: &Path,
     mode: u32,
     paths: Option<HashSet<BString>>,
-    unchanged: &HashMap<BString, Written>,
+    unchanged: &HashMap<BString, Entry>,
 ) -> Result<(), String> {
     let mut ahead = vec![BString::default()];
     let directories: Option<HashSet<&[u8]>> = paths.as_ref().map(|paths| {
@@ -413,8 +413,8 @@ fn inspect(
             }
             if kind.is_dir() {
                 ahead.push(path);
-            } else if let Some(written) = unchanged.get(&path)
-                && !written.is(&entry.metadata().map_err(|error| error.to_string())?)
+            } else if let Some(noted) = unchanged.get(&path)
+                && !noted.written.is(&entry.metadata().map_err(|error| error.to_string())?)
             {
                 std::fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
             }

@@ -61,6 +61,11 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// Whether the file was last written to at `moment` or later, seconds and nanoseconds since the epoch.
+    pub(super) fn is_since(&self, moment: (i64, i64)) -> bool {
+        self.modified >= moment
+    }
+
     /// Whether a file is still that one, and has no other name.
     pub(super) fn is(&self, found: &Metadata) -> bool {
         let lower = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
@@ -74,9 +79,19 @@ impl Written {
     }
 }
 
+/// What an index says of one path.
+pub(super) struct Entry {
+    /// The file when git wrote it.
+    pub written: Written,
+    /// What kind of file.
+    pub mode: Mode,
+    /// Its content.
+    pub id: gix::ObjectId,
+}
+
 impl Stage {
-    /// The files in it as they were when git wrote them.
-    pub(super) fn unchanged(&self) -> HashMap<BString, Written> {
+    /// What it says of each path.
+    pub(super) fn entries_by_path(&self) -> HashMap<BString, Entry> {
         let entries = self.index.entries().iter();
         entries
             .map(|entry| {
@@ -87,7 +102,8 @@ impl Stage {
                     inode: stat.ino,
                     size: stat.size,
                 };
-                (entry.path(&self.index).to_owned(), written)
+                let known = Entry { written, mode: entry.mode, id: entry.id };
+                (entry.path(&self.index).to_owned(), known)
             })
             .collect()
     }

@@ -57,3 +57,4 @@ mod support;
 mod surroundings;
 mod survivors;
 mod trust;
+mod untouched;

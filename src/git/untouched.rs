@@ -1,0 +1,113 @@
+//! Whether a command left its worktree as git had filled it, told without asking git.
+//!
+//! Invariant: "yes" is a proof by git's own rule (gitformat-index(5), racy git): the index is HEAD's tree, the files below the top
+//! are those of the index and no others, each has the metadata that the index notes, and one that may be as young as
+//! the index has the content too. All that is not plain (conversions, submodules, ignored files, a new empty directory) is "not
+//! known", and git is asked. A step whose command only looks, or only waits, is ended so.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use bstr::BString;
+
+use super::repo::Repo;
+use super::stage::{Entry, Stage};
+use super::worktree::Worktree;
+
+/// Beyond this many files git, which looks at them in several threads, is as fast.
+const FEW: usize = 2000;
+
+/// A file that is larger than this is left to git to read.
+const SHORT: u64 = 1024 * 1024;
+
+impl Repo {
+    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `stage` is its index.
+    pub(super) fn is_untouched(&self, worktree: &Worktree, stage: &Stage) -> bool {
+        if stage.entries() > FEW || stage.overlooks_files() || !stage.gitlinks().is_empty() {
+            return false;
+        }
+        let head = match Self::attached_branch(&worktree.git_dir) {
+            Some(branch) => self.branch_head(&branch).ok().flatten(),
+            None => Self::detached_head(&worktree.git_dir),
+        };
+        let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
+        let Ok(index) = worktree.git_dir.join("index").metadata() else { return false };
+        tree.is_some()
+            && self.noted_tree(stage) == tree
+            && self.holds_only(&worktree.path, stage, (index.mtime(), index.mtime_nsec())) == Some(true)
+    }
+
+    /// Whether the files below `top` are those of `stage`, which was written at `written`.
+    fn holds_only(&self, top: &Path, stage: &Stage, written: (i64, i64)) -> Option<bool> {
+        let mut expected: HashMap<BString, Entry> = stage.entries_by_path();
+        let mut ahead = vec![BString::default()];
+        while let Some(below) = ahead.pop() {
+            let directory = top.join(OsStr::from_bytes(&below));
+            let before = expected.len();
+            let waiting = ahead.len();
+            for entry in std::fs::read_dir(&directory).ok()? {
+                let entry = entry.ok()?;
+                if entry.file_name() == ".git" {
+                    // The link to the registration, which is not in the index either.
+                    if below.is_empty() && entry.file_type().ok()?.is_file() {
+                        continue;
+                    }
+                    return Some(false);
+                }
+                let mut path = below.clone();
+                if !path.is_empty() {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(entry.file_name().as_bytes());
+                if entry.file_type().ok()?.is_dir() {
+                    ahead.push(path);
+                    continue;
+                }
+                let known = expected.remove(&path)?;
+                let found = entry.metadata().ok()?;
+                let place = entry.path();
+                if !known.written.is(&found)
+                    || !is_of_kind(&known, &found)
+                    || (known.written.is_since(written) && !self.has_content(&known, &found, &place)?)
+                {
+                    return Some(false);
+                }
+            }
+            // Git knows no empty directories: whether one is to be kept in mind is its to say.
+            if !below.is_empty() && expected.len() == before && ahead.len() == waiting {
+                return Some(false);
+            }
+        }
+        Some(expected.is_empty())
+    }
+
+    /// Whether a file has the content that the index names, without any conversion.
+    fn has_content(&self, known: &Entry, found: &Metadata, place: &Path) -> Option<bool> {
+        if found.len() > SHORT {
+            return None;
+        }
+        let bytes = if found.is_symlink() {
+            std::fs::read_link(place).ok()?.as_os_str().as_bytes().to_owned()
+        } else {
+            std::fs::read(place).ok()?
+        };
+        let id = gix::objs::compute_hash(self.gix.object_hash(), gix::objs::Kind::Blob, &bytes).ok()?;
+        Some(id == known.id)
+    }
+}
+
+/// Whether what lies there is of the kind, and as executable, as the index says.
+fn is_of_kind(known: &Entry, found: &Metadata) -> bool {
+    use gix::index::entry::Mode;
+    let executable = found.permissions().mode() & 0o100 != 0;
+    match known.mode {
+        Mode::FILE => found.is_file() && !executable,
+        Mode::FILE_EXECUTABLE => found.is_file() && executable,
+        Mode::SYMLINK => found.is_symlink(),
+        _ => false,
+    }
+}
