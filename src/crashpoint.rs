@@ -74,6 +74,14 @@ points! {
     Unregistered = "unregistered",
     /// It is gone; the directory for worktrees is not.
     RemovalDone = "removal-done",
+    /// A worktree is marked as one to keep, and still at its place.
+    PoolMarked = "pool-marked",
+    /// It is with those that are kept, with all that its command left in it.
+    PoolShelved = "pool-shelved",
+    /// It is taken for another step, with the files of the one before.
+    PoolTaken = "pool-taken",
+    /// It has the files of the next, and is nobody's yet.
+    PoolRefilled = "pool-refilled",
     /// The end of an expired lease is an object.
     StalledWritten = "stalled-written",
     /// The branch is at it; the worktree of the dead runner is still there.

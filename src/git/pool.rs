@@ -128,10 +128,12 @@ impl Repo {
             }
             let locked = worktree.git_dir.join("locked");
             let held = FileLock::replace(&locked, POOLED.as_bytes()).map_err(files("write", &locked))?;
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
             if let Err(error) = self.shelve(&worktree, &slot, head) {
                 tracing::debug!(%error, "a worktree could not be kept");
                 return self.remove_proven(&registry, &worktree.path, &worktree.git_dir);
             }
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
             held
         };
         match self.purge(&slot, &worktree.git_dir, origin) {
@@ -218,6 +220,7 @@ impl Repo {
                 self.remove_proven(&registry, &slot, &git_dir)?;
                 return Ok(None);
             }
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolTaken);
             (path, git_dir, held, ways)
         };
         let (path, git_dir, held, ways) = taken;
@@ -227,6 +230,7 @@ impl Repo {
             self.remove_proven(&registry, &path, &git_dir)?;
             return Ok(None);
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolRefilled);
         let _registry = self.registry_lock()?;
         let locked = git_dir.join("locked");
         let new = FileLock::replace(&locked, &mark.text()).map_err(files("write", &locked))?;

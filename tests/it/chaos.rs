@@ -25,7 +25,8 @@ const STEPS: u32 = 120;
 const MANY_STEPS: u32 = 10_000;
 
 const MOST_RUNNERS: usize = 4;
-const MOST_BRANCHES: u32 = 60;
+/// Branches at most: so many, and one more for each so many steps, so that there is work to the end of a long run.
+const MOST_BRANCHES: (u32, u32) = (60, 20);
 
 /// How often each host drains the field in the end: once for what had a lease, once for what was in its way, once more.
 const ROUNDS: usize = 3;
@@ -284,7 +285,7 @@ fn run(mut field: Field, seed: u64, steps: u32) {
                 runners[at].signal(Signal::SIGCONT);
                 runners[at].stopped = false;
             }
-            8 if field.branches < MOST_BRANCHES => field.grow(1),
+            8 if field.branches < MOST_BRANCHES.0 + steps / MOST_BRANCHES.1 => field.grow(1),
             _ => {}
         }
         std::thread::park_timeout(Duration::from_millis(u64::try_from(dice.roll(120)).expect("small")));

@@ -83,6 +83,8 @@ fn cases(point: Point) -> Vec<Case> {
     match point {
         // Each of these is about any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
+        // These are of large repositories: in `pool`.
+        Point::PoolMarked | Point::PoolShelved | Point::PoolTaken | Point::PoolRefilled => vec![],
         // The object is garbage; the next runner claims as if nothing had been.
         Point::LeaseWritten => vec![well(DONE)],
         Point::LeaseMoved

@@ -327,3 +327,37 @@ fn a_bare_repository_with_a_remote_has_a_pool_too() {
     assert_eq!(repo.left_by("census.one"), repo.left_by("census.two"));
     assert_eq!(repo.left_by("status.two"), "");
 }
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_runner_killed_over_a_kept_worktree_leaves_nothing_in_the_way() {
+    use aynig::crashpoint::Point;
+    for point in [Point::PoolMarked, Point::PoolShelved, Point::PoolTaken, Point::PoolRefilled] {
+        let repo = large(&[
+            ("work", &format!("{CENSUS}\necho left >left.ignored; echo more >>dir0/file2; git add -A")),
+            ("look", CENSUS),
+        ]);
+        repo.fresh("look");
+        repo.step("earlier", "work");
+        repo.ready("task", "work");
+        let mut runner = repo.aynig_command();
+        runner.args(["run", "--lease-seconds", "30"]).env("AYNIG_CRASH_AT", point.name());
+        let output = runner.output().expect("aynig runs");
+        let killed = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(killed, Some(9), "{point:?}: {}", told(&output));
+        repo.deserted();
+        let landed = matches!(point, Point::PoolMarked | Point::PoolShelved);
+        assert_eq!(repo.state("task"), if landed { "done" } else { "working" }, "{point:?}");
+        // The lease is over for the next; the branch after it gets a worktree like any other.
+        let mut later = repo.aynig_command();
+        later.args(["run"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "40");
+        later.output().expect("aynig runs");
+        assert_eq!(repo.state("task"), if landed { "done" } else { "stalled" }, "{point:?}");
+        repo.step("next", "look");
+        repo.assert_like_fresh("next");
+        repo.git(["config", "aynig.pool", "0"]);
+        repo.step("last", "look");
+        assert_eq!(repo.worktrees(), Vec::<String>::new(), "{point:?}");
+        repo.assert_tidy();
+    }
+}
