@@ -190,6 +190,36 @@ pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// Opens a log for appending that several processes share, made if it is not there. One that has grown beyond `most` bytes is moved
+/// aside first, to the same name with `.old`. Never waits, and follows no link: the place may hold what somebody else put there.
+///
+/// # Errors
+/// Whatever opening failed with; what is no regular file is [`ErrorKind::InvalidInput`].
+pub fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > most) {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(".old");
+        fs::rename(path, aside)?;
+    }
+    let flags = nix::fcntl::OFlag::O_NONBLOCK | nix::fcntl::OFlag::O_NOFOLLOW;
+    let file = fs::OpenOptions::new().append(true).create(true).custom_flags(flags.bits()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
+/// A file that has no name and holds `bytes`, to be read from its beginning.
+///
+/// # Errors
+/// Whatever making or writing it failed with.
+pub fn nameless(bytes: &[u8]) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
 /// Whether `directory` is one that we may write in, or can be made; nothing is made.
 ///
 /// # Errors
@@ -381,6 +411,24 @@ mod tests {
         remove_drafts(room.path());
         assert_eq!([dead.exists(), alive.exists(), other.exists()], [false, true, true]);
         remove_drafts(&room.path().join("missing"));
+    }
+
+    #[test]
+    fn shared_logs_are_bounded_and_are_no_links() {
+        let room = tempfile::tempdir().unwrap();
+        let (log, old) = (room.path().join("a.log"), room.path().join("a.log.old"));
+        let write = |text: &[u8]| open_shared_log(&log, 4).unwrap().write_all(text).unwrap();
+        write(b"12345");
+        write(b"6");
+        write(b"7");
+        assert_eq!([fs::read(&old).unwrap(), fs::read(&log).unwrap()], [b"12345".to_vec(), b"67".to_vec()]);
+        let link = room.path().join("b.log");
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        assert!(open_shared_log(&link, 0).is_err());
+        assert!(link.is_symlink(), "it is not moved either");
+        let pipe = room.path().join("c.log");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open_shared_log(&pipe, 0).is_err());
     }
 
     #[test]

@@ -243,6 +243,7 @@ fn set_up(
         args: vec!["-c".into(), line.into()],
         directory: command.directory.clone(),
         environment: command.environment.clone(),
+        stdin: None,
         stdout: stream()?,
         stderr: stream()?,
         grace: command.grace,

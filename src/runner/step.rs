@@ -194,6 +194,7 @@ fn supervise(
         args: Vec::new(),
         directory: directory.clone(),
         environment: environment.variables,
+        stdin: None,
         stdout,
         stderr,
         grace: options.grace,

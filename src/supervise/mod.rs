@@ -21,6 +21,8 @@
 //! *When we are killed.* The parent-death signal takes the command; the [`Watchdog`], a helper process that notices
 //! the end of a pipe, takes the rest of its group. (`watchdog`)
 //!
+//! [`detach`] is for the one process that is to outlive whoever starts it.
+//!
 //! [`Shutdown`] is the one switch all waits of the runner listen to, here and elsewhere. [`occupants`] answers who
 //! still stands in a directory, for those about to remove it.
 //!
@@ -29,6 +31,7 @@
 //! What runs with which variables and logs, what an exit means, leases and heartbeats (`attend`): the runner's.
 //! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: CONTRACT.md §3 and §10.
 
+mod detached;
 mod finished;
 mod group;
 mod job;
@@ -41,6 +44,7 @@ mod start;
 mod tests;
 pub mod watchdog;
 
+pub use detached::detach;
 pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::{Attend, Moment, run};

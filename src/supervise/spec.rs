@@ -1,8 +1,8 @@
 //! What is to be run: everything about one command, decided by the caller, and nothing about why.
 //!
 //! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, limits and session: the
-//! environment is exactly the one given, stdin is always empty (agent programs wait on an open one), the streams are
-//! files the caller opened (CONTRACT.md §3, §10). Which variables, which log files and how long a grace are the
+//! environment is exactly the one given, stdin is empty or a file (programs wait on an open one, and a file waits for
+//! nobody), the streams are files the caller opened (CONTRACT.md §3, §10). Which variables, which log files and how long a grace are the
 //! caller's to say.
 
 use std::ffi::OsString;
@@ -23,6 +23,8 @@ pub struct Spec {
     pub directory: PathBuf,
     /// The complete environment. When a name appears twice the last one counts.
     pub environment: Vec<(OsString, OsString)>,
+    /// What it reads, from where this file stands; none for nothing at all.
+    pub stdin: Option<File>,
     /// Where its stdout goes. Open it for appending if others write to it too.
     pub stdout: File,
     /// Where its stderr goes.

@@ -26,16 +26,15 @@ use super::watchdog::Announcement;
 ///
 /// With an `announcement` the command is on the watchdog's list before it runs.
 pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
-    let Spec { program, args, directory, environment, stdout, stderr, .. } = spec;
+    let Spec { program, args, directory, environment, stdin, stdout, stderr, .. } = spec;
     let runner = getpid();
-    let expression = duct::cmd(program.as_path(), args)
-        .full_env(environment)
-        .dir(directory.as_path())
-        .stdin_null()
-        .stdout_file(stdout)
-        .stderr_file(stderr)
-        .unchecked()
-        .before_spawn(move |command| {
+    let expression = duct::cmd(program.as_path(), args).full_env(environment).dir(directory.as_path());
+    let expression = match stdin {
+        Some(file) => expression.stdin_file(file),
+        None => expression.stdin_null(),
+    };
+    let expression =
+        expression.stdout_file(stdout).stderr_file(stderr).unchecked().before_spawn(move |command| {
             command.process_group(0);
             prepare(command, runner, announcement.clone());
             Ok(())

@@ -63,6 +63,7 @@ impl Room {
             args: args.iter().map(OsString::from).collect(),
             directory: self.home.clone(),
             environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+            stdin: None,
             stdout: File::create(self.path("stdout")).unwrap(),
             stderr: File::create(self.path("stderr")).unwrap(),
             grace: LONG,

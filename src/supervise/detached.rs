@@ -1,0 +1,39 @@
+//! A process of its own: started, and from then on nobody's business.
+//!
+//! Invariant: it holds nothing of the caller but the files it is given, and is in a process group of its own, so that neither the end
+//! of the caller nor that of the caller's group takes it along. How long it may run is its own to see to.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+/// Starts `program` with these arguments and exactly this environment in `directory`; it reads `stdin`, and what it prints goes to
+/// `output`.
+///
+/// # Errors
+/// Whatever starting it failed with.
+pub fn detach(
+    program: &Path,
+    args: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: &Path,
+    stdin: File,
+    output: File,
+) -> io::Result<()> {
+    let errors = output.try_clone()?;
+    duct::cmd(program, args)
+        .full_env(environment)
+        .dir(directory)
+        .stdin_file(stdin)
+        .stdout_file(output)
+        .stderr_file(errors)
+        .unchecked()
+        .before_spawn(|command| {
+            command.process_group(0);
+            Ok(())
+        })
+        .start()
+        .map(drop)
+}
