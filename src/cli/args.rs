@@ -76,6 +76,20 @@ pub enum Verb {
     /// Ends the commands of a runner that was killed; started by `run`
     #[command(name = "__watchdog", hide = true)]
     Watchdog,
+    /// Tells people of a state that a command set; started by `set-state`
+    #[command(name = "__notify", hide = true)]
+    Notify(Notify),
+}
+
+/// Options of `__notify`.
+#[derive(Debug, Args)]
+pub struct Notify {
+    /// The command line
+    pub line: String,
+    /// The longest it may take
+    pub seconds: u64,
+    /// Where what it prints goes
+    pub log: Option<PathBuf>,
 }
 
 /// `aynig run`.

@@ -19,8 +19,8 @@ use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, demo, doctor, events, hook, init, install, logs, man, run, set_state, set_working, settings,
-    status, ui,
+    clean, demo, doctor, events, hook, init, install, logs, man, notify, run, set_state, set_working,
+    settings, status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -105,6 +105,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::Init(options) => init::run(&open(&surroundings)?, options),
         Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
         Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Notify(options) => notify::run(&surroundings, options),
         Verb::Man | Verb::Watchdog => Ok(Exit::Done),
     }
 }

@@ -21,7 +21,7 @@ const EXITS: [(&str, &str); 7] = [
     ("128+n", "Stopped by signal n."),
 ];
 
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 7] = [
     ("AYNIG_RUNNER_ID", "Who this runner is in leases; the host's name if unset."),
     ("ROLE", "The role, unless --role gives one."),
     ("LOG_LEVEL", "The level of diagnosis, unless --log-level gives one."),
@@ -35,9 +35,13 @@ const VARIABLES: [(&str, &str); 6] = [
         "BODY, BODY_PATH, COMMIT_HASH, STDOUT_LOG_PATH, STDERR_LOG_PATH, AYNIG_BIN, AYNIG_LEASE_SECONDS",
         "Set for a command: what it was asked, by which commit, where its output goes, and how to call aynig.",
     ),
+    (
+        "AYNIG_NOTICE_EVENT, AYNIG_NOTICE_BRANCH and the like",
+        "Set for the program in aynig.notify: what happened. The same as JSON is on its standard input.",
+    ),
 ];
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     (".aynig/command/STATE", "The command for a state, an executable in the branch's newest commit."),
     (".aynig/roles/ROLE/command/STATE", "The same for a role, which goes first."),
     (".aynig/installed.json", "Which packs aynig install has put here, and from where."),
@@ -46,6 +50,7 @@ const FILES: [(&str, &str); 7] = [
         ".aynig/logs/COMMIT.stdout.log, .aynig/logs/COMMIT.stderr.log",
         "What the command for a commit printed.",
     ),
+    (".aynig/logs/notify.log", "What the program in aynig.notify was told, and printed."),
     (".worktrees/", "Where commands run."),
     ("refs/aynig/rescue/BRANCH/ATTEMPT", "Work that could not be landed."),
 ];

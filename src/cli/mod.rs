@@ -19,6 +19,7 @@ pub mod logging;
 pub mod logs;
 pub mod man;
 pub mod narrator;
+pub mod notify;
 pub mod run;
 pub mod set_state;
 pub mod set_working;

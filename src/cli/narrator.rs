@@ -81,7 +81,7 @@ impl Narrator {
                 }
                 self.transition(&transition(&report));
             }
-            Notice::Recovered { branch, run_id, origin, rescued } => {
+            Notice::Recovered { branch, run_id, origin, rescued, .. } => {
                 let origin = origin.map_or_else(|| "?".to_owned(), |state| state.to_string());
                 let mut line = format!(
                     "{}  {origin} → {}  {}",
@@ -101,6 +101,13 @@ impl Narrator {
                     saved.reference
                 ));
             }
+        }
+    }
+
+    /// Says what only somebody who sits at the terminal wants to know.
+    pub fn aside(&self, line: &str) {
+        if self.live.is_some() {
+            self.note(line);
         }
     }
 

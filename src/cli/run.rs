@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
+use super::notify::Teller;
 use super::{settings, ui};
 
 /// Runs the subcommand.
@@ -33,8 +35,15 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let shutdown =
         Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
-    let narrator = Narrator::new(arguments.json, Live::on_terminal());
-    let tell = |notice: Notice| narrator.tell(notice);
+    let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
+    let teller =
+        Teller::new(&repo, surroundings, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
+    let tell = |notice: Notice| {
+        if let Some(teller) = &teller {
+            teller.hear(store, &notice);
+        }
+        narrator.tell(notice);
+    };
     let context = Context {
         store,
         arbiter: &arbiter,
@@ -64,11 +73,16 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             ui::answer(&summary_json(&summary).to_string());
         }
     };
-    match arguments.watch {
-        Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report)?,
-        None if arguments.drain => report(drain(&context, &repo, &mut Memory::default())?),
-        None => report(pass(&context, &repo)?),
+    let passed = match arguments.watch {
+        Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
+        None if arguments.drain => drain(&context, &repo, &mut Memory::default()).map(&mut report),
+        None => pass(&context, &repo).map(&mut report),
+    };
+    // However it ended: what is true by now is told.
+    if let Some(teller) = teller {
+        teller.close(&shutdown, &narrator);
     }
+    passed?;
     Ok(shutdown.requested().map_or(exit, Exit::Signal))
 }
 

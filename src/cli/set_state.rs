@@ -20,6 +20,7 @@ use crate::git::{Repo, Store};
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::notify;
 use super::target::{Target, Written, arbiter, warn_of_foreign_lease, write};
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
@@ -63,6 +64,9 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         }));
     } else {
         ui::answer(&transition(&written, state, ""));
+    }
+    if let Some(declared) = &declared {
+        notify::state_was_set(&repo, surroundings, arbiter.source(), &written, declared);
     }
     Ok(Exit::Done)
 }

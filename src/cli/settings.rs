@@ -5,6 +5,7 @@
 //! file it is in, and never silently ignored. The README has the table, and a test compares it with [`KEYS`].
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
@@ -20,7 +21,7 @@ use super::run::{branch_globs, globs};
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 19] = [
+pub const KEYS: [(&str, Option<&str>); 22] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
     ("commandsFrom", Some("commands-from")),
@@ -29,6 +30,9 @@ pub const KEYS: [(&str, Option<&str>); 19] = [
     ("heartbeat", None),
     ("jobs", Some("jobs")),
     ("leaseSeconds", Some("lease-seconds")),
+    ("notify", None),
+    ("notifySeconds", None),
+    ("notifyStates", None),
     ("pool", None),
     ("poolKeepIgnored", None),
     ("remote", None),
@@ -41,6 +45,12 @@ pub const KEYS: [(&str, Option<&str>); 19] = [
     ("takeover", Some("takeover")),
     ("worktree", Some("worktree")),
 ];
+
+/// How long telling somebody may take unless `aynig.notifySeconds` says otherwise, seconds.
+const NOTIFY_SECONDS: u64 = 30;
+
+/// The most it may say, as the end of a run waits for it.
+const MOST_NOTIFY_SECONDS: u64 = 3_600;
 
 /// How alike two names are to be for a hint, 0 to 1.
 const ALIKE: f64 = 0.8;
@@ -94,6 +104,43 @@ pub fn setup(repo: &Repo) -> Option<String> {
     last(repo, "setup").map(|setting| setting.value).filter(|line| !line.trim().is_empty())
 }
 
+/// How people are told, as `aynig.notify` and its companions say.
+#[derive(Debug, Clone)]
+pub struct Notify {
+    /// The command line; none where nobody is told.
+    pub line: Option<String>,
+    /// The longest it may take.
+    pub limit: Duration,
+    /// The states that are told besides `stalled`.
+    pub states: globset::GlobSet,
+    /// How many globs that are.
+    pub globs: usize,
+}
+
+/// `aynig.notify`, `aynig.notifySeconds` and `aynig.notifyStates`; an empty command line counts as none.
+pub fn notify(repo: &Repo) -> Result<Notify, CommandError> {
+    let line = last(repo, "notify").map(|setting| setting.value).filter(|line| !line.trim().is_empty());
+    let seconds = match last(repo, "notifySeconds") {
+        None => NOTIFY_SECONDS,
+        Some(setting) => match setting.value.trim().parse() {
+            Ok(seconds @ 1..=MOST_NOTIFY_SECONDS) => seconds,
+            Ok(_) | Err(_) => {
+                return Err(wrong(&setting, format!("it is no number from 1 to {MOST_NOTIFY_SECONDS}")));
+            }
+        },
+    };
+    let mut texts = Vec::new();
+    for setting in repo.settings("aynig") {
+        if setting.name.eq_ignore_ascii_case("notifyStates") {
+            globs("aynig.notifyStates", std::slice::from_ref(&setting.value))
+                .map_err(|error| wrong(&setting, error.message))?;
+            texts.push(setting.value);
+        }
+    }
+    let states = globs("aynig.notifyStates", &texts)?;
+    Ok(Notify { line, limit: Duration::from_secs(seconds), states, globs: texts.len() })
+}
+
 /// What `aynig run` was told, with the settings in place of what the command line leaves open.
 pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, CommandError> {
     for text in unknown(repo) {
@@ -139,6 +186,7 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
     }
     run.no_heartbeat |= flag(repo, "heartbeat")? == Some(false);
     flag(repo, "poolKeepIgnored")?;
+    notify(repo)?;
     if let Some(setting) = last(repo, "pool")
         && setting.value.trim().parse::<usize>().is_err()
     {

@@ -55,7 +55,12 @@ pub fn stalled_body(report: &StalledReport<'_>) -> String {
 
 /// Our own sentence on one line: an error text or a branch name in it may hold anything.
 fn one_line(text: &[u8]) -> String {
-    cut(&visible(&text.replace("\n", " ")), MAX_SENTENCE_CHARS)
+    plain_line(text, MAX_SENTENCE_CHARS)
+}
+
+/// Any text on one line, without escape sequences and control characters, and at most `most` characters of it.
+pub fn plain_line(text: &[u8], most: usize) -> String {
+    cut(&visible(&text.replace("\n", " ")), most)
 }
 
 /// The last lines of a stream made harmless, oldest first, without blank ones at either end.

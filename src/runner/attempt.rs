@@ -95,14 +95,20 @@ pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
     Ok(())
 }
 
-/// Makes the files of `claim`'s attempt.
-pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+/// The directory for logs, made if it is not there, and hidden from git.
+pub fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     check_log_directory(repo)?;
     let directory = log_directory(repo);
     std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
     if !repo.is_bare() {
         fsutil::hide_from_git(&directory).map_err(failed("write .gitignore in", &directory))?;
     }
+    Ok(directory)
+}
+
+/// Makes the files of `claim`'s attempt.
+pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+    let directory = make_log_directory(repo)?;
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
     let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
     let readers = (reader(&stdout)?, reader(&stderr)?);

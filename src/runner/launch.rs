@@ -63,6 +63,15 @@ fn is_log_level(text: &str) -> bool {
     ["error", "warn", "info", "debug", "trace", "off"].contains(&text)
 }
 
+/// The runner's own environment, less what belongs to git's calls of a hook and to an outer command.
+pub fn own_environment() -> BTreeMap<OsString, OsString> {
+    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    for name in LOCAL_VARIABLES.iter().chain(&OURS) {
+        variables.remove(OsStr::new(name));
+    }
+    variables
+}
+
 /// The environment for `claim`'s command, to be run in `directory`.
 pub fn environment(
     repo: &Repo,
@@ -72,11 +81,8 @@ pub fn environment(
     files: &Files,
     directory: &Path,
 ) -> Environment {
-    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let mut variables = own_environment();
     let mut warnings = Vec::new();
-    for name in LOCAL_VARIABLES.iter().chain(&OURS) {
-        variables.remove(OsStr::new(name));
-    }
     let exists = |name: &str| variables.contains_key(OsStr::new(name));
     let TrailerVariables { set, skipped } = trailer_variables(&claim.trigger.message.trailers, exists);
     for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {

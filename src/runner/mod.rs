@@ -7,8 +7,8 @@
 //!
 //! Each stage consumes the value of the one before: only [`claim`] makes a [`claim::Claim`], only [`settle`] takes
 //! it, by value. All moves of a branch go through [`arbiter`]. What a HEAD, an exit or a line means is decided in
-//! [`crate::contract`]; what is worth telling leaves as [`notice::Notice`] and is put into words elsewhere. The
-//! runner knows states, leases and commands, and nothing of what a workflow means by them.
+//! [`crate::contract`]; what is worth telling leaves as [`notice::Notice`] and is put into words elsewhere, or into the
+//! hands of the operator's own program ([`notifier`]). The runner knows states, leases and commands, and nothing of what a workflow means by them.
 
 pub mod arbiter;
 pub mod attempt;
@@ -21,6 +21,8 @@ pub mod heartbeat;
 pub mod launch;
 pub mod memory;
 pub mod notice;
+pub mod notification;
+pub mod notifier;
 pub mod observe;
 pub mod options;
 pub mod pass;

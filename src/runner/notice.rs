@@ -45,10 +45,14 @@ pub enum Notice {
     Recovered {
         /// On which branch.
         branch: BranchName,
+        /// The commit that closes it, now the branch's HEAD.
+        commit: CommitId,
         /// Whose attempt it was, as its lease says.
         run_id: BString,
         /// The state it was in.
         origin: Option<StateName>,
+        /// How it was known to be over, as a sentence.
+        why: String,
         /// Where its unfinished work is, if it left any on this host.
         rescued: Option<Saved>,
     },

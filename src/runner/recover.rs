@@ -115,8 +115,12 @@ pub fn recover(
     };
     let stdout = tail(record.as_ref().map(|record| &record.stdout));
     let stderr = tail(record.as_ref().map(|record| &record.stderr));
-    let body =
-        stalled_body(&StalledReport { headline: vec![headline], notes, stdout: &stdout, stderr: &stderr });
+    let body = stalled_body(&StalledReport {
+        headline: vec![headline.clone()],
+        notes,
+        stdout: &stdout,
+        stderr: &stderr,
+    });
     let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
     let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
         let tree = repo.commit(lease.commit).map_err(|error| error_words(&error))?.tree;
@@ -144,8 +148,10 @@ pub fn recover(
     }
     (context.tell)(Notice::Recovered {
         branch: branch.clone(),
+        commit: new,
         run_id: lease.run_id.clone(),
         origin: lease.origin.clone(),
+        why: headline,
         rescued: saved,
     });
     if let Some(worktree) = own {

@@ -165,6 +165,8 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         ("role", "../x", "role name"),
         ("branch", "a[", "glob"),
         ("states", "a[", "glob"),
+        ("notifyStates", "a[", "glob"),
+        ("notifySeconds", "0", "no number from 1 to 3600"),
         ("requireSigned", "perhaps", "neither true nor false"),
         ("commandsFrom", "", "value is required"),
     ] {

@@ -34,6 +34,7 @@ mod judge;
 mod lease;
 mod logs;
 mod lost_work;
+mod notify;
 mod own_workflow;
 mod packs;
 mod parking;

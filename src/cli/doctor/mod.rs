@@ -75,6 +75,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, Comm
             let repo = store.handle();
             findings.extend(surroundings::repository(&repo));
             findings.extend(commands::check(&repo));
+            findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::path(&repo));
             findings.extend(remote::check(&repo, arguments.remote.as_ref()));
             findings.extend(leftovers::check(&repo));

@@ -8,7 +8,8 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::fsutil::{Room, found_in};
 use crate::git::Repo;
 use crate::git::probe::git_version;
-use crate::runner::{attempt, error_words};
+use crate::runner::notifier::{path_of, program_of};
+use crate::runner::{attempt, error_words, typed};
 
 use super::super::args::{Arguments, Run};
 use super::super::settings;
@@ -146,6 +147,48 @@ fn settings(repo: &Repo) -> Vec<Finding> {
     findings
 }
 
+/// Who is told (`aynig.notify`), and whether that program is found.
+pub(super) fn notify(repo: &Repo) -> Option<Finding> {
+    const CHECK: &str = "notify";
+    // What cannot be read was found with the settings.
+    let settings::Notify { line, globs, .. } = settings::notify(repo).ok()?;
+    let Some(line) = line else {
+        return (globs > 0).then(|| {
+            Finding::warning(
+                CHECK,
+                "aynig.notifyStates names states, but there is no aynig.notify to tell anybody",
+                "git config aynig.notify COMMAND, or git config --unset-all aynig.notifyStates",
+            )
+        });
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing = program_of(&line).and_then(|word| match path_of(word, repo.top()) {
+        Some(file) if commands::is_executable(&file) => None,
+        Some(file) if file.exists() => Some((
+            format!("{} of aynig.notify is not executable", file.display()),
+            format!("chmod +x {}", typed(&file.to_string_lossy())),
+        )),
+        Some(file) => Some((
+            format!("{} of aynig.notify is not there", file.display()),
+            "git config --show-origin aynig.notify; a path in it begins at the repository's main directory"
+                .to_owned(),
+        )),
+        None => found_in(word, &path).is_none().then(|| {
+            (
+                format!("{word} of aynig.notify is not in PATH"),
+                format!("install {word}, or write its whole path into aynig.notify"),
+            )
+        }),
+    });
+    Some(match missing {
+        Some((text, next)) => Finding::error(CHECK, text, next),
+        None => Finding::ok(
+            CHECK,
+            format!("`{line}` is run for what is stalled or lost, and for states that match {globs} globs"),
+        ),
+    })
+}
+
 /// Whether git and the interpreters of the commands are found, by our PATH and by the short one that cron gives.
 pub(super) fn path(repo: &Repo) -> Vec<Finding> {
     let Some(path) = std::env::var_os("PATH").filter(|path| !path.is_empty()) else {
@@ -153,6 +196,9 @@ pub(super) fn path(repo: &Repo) -> Vec<Finding> {
     };
     let mut programs = BTreeSet::from(["git".to_owned()]);
     programs.extend(head(repo).map(|head| commands::by_env(repo, head)).unwrap_or_default());
+    let told = settings::notify(repo).ok().and_then(|notify| notify.line);
+    programs
+        .extend(told.as_deref().and_then(program_of).filter(|word| !word.contains('/')).map(str::to_owned));
     let missing: BTreeSet<PathBuf> = programs
         .iter()
         .filter(|name| found_in(name, std::ffi::OsStr::new(CRON)).is_none())

@@ -1,0 +1,179 @@
+//! `aynig.notify`: who is told what beyond this terminal, by `run` and by `set-state`.
+//!
+//! Invariant: who writes a state tells it, once it is written. `run` does so beside its work, `set-state` when it is done. Inside a
+//! command `set-state` leaves it to a process of its own: its runner may stop the command as soon as the branch has moved on.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use crate::contract::environment::trailer_variables;
+use crate::contract::ids::{CommitId, RemoteName, RoleName, StateName};
+use crate::contract::message::Message;
+use crate::contract::trailers::Trailer;
+use crate::fsutil;
+use crate::git::{Repo, Store};
+use crate::runner::error_words;
+use crate::runner::launch::own_environment;
+use crate::runner::notice::Notice;
+use crate::runner::notification::{self, Happening, PREFIX, due, event_of};
+use crate::runner::notifier::{Notifier, Terms, compose};
+use crate::supervise::{Shutdown, Watchdog, detach};
+
+use super::args::Notify;
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::narrator::Narrator;
+use super::target::{Inside, Written};
+use super::{settings, ui};
+
+/// Tells people what becomes of a run.
+#[derive(Debug)]
+pub struct Teller {
+    notifier: Notifier,
+    states: globset::GlobSet,
+    remote: Option<RemoteName>,
+    role: Option<RoleName>,
+}
+
+impl Teller {
+    /// One for a run, if anybody is to be told.
+    pub fn new(
+        repo: &Repo,
+        surroundings: &Surroundings,
+        remote: Option<&RemoteName>,
+        role: Option<&RoleName>,
+        watchdog: &Watchdog,
+        narrator: &Arc<Narrator>,
+    ) -> Result<Option<Self>, CommandError> {
+        let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(repo)? else {
+            return Ok(None);
+        };
+        let narrator = Arc::clone(narrator);
+        let notifier = Notifier::new(Terms {
+            line,
+            limit,
+            directory: repo.top().to_owned(),
+            environment: environment(repo, surroundings),
+            watchdog: Some(watchdog.clone()),
+            warn: Box::new(move |text| narrator.tell(Notice::Warning { branch: None, text })),
+        });
+        Ok(Some(Self { notifier, states, remote: remote.cloned(), role: role.cloned() }))
+    }
+
+    /// Takes note of what the runner has to say; people are told some time soon.
+    pub fn hear(&self, store: &Store, notice: &Notice) {
+        if let Some(happening) = due(notice, &self.states) {
+            let repo = store.handle();
+            self.notifier.send(compose(&repo, self.remote.as_ref(), self.role.as_ref(), &happening));
+        }
+    }
+
+    /// Waits for what is still to be told.
+    pub fn close(self, shutdown: &Shutdown, narrator: &Narrator) {
+        self.notifier.close(shutdown, &|count| {
+            narrator.aside(&format!("telling: {count} more to go (aynig.notify); ^C ends it"));
+        });
+    }
+}
+
+/// What the program finds in its environment besides the notice: the way back to us, and nothing of any command around us. That has
+/// variables of its commit's trailers, which are the choice of whoever can push.
+fn environment(repo: &Repo, surroundings: &Surroundings) -> Vec<(OsString, OsString)> {
+    let mut variables = own_environment();
+    let trigger = std::env::var("COMMIT_HASH").ok().and_then(CommitId::parse_hex);
+    if let Some(stored) = trigger.and_then(|trigger| repo.commit(trigger).ok()) {
+        // One by one, so that none is left out for want of room.
+        let trailers = Message::parse(&stored.message).trailers;
+        let one = |trailer: Trailer| trailer_variables(&std::iter::once(trailer).collect(), |_| false).set;
+        for (name, value) in trailers.into_iter().flat_map(one) {
+            let name = OsStr::new(&name);
+            if variables.get(name).is_some_and(|found| found.as_bytes() == value.as_slice()) {
+                variables.remove(name);
+            }
+        }
+    }
+    variables.retain(|name, _| !name.to_string_lossy().starts_with(PREFIX));
+    variables.insert("AYNIG_BIN".into(), surroundings.program.clone().into());
+    variables.into_iter().collect()
+}
+
+/// Tells a state that was just set by hand, or by a command. What goes wrong is a warning: the state is set.
+pub fn state_was_set(
+    repo: &Repo,
+    surroundings: &Surroundings,
+    remote: Option<&RemoteName>,
+    written: &Written,
+    state: &StateName,
+) {
+    let warn = |text: String| {
+        ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(&text)));
+    };
+    let (line, limit, event) = match settings::notify(repo) {
+        Err(error) => return warn(format!("nobody is told: {}", error.message)),
+        Ok(settings::Notify { line: Some(line), limit, states, .. }) => match event_of(state, &states) {
+            Some(event) => (line, limit, event),
+            None => return,
+        },
+        Ok(_) => return,
+    };
+    let happening = Happening {
+        previous: written.before.meaning.state(),
+        commit: Some(written.commit.id),
+        ..Happening::bare(event, written.before.branch.clone(), Some(state.clone()))
+    };
+    let letter = compose(repo, remote, None, &happening);
+    let environment = environment(repo, surroundings);
+    if !matches!(Inside::of(repo), Ok(None)) {
+        let mut args = vec!["__notify".into(), line.into(), limit.as_secs().to_string().into()];
+        args.extend(letter.log.map(Into::into));
+        let variables = environment.into_iter().chain(letter.variables).collect();
+        let started = fsutil::nameless(&letter.body).and_then(|body| {
+            let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null")?;
+            detach(&surroundings.program, args, variables, repo.top(), body, nowhere)
+        });
+        if let Err(error) = started {
+            warn(format!("nobody is told, as no process could be started: {}", error_words(&error)));
+        }
+        return;
+    }
+    let notifier = Notifier::new(Terms {
+        line,
+        limit,
+        directory: repo.top().to_owned(),
+        environment,
+        watchdog: None,
+        warn: Box::new(warn),
+    });
+    notifier.send(letter);
+    // A signal ends this process, as everything that is to be done is done.
+    notifier.close(&Shutdown::manual(), &|_| {});
+}
+
+/// The body of the hidden subcommand: tells what standard input and the environment hold.
+pub fn run(surroundings: &Surroundings, arguments: &Notify) -> Result<Exit, CommandError> {
+    let mut body = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut body)
+        .map_err(|error| CommandError::because("read the notice", &error))?;
+    let value = |name: &str| {
+        std::env::var_os(format!("{PREFIX}{name}")).unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let (variables, environment) =
+        std::env::vars_os().partition(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
+    let notifier = Notifier::new(Terms {
+        line: arguments.line.clone(),
+        limit: std::time::Duration::from_secs(arguments.seconds),
+        directory: surroundings.start.clone(),
+        environment,
+        watchdog: None,
+        warn: Box::new(|text| ui::narrate(&text)),
+    });
+    let about = format!("{} {}", value("EVENT"), value("BRANCH"));
+    let log = arguments.log.clone();
+    notifier.send(notification::Letter { about: ui::harmless(&about), body, variables, log });
+    notifier.close(&Shutdown::manual(), &|_| {});
+    Ok(Exit::Done)
+}

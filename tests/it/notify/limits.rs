@@ -1,0 +1,154 @@
+//! What the program may not do: hold up or fail a step, outlive its time, or be many at once.
+
+use super::*;
+
+/// Tells that it was started, and waits to be let go.
+const SLOW: &str = r#"echo "$AYNIG_NOTICE_BRANCH" >>"$ROOM/begun"; await release; cat >>"$ROOM/told""#;
+
+fn begun(repo: &Repo) -> usize {
+    repo.noted_lines("begun").len()
+}
+
+#[test]
+fn one_that_hangs_delays_no_step_and_the_end_of_the_run_waits_for_it() {
+    let repo = repo(&[("one", "next two"), ("two", "next done")]);
+    repo.teller(SLOW);
+    repo.ready("a", "fail");
+    repo.ready("b", "one");
+    let runner = repo.aynig_start(["run", "--drain", "--jobs", "1"]);
+    wait_until("somebody to be told", || begun(&repo) == 1);
+    // Three more steps, while nobody has been told yet.
+    wait_until("the other branch", || repo.state("b") == "done");
+    assert_eq!(repo.told(), Vec::<Value>::new());
+    repo.release("release");
+    exits(&runner.finish(), 1);
+    assert_eq!(repo.told_briefly(), [["stalled", "a", "stalled"]]);
+}
+
+#[test]
+fn one_that_reads_nothing_holds_up_nobody_however_long_the_text() {
+    let repo = repo(&[]);
+    repo.teller("say seen \"${#AYNIG_NOTICE_SUBJECT}\"");
+    repo.git(["config", "aynig.notifyStates", "*"]);
+    repo.command(
+        ".aynig/command/long",
+        r#"printf 'SET_STATE {"state":"done","subject":"'; head -c 200000 /dev/zero | tr '\0' x; echo '"}'"#,
+    );
+    repo.commit_all("long");
+    repo.ready("task", "long");
+    let output = repo.aynig(["run"]);
+    exits(&output, 0);
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    let length: usize = repo.said("seen").parse().expect("a number");
+    assert!((2_000..2_010).contains(&length), "cut, with a sign that it was: {length}");
+}
+
+#[test]
+fn one_that_fails_is_a_warning_and_nothing_more() {
+    let repo = repo(&[("work", "next review")]);
+    repo.git(["config", "aynig.notifyStates", "review"]);
+    for (line, words) in [
+        ("exit 3", "exited with 3"),
+        ("kill -9 $$", "was killed by signal 9"),
+        ("/no/such/teller --loud", "exited with 127: it, or something it uses, was not found"),
+    ] {
+        repo.git(["config", "aynig.notify", line]);
+        repo.ready("a", "work");
+        repo.ready("b", "work");
+        let output = repo.aynig(["run"]);
+        exits(&output, 0);
+        assert_eq!([repo.state("a"), repo.state("b")], ["review", "review"]);
+        let said = err(&output);
+        let warnings: Vec<&str> = said.lines().collect();
+        assert_eq!(warnings.len(), 1, "one line, however often: {said}");
+        let log = repo.path.join(".aynig/logs/notify.log").display().to_string();
+        for words in ["warning:", "aynig.notify", line, words, "aynig doctor", &log] {
+            assert!(warnings[0].contains(words), "{words:?}: {said}");
+        }
+    }
+    let log = fs::read_to_string(repo.path.join(".aynig/logs/notify.log")).expect("a log");
+    assert!(log.contains("state a: exited with 3"), "{log}");
+}
+
+#[test]
+fn one_that_takes_too_long_is_ended_with_all_it_started() {
+    let repo = repo(&[]);
+    repo.git(["config", "aynig.notifySeconds", "1"]);
+    repo.teller("trap '' TERM; ( await never ) & say child $!; say self $$; await never");
+    repo.ready("task", "fail");
+    let output = repo.aynig(["run"]);
+    exits(&output, 1);
+    let (teller, child) = (repo.said_pid("self"), repo.said_pid("child"));
+    assert!(err(&output).contains("took longer than 1 s and was stopped"), "{}", told(&output));
+    assert!(!teller.lives() && !child.lives());
+}
+
+#[test]
+fn a_storm_is_told_by_four_at_once() {
+    let repo = repo(&[]);
+    repo.teller(SLOW);
+    let branches: Vec<String> = (0..30).map(|n| format!("storm-{n}")).collect();
+    repo.ready_many(&branches, "fail");
+    let runner = repo.aynig_start(["run", "--jobs", "4"]);
+    wait_until("every branch to be stalled", || {
+        branches.iter().all(|branch| repo.state(branch) == "stalled")
+    });
+    wait_until("somebody to be told", || begun(&repo) >= 4);
+    assert_eq!(begun(&repo), 4);
+    repo.release("release");
+    exits(&runner.finish(), 1);
+    assert_eq!(repo.told().len(), 30);
+}
+
+#[test]
+fn a_signal_while_the_end_waits_ends_the_waiting() {
+    let repo = repo(&[("work", "next review")]);
+    repo.git(["config", "aynig.notifyStates", "review"]);
+    // Longer than this test has.
+    repo.git(["config", "aynig.notifySeconds", "3600"]);
+    repo.teller("say self $$; await never");
+    repo.ready("task", "work");
+    let mut runner = repo.aynig_start(["run"]);
+    let teller = repo.said_pid("self");
+    let line = runner.next_line();
+    assert!(line.contains("review"), "{line}");
+    // The step is over. The first may come right before the waiting begins; then the second is one too many.
+    runner.signal(Signal::SIGINT);
+    runner.signal(Signal::SIGTERM);
+    let output = runner.finish();
+    assert!(matches!(output.status.code(), Some(130 | 143)), "{}", told(&output));
+    assert!(!teller.lives());
+    assert!(err(&output).contains("was stopped with the runner"), "{}", told(&output));
+}
+
+#[test]
+fn a_long_watch_leaves_nothing_behind() {
+    let repo = repo(&[]);
+    let runner = repo.aynig_start(["run", "--watch=1"]);
+    for n in 0..5 {
+        repo.ready(&format!("task-{n}"), "fail");
+        wait_until("it to be told", || repo.told().len() == n + 1);
+    }
+    let status = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let runner_pid = runner.pid().to_string();
+    wait_until("all who told to be gone", || {
+        let children = fs::read_dir("/proc").expect("it is there").flatten().filter(|entry| {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                return false;
+            };
+            let stat = status(pid);
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&runner_pid)
+        });
+        // The watchdog is the only one that stays.
+        children.count() == 1
+    });
+    let threads = || {
+        let tasks = fs::read_dir(format!("/proc/{runner_pid}/task")).expect("it runs").flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "notifier").count()
+    };
+    wait_until("no thread to be left", || threads() == 0);
+    runner.signal(Signal::SIGTERM);
+    exits(&runner.finish(), 143);
+    assert_eq!(repo.told().len(), 5);
+}
