@@ -11,6 +11,7 @@ use super::scene::*;
 use super::support::{json as parsed, *};
 
 mod by_hand;
+mod examples;
 mod limits;
 mod remote;
 
