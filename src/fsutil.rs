@@ -15,6 +15,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod room;
+
+pub use room::{Room, room_words};
+
 /// What the names of unfinished files begin with.
 const DRAFT: &str = ".aynig-";
 
@@ -138,46 +142,6 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
-}
-
-/// What is left on a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Bytes that we may still write.
-    pub bytes: u64,
-    /// How many more files can be made, where they are counted.
-    pub files: Option<u64>,
-}
-
-impl Room {
-    /// What is left where `place` lies.
-    ///
-    /// # Errors
-    /// Whatever asking failed with.
-    pub fn at(place: &Path) -> io::Result<Self> {
-        let found = nix::sys::statvfs::statvfs(place)?;
-        Ok(Self {
-            bytes: found.blocks_available().saturating_mul(found.fragment_size()),
-            // A file system that does not count its files says that it has none.
-            files: (found.files() > 0).then(|| found.files_available()),
-        })
-    }
-}
-
-/// If `error`, or what caused it, is that a disk is full: what is left where `place` lies, as the end of a sentence.
-pub fn room_words(error: &(dyn std::error::Error + 'static), place: &Path) -> Option<String> {
-    let full = |error: &io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.downcast_ref().is_some_and(full) {
-            let here = place.ancestors().find(|path| path.exists()).unwrap_or(place);
-            let room = Room::at(here).ok()?;
-            let files = room.files.map(|files| format!(" and {files} more files")).unwrap_or_default();
-            return Some(format!("there is room for {} KiB{files} in {}", room.bytes >> 10, here.display()));
-        }
-        next = error.source();
-    }
-    None
 }
 
 /// Where the program `name` is found by `path`, which is as the variable `PATH` is.

@@ -163,7 +163,7 @@ pub(super) fn notify(repo: &Repo) -> Option<Finding> {
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = program_of(&line).and_then(|word| match path_of(word, repo.top()) {
-        Some(file) if commands::is_executable(&file) => None,
+        Some(file) if crate::fsutil::is_executable(&file) => None,
         Some(file) if file.exists() => Some((
             format!("{} of aynig.notify is not executable", file.display()),
             format!("chmod +x {}", typed(&file.to_string_lossy())),
