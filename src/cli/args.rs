@@ -286,7 +286,11 @@ pub struct CommitOptions {
 
 /// `aynig status`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
+#[command(
+    after_help = "On a terminal --all and --branch draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
+    with nothing cut.\n\
+    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n."
+)]
 pub struct Status {
     /// Show the branches of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
@@ -304,7 +308,12 @@ pub struct Status {
     #[arg(long, value_name = "NAME", value_parser = parse_role)]
     pub role: Option<RoleName>,
 
-    /// Print JSON: one object, or an array with --all or --branch
+    /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most)
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub watch: Option<u64>,
+
+    /// Print JSON: one object, or an array with --all or --branch; with --watch a line of it for each change
     #[arg(long)]
     pub json: bool,
 }

@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod clean;
+pub mod columns;
 pub mod demo;
 pub mod doctor;
 pub mod entry;

@@ -1,9 +1,12 @@
 //! The only printer. stdout is the answer, stderr is narration; colours only where a terminal shows them, and
 //! nothing that came from a commit or a command reaches a terminal as a control sequence.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
+use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
+
+use crate::contract::report::is_invisible_order;
 
 /// Bold.
 pub const STRONG: Style = Style::new().bold();
@@ -47,9 +50,60 @@ fn emit(out: &mut impl Write, line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// Text from a commit or a command, made harmless for a terminal: no control characters.
+/// Text from a commit or a command, made harmless for a terminal: no control characters, nor those that turn the text around
+/// them.
 pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The room that a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Characters in a line; at least 1.
+    pub columns: usize,
+    /// Lines; at least 1.
+    pub lines: usize,
+}
+
+/// The room for the answer, if it goes to a terminal; 80 by 24 where that does not tell.
+pub fn room() -> Option<Room> {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = terminal_size::terminal_size_of(out);
+    let (columns, lines) = told.map_or((80, 24), |(columns, lines)| (columns.0, lines.0));
+    Some(Room { columns: usize::from(columns), lines: usize::from(lines) })
+}
+
+/// Whether the terminal of the answer knows how to move its cursor.
+pub fn moves_cursor() -> bool {
+    room().is_some() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Whether the answer is coloured.
+pub fn coloured() -> bool {
+    !matches!(anstream::AutoStream::choice(&std::io::stdout()), ColorChoice::Never)
+}
+
+/// Whether a person reads the narration as it comes.
+pub fn somebody_listens() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// A styled text as it goes out: without its colours where there are to be none.
+pub fn dyed(text: &str, coloured: bool) -> String {
+    if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
+}
+
+/// Whole seconds as people say them.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min {} s", seconds / 60, seconds % 60),
+        7200..=172_799 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
 }
 
 /// A duration as people say it.
@@ -82,7 +136,22 @@ mod tests {
     }
 
     #[test]
+    fn spans_read_well() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "119 s"),
+            (125, "2 min 5 s"),
+            (7_260, "2 h 1 min"),
+            (172_799, "47 h 59 min"),
+            (266_400, "3 d 2 h"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+
+    #[test]
     fn no_escape_sequence_gets_through() {
+        assert_eq!(harmless("a\u{202e}b"), "a\u{fffd}b");
         assert_eq!(harmless("a\u{1b}[31mb\nc"), "a\u{fffd}[31mb\u{fffd}c");
     }
 }

@@ -117,7 +117,7 @@ fn visible(line: &[u8]) -> String {
 }
 
 /// Characters that change the order or the breaking of the text around them on display.
-fn is_invisible_order(c: char) -> bool {
+pub fn is_invisible_order(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

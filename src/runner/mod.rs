@@ -88,9 +88,33 @@ pub fn typed(word: &str) -> String {
     }
 }
 
+/// So many of something, in words: `1 branch`, `2 branches`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let end = match noun {
+        _ if count == 1 => "",
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") || noun.ends_with("sh") => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{end}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plurals() {
+        for (count, noun, words) in [
+            (0, "branch", "0 branches"),
+            (1, "branch", "1 branch"),
+            (2, "branch", "2 branches"),
+            (1, "commit", "1 commit"),
+            (7, "commit", "7 commits"),
+            (2, "pass", "2 passes"),
+        ] {
+            assert_eq!(counted(count, noun), words);
+        }
+    }
 
     #[test]
     fn commands_to_type_are_safe() {

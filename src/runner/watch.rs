@@ -47,7 +47,7 @@ pub fn watch(
         drop(from_signals.send(Wake::Stop));
     });
     // Held until the end: dropping it ends the notifications.
-    let _watcher = watch_refs(repo, wake);
+    let _watcher = on_ref_changes(repo, move || drop(wake.send(Wake::Refs)));
     let mut doorbell = Doorbell::default();
     let mut memory = Memory::staying(interval.min(FIRST_PAUSE));
     loop {
@@ -181,12 +181,18 @@ enum Wake {
     Stop,
 }
 
-/// Watches the places where branches change; without them there is the interval.
-fn watch_refs(repo: &Repo, wake: mpsc::Sender<Wake>) -> Option<notify::RecommendedWatcher> {
+/// Keeps watching the places where branches change; dropping it ends that.
+#[derive(Debug)]
+#[must_use = "dropping it ends the notifications"]
+pub struct RefWatch {
+    _watcher: notify::RecommendedWatcher,
+}
+
+/// Calls `told` when a branch of this repository may have moved; `None` where that cannot be watched, and only looking tells.
+pub fn on_ref_changes(repo: &Repo, told: impl Fn() + Send + 'static) -> Option<RefWatch> {
     let handler = move |event: notify::Result<Event>| {
-        let Ok(event) = event else { return };
-        if matters(&event) {
-            drop(wake.send(Wake::Refs));
+        if event.is_ok_and(|event| matters(&event)) {
+            told();
         }
     };
     let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
@@ -195,7 +201,7 @@ fn watch_refs(repo: &Repo, wake: mpsc::Sender<Wake>) -> Option<notify::Recommend
         Ok(watcher)
     });
     match watched {
-        Ok(watcher) => Some(watcher),
+        Ok(watcher) => Some(RefWatch { _watcher: watcher }),
         Err(error) => {
             tracing::warn!(%error, "changes of refs cannot be watched here; looking every interval only");
             None

@@ -97,7 +97,7 @@ fn a_table_for_people() {
     assert!(!said.contains('\u{1b}'), "{said:?}");
     // main and plain.
     assert!(err(&output).contains("2 branches declare no state"), "{}", err(&output));
-    let column = said.lines().next().unwrap().find("working").unwrap();
+    let column = line("held").find("working").unwrap();
     assert_eq!(line("ready").find("build"), Some(column), "aligned: {said}");
 }
 

@@ -21,6 +21,7 @@ mod places;
 mod races;
 mod selection;
 mod servers;
+mod showing;
 mod sleep;
 mod watching;
 

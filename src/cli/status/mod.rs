@@ -1,0 +1,141 @@
+//! `aynig status`: what branches are, who holds them, and what would be run.
+//!
+//! Invariant: it reads the same scan as a pass, so what it says is what `aynig run` would do at this moment, and it
+//! changes nothing. The wording of reasons is `runner::scan`'s and `runner::resolve`'s. A look is taken here, put into rows by
+//! `row`, drawn by `table`, and taken again and again by `watch`.
+
+mod row;
+mod table;
+mod watch;
+
+use crate::clock;
+use crate::contract::ids::BranchName;
+use crate::git::{Repo, Store};
+use crate::runner::arbiter::Arbiter;
+use crate::runner::observe::recall;
+use crate::runner::options::{CurrentBranch, Options, Selection};
+use crate::runner::scan::{Verdict, scan};
+use crate::runner::trust::vet;
+
+use super::args::Status;
+use super::entry::Surroundings;
+use super::error::{CommandError, Exit};
+use super::run::{branch_globs, plain_options, role};
+use super::settings;
+use super::target;
+use super::ui::{self, FAINT, styled};
+use row::{Row, row, row_json};
+
+/// What is to be looked at.
+#[derive(Debug, Clone)]
+struct Subject {
+    options: Options,
+    /// The one branch, where there is no question of others.
+    one: Option<BranchName>,
+    /// Whether branches were asked for by name: each of them is an answer, whatever it is.
+    named: bool,
+    json: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Seen {
+    rows: Vec<Row>,
+    /// How many branches declare nothing and are only counted.
+    unmanaged: usize,
+}
+
+/// Runs the subcommand.
+pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Result<Exit, CommandError> {
+    let repo = store.handle();
+    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    arbiter.refresh(&repo)?;
+    let subject = subject(&repo, surroundings, &arbiter, arguments)?;
+    if let Some(seconds) = arguments.watch {
+        return watch::watch(store, arbiter, subject, seconds);
+    }
+    let seen = look(&repo, &arbiter, &subject, clock::wall_seconds())?;
+    if subject.json {
+        ui::answer_json(&seen.json(&subject));
+        return Ok(Exit::Done);
+    }
+    for line in seen.drawn(&subject, ui::room().map(|room| room.columns)) {
+        ui::answer(&line);
+    }
+    if subject.one.is_none() {
+        ui::narrate(&styled(FAINT, table::summary(&seen.rows, seen.unmanaged)));
+    }
+    Ok(Exit::Done)
+}
+
+fn subject(
+    repo: &Repo,
+    surroundings: &Surroundings,
+    arbiter: &Arbiter,
+    arguments: &Status,
+) -> Result<Subject, CommandError> {
+    let plain = Options {
+        role: role(repo, arguments.role.clone())?,
+        trust: settings::trust(repo)?,
+        ..plain_options(repo, surroundings)
+    };
+    let json = arguments.json;
+    if arguments.all || !arguments.branch.is_empty() {
+        let globs = branch_globs(&arguments.branch)?;
+        let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
+        return Ok(Subject { options, one: None, named: !arguments.branch.is_empty(), json });
+    }
+    let branch = target::branch(repo, arbiter, None)?;
+    target::existing_head(repo, arbiter, &branch)?;
+    let globs = branch_globs(&[globset::escape(&branch.to_string())])?;
+    let options = Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain };
+    Ok(Subject { options, one: Some(branch), named: true, json })
+}
+
+/// One look, as of the last time the remote was asked, if one decides.
+fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<Seen, CommandError> {
+    let mut scanned = scan(repo, arbiter, &subject.options, now)?;
+    recall(repo, arbiter, &subject.options, &mut scanned);
+    vet(repo, &subject.options.trust, &mut scanned);
+    let mut seen = Seen::default();
+    for one in &scanned {
+        if !subject.options.selection.admits(&one.branch) {
+            continue;
+        }
+        if matches!(one.verdict, Verdict::Unmanaged) && !subject.named {
+            seen.unmanaged += 1;
+            continue;
+        }
+        seen.rows.push(row(repo, arbiter, one, now));
+    }
+    match &subject.one {
+        Some(branch) if seen.rows.is_empty() => {
+            Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
+                .hint("`git branch` lists the branches there are"))
+        }
+        Some(_) | None => Ok(seen),
+    }
+}
+
+impl Seen {
+    fn json(&self, subject: &Subject) -> serde_json::Value {
+        let mut rows = self.rows.iter().map(row_json);
+        match &subject.one {
+            Some(_) => rows.next().unwrap_or_default(),
+            None => rows.collect(),
+        }
+    }
+
+    /// The lines for a terminal of so many columns, or for no terminal.
+    fn drawn(&self, subject: &Subject, columns: Option<usize>) -> Vec<String> {
+        if subject.one.is_some() {
+            return self.rows.iter().flat_map(table::lines).collect();
+        }
+        let mut rows = self.rows.clone();
+        table::sort(&mut rows);
+        match columns {
+            Some(columns) => table::table(&rows, columns),
+            None => table::plain(&rows),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One branch as `status` knows it: taken from the scan, put into words and into JSON.
+//!
+//! Invariant: what is counted in time is counted by one `now`, and can be counted anew by another ([`Row::retime`]) without a
+//! look at the repository.
+
+use bstr::ByteSlice;
+use serde_json::{Value, json};
+
+use crate::cli::target::runner_words;
+use crate::cli::ui;
+use crate::clock;
+use crate::contract::head::Event;
+use crate::contract::lease::Lease;
+use crate::contract::message::Message;
+use crate::contract::sighting::Watched;
+use crate::git::Repo;
+use crate::git::commit::Stored;
+use crate::runner::arbiter::Arbiter;
+use crate::runner::scan::{Candidate, Scanned, Venue, Verdict};
+use crate::runner::typed;
+
+const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
+
+/// One branch, ready to be shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    pub branch: String,
+    pub commit: Option<String>,
+    pub state: Option<String>,
+    pub kind: &'static str,
+    pub origin: Option<String>,
+    pub lease: Option<LeaseRow>,
+    pub command: Option<String>,
+    pub reason: Option<String>,
+    pub subject: Option<String>,
+    pub committed_at: Option<i64>,
+    pub not_before: Option<i64>,
+    /// Whether somebody meant it to run, and it does not.
+    pub mistake: bool,
+}
+
+/// The lease a branch is under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRow {
+    pub run_id: String,
+    pub runner: String,
+    pub seconds: u64,
+    pub expires_at: i64,
+    /// Negative once it is over.
+    pub left: i64,
+    /// For how many seconds passes on this host have seen it, and how many a takeover by that takes.
+    pub seen: Option<(u64, u64)>,
+}
+
+/// Takes a branch from the scan; `now` is seconds since the epoch.
+pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
+    let stored = scanned.head.and_then(|head| repo.commit(head).ok());
+    let mut row = Row {
+        branch: scanned.branch.to_string(),
+        commit: scanned.head.map(|head| head.to_string()),
+        subject: stored.as_ref().map(|stored| Message::parse(&stored.message).subject.to_string()),
+        committed_at: stored.as_ref().map(|stored| stored.committed_at),
+        ..Row::default()
+    };
+    let current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&scanned.branch);
+    match &scanned.verdict {
+        Verdict::Unmanaged => {
+            row.kind = "unmanaged";
+            row.reason = Some("HEAD declares no state".to_owned());
+        }
+        Verdict::Invalid { why } => {
+            row.kind = "invalid";
+            row.state = stored.as_ref().and_then(declared);
+            row.reason = Some(why.clone());
+        }
+        Verdict::Held(lease) => {
+            row.kind = "working";
+            leased(&mut row, lease, scanned.watched);
+        }
+        Verdict::Expired(lease) => {
+            row.kind = "expired";
+            leased(&mut row, lease, scanned.watched);
+            let next = "the lease has run out; the next `aynig run` sets the branch stalled";
+            row.reason = Some(if current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+        }
+        Verdict::Passed { event, reason, mistake } => {
+            row.kind = "waiting";
+            row.mistake = *mistake;
+            ready(&mut row, event);
+            row.reason = Some(if event.state.is_stalled() {
+                let branch = typed(&row.branch);
+                let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+                format!(
+                    "`git log -1 {}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again; {reason}",
+                    event.commit.short()
+                )
+            } else {
+                reason.clone()
+            });
+        }
+        Verdict::Parked { event, until } => {
+            row.kind = "parked";
+            ready(&mut row, event);
+            row.not_before = Some(*until);
+        }
+        Verdict::Ready(Candidate { event, command, venue, .. }) => {
+            row.kind = "ready";
+            ready(&mut row, event);
+            row.command = Some(command.path.clone());
+            row.reason = (*venue == Venue::InPlace).then(|| IN_PLACE.to_owned());
+        }
+        Verdict::Excluded { reason } => {
+            row.kind = "excluded";
+            row.reason = Some(reason.clone());
+        }
+    }
+    row.retime(now);
+    row
+}
+
+impl Row {
+    /// Counts anew what is counted in time, at `now`.
+    pub fn retime(&mut self, now: i64) {
+        if let Some(lease) = &mut self.lease {
+            lease.left = lease.expires_at.saturating_sub(now);
+        }
+        if let Some(until) = self.not_before {
+            let left = ui::span(until.abs_diff(now));
+            let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
+            self.reason = Some(format!("until {} ({words})", clock::format_utc(until)));
+        }
+    }
+
+    /// The same for all times, so that two looks can be compared.
+    pub fn timeless(&self) -> Self {
+        let mut row = self.clone();
+        row.retime(0);
+        if let Some(lease) = &mut row.lease {
+            // What is counted while a lease is watched is no news.
+            lease.seen = lease.seen.map(|(_, wanted)| (0, wanted));
+        }
+        row
+    }
+
+    /// When the clock alone makes another branch of it, seconds since the epoch.
+    pub fn turns_at(&self) -> Option<i64> {
+        let over = self.lease.as_ref().filter(|_| self.kind == "working");
+        over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before)
+    }
+
+    /// Whether it has stalled and nothing is going to be done about it.
+    pub fn is_stalled(&self) -> bool {
+        self.kind == "waiting" && self.state.as_deref() == Some("stalled")
+    }
+
+    /// What it is counted as.
+    pub fn label(&self) -> &'static str {
+        if self.is_stalled() { "stalled" } else { self.kind }
+    }
+}
+
+/// What `dwp-state` says, legal or not.
+fn declared(stored: &Stored) -> Option<String> {
+    Message::parse(&stored.message).trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned())
+}
+
+fn ready(row: &mut Row, event: &Event) {
+    row.state = Some(event.state.to_string());
+    let origin = event.message.trailers.last("dwp-origin-state");
+    row.origin = origin.map(ToString::to_string);
+}
+
+fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {
+    row.state = Some("working".to_owned());
+    row.origin = lease.origin.as_ref().map(ToString::to_string);
+    row.lease = Some(LeaseRow {
+        run_id: lease.run_id.to_string(),
+        runner: runner_words(lease),
+        seconds: lease.seconds,
+        expires_at: lease.expires_at(),
+        left: 0,
+        seen: watched.map(|watched| match watched {
+            Watched::Over { seen, wanted } | Watched::Remaining { seen, wanted, .. } => (seen, wanted),
+        }),
+    });
+}
+
+/// A row as JSON; its keys are a promise.
+pub fn row_json(row: &Row) -> Value {
+    let lease = row.lease.as_ref();
+    json!({
+        "branch": row.branch,
+        "commit": row.commit,
+        "state": row.state,
+        "kind": row.kind,
+        "originState": row.origin,
+        "runId": lease.map(|lease| &lease.run_id),
+        "runner": lease.map(|lease| &lease.runner),
+        "leaseSeconds": lease.map(|lease| lease.seconds),
+        "expiresAt": lease.map(|lease| clock::format_utc(lease.expires_at)),
+        "secondsLeft": lease.map(|lease| lease.left),
+        "notBefore": row.not_before.map(clock::format_utc),
+        "secondsSeen": lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
+        "command": row.command,
+        "reason": row.reason,
+        "subject": row.subject,
+        "date": row.committed_at.map(clock::format_utc),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_alone_changes_words_and_nothing_else() {
+        let lease = LeaseRow {
+            run_id: "r".into(),
+            runner: "host".into(),
+            seconds: 60,
+            expires_at: 1_000,
+            left: 0,
+            seen: Some((1, 70)),
+        };
+        let mut leased = Row { kind: "working", lease: Some(lease), ..Row::default() };
+        leased.retime(940);
+        let early = leased.clone();
+        leased.retime(1_003);
+        assert_eq!((early.lease.as_ref().unwrap().left, leased.lease.as_ref().unwrap().left), (60, -3));
+        leased.lease.as_mut().unwrap().seen = Some((64, 70));
+        assert!(early != leased && early.timeless() == leased.timeless());
+        assert_eq!(early.turns_at(), Some(1_001), "it protects the branch in its last second");
+        let mut parked = Row { kind: "parked", not_before: Some(7_300), ..Row::default() };
+        parked.retime(100);
+        assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (in 2 h 0 min)"));
+        let early = parked.clone();
+        parked.retime(7_310);
+        assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (10 s ago)"));
+        assert!(early != parked && early.timeless() == parked.timeless());
+        assert_eq!(parked.turns_at(), Some(7_300));
+        let moved = Row { commit: Some("other".into()), ..parked.clone() };
+        assert!(moved.timeless() != parked.timeless());
+    }
+}

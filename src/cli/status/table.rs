@@ -1,0 +1,377 @@
+//! Branches drawn: one in a few lines, or all of them as a table.
+//!
+//! Invariant: on a terminal no line of the table is wider than that, and what is cut ends in `…`; elsewhere a branch is one line
+//! with nothing cut, for `grep` and `awk`. What comes next is never cut where it can be read and copied: it has a line of its own.
+
+use crate::cli::columns::{cell, cut, squeeze, width};
+use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
+use crate::clock;
+use crate::runner::counted;
+
+use super::row::{LeaseRow, Row};
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The least that is left of a name when the terminal is narrow.
+const LEAST: usize = 6;
+
+/// The most of a subject that is shown while there is something else to say.
+const MOST_SUBJECT: usize = 50;
+
+/// The order of a table, and of its summary: what needs a person first.
+const ORDER: [&str; 9] =
+    ["stalled", "invalid", "expired", "working", "ready", "parked", "waiting", "excluded", "unmanaged"];
+
+/// Sorts for people: what needs one first, then by name.
+pub fn sort(rows: &mut [Row]) {
+    rows.sort_by_cached_key(|row| (rank(row), row.branch.clone()));
+}
+
+fn rank(row: &Row) -> usize {
+    let place = ORDER.iter().position(|label| *label == row.label()).unwrap_or(ORDER.len());
+    // Somebody meant it to run: next to what is invalid.
+    if row.mistake && !row.is_stalled() { 1 } else { place }
+}
+
+/// All of it in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
+pub fn summary(rows: &[Row], unmanaged: usize) -> String {
+    let counts: Vec<String> = ORDER
+        .iter()
+        .map(|label| (rows.iter().filter(|row| row.label() == *label).count(), label))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, label)| format!("{count} {label}"))
+        .collect();
+    let mut parts = Vec::new();
+    if !rows.is_empty() {
+        parts.push(format!("{}: {}", counted(rows.len(), "branch"), counts.join(", ")));
+    }
+    if unmanaged > 0 {
+        let verb = if unmanaged == 1 { "declares" } else { "declare" };
+        parts.push(format!("{} {verb} no state", counted(unmanaged, "branch")));
+    }
+    if parts.is_empty() { "no branch matches".to_owned() } else { parts.join("; ") }
+}
+
+fn style(row: &Row) -> anstyle::Style {
+    match row.kind {
+        "ready" => GOOD,
+        "working" => CARE,
+        "expired" | "invalid" => BAD,
+        _ if row.state.as_deref() == Some("stalled") || row.mistake => BAD,
+        "waiting" | "parked" => STRONG,
+        _ => FAINT,
+    }
+}
+
+/// The state as people read it: `working (review)` where a lease says what for.
+fn state_words(row: &Row) -> String {
+    let state = row.state.clone().unwrap_or_else(|| "-".to_owned());
+    let words = match (&row.lease, &row.origin) {
+        (Some(_), Some(origin)) => format!("{state} ({origin})"),
+        _ => state,
+    };
+    ui::harmless(&words)
+}
+
+/// What comes next, as people read it, where a line holds all of it.
+fn next_words(row: &Row) -> String {
+    let words = match (&row.lease, &row.command, &row.reason) {
+        (Some(lease), _, _) => format!("{}: {}", lease.runner, time_words(lease)),
+        (None, Some(command), Some(reason)) => format!("{command} ({reason})"),
+        (None, Some(command), None) => command.clone(),
+        (None, None, reason) => reason.clone().unwrap_or_default(),
+    };
+    ui::harmless(&words)
+}
+
+/// What is left of a lease, and for how long it has been seen, where that is counted.
+fn time_words(lease: &LeaseRow) -> String {
+    let left = lease.left.unsigned_abs();
+    let words = if lease.left < 0 { format!("expired {left} s ago") } else { format!("{left} s left") };
+    format!("{words}{}", seen_words(lease))
+}
+
+fn seen_words(lease: &LeaseRow) -> String {
+    lease.seen.map_or_else(String::new, |(seen, wanted)| format!(", seen for {seen} s of {wanted} s"))
+}
+
+/// A line for each branch, with all there is to say.
+pub fn plain(rows: &[Row]) -> Vec<String> {
+    let widest = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
+    let branches = widest(&|row| ui::harmless(&row.branch));
+    let states = widest(&state_words);
+    rows.iter()
+        .map(|row| {
+            let subject = row.subject.as_deref().filter(|subject| !subject.is_empty());
+            let subject =
+                subject.map_or_else(String::new, |subject| format!("  \"{}\"", ui::harmless(subject)));
+            let line = format!(
+                "{}  {}  {}  {}{}",
+                styled(STRONG, cell(&ui::harmless(&row.branch), branches)),
+                styled(style(row), cell(&state_words(row), states)),
+                styled(FAINT, cell(row.kind, 9)),
+                next_words(row),
+                styled(FAINT, subject),
+            );
+            line
+        })
+        .collect()
+}
+
+/// What a row says in a table; the last of them may be cut most.
+struct Cells {
+    texts: [String; 6],
+    style: anstyle::Style,
+    /// On a line of its own.
+    note: Option<String>,
+}
+
+const HEADINGS: [&str; 6] = ["BRANCH", "STATE", "KIND", "HOLDER", "TIME", "SUBJECT"];
+
+fn cells(row: &Row) -> Cells {
+    let lease = row.lease.as_ref();
+    let time = match (lease, row.not_before) {
+        (Some(lease), _) if lease.left < 0 => {
+            format!("{} over{}", ui::span(lease.left.unsigned_abs()), seen_words(lease))
+        }
+        (Some(lease), _) => format!("{} left{}", ui::span(lease.left.unsigned_abs()), seen_words(lease)),
+        (None, Some(_)) => {
+            let words = row.reason.as_deref().unwrap_or_default();
+            let until = words.split_once(" (").map_or(words, |(_, left)| left.trim_end_matches(')'));
+            format!("asleep, wakes {until}")
+        }
+        (None, None) => String::new(),
+    };
+    let wanted = rank(row) < 3;
+    let reason = row.reason.as_deref().filter(|_| row.not_before.is_none()).map(ui::harmless);
+    let subject = row.subject.as_deref().map(ui::harmless).unwrap_or_default();
+    let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
+    let subject = match beside {
+        Some(beside) if subject.is_empty() => beside,
+        Some(beside) => format!("{}  ({beside})", cut(&subject, MOST_SUBJECT)),
+        None => subject,
+    };
+    let holder = lease.map(|lease| ui::harmless(&lease.runner)).unwrap_or_default();
+    let texts = [
+        ui::harmless(&row.branch),
+        state_words(row),
+        row.label().to_owned(),
+        holder,
+        ui::harmless(&time),
+        subject,
+    ];
+    Cells { texts, style: style(row), note: reason.filter(|_| wanted) }
+}
+
+/// A table for a terminal of so many columns.
+pub fn table(rows: &[Row], columns: usize) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let rows: Vec<Cells> = rows.iter().map(cells).collect();
+    let mut widths = [0; 5];
+    for (at, taken) in widths.iter_mut().enumerate() {
+        let widest = rows.iter().map(|row| width(&row.texts[at])).max().unwrap_or(0);
+        // A column that nobody needs is not there at all.
+        *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
+    }
+    let gaps = GAP * widths.iter().filter(|taken| **taken > 0).count();
+    squeeze(&mut widths, columns.saturating_sub(gaps + LEAST), LEAST);
+    let mut lines = vec![line(&HEADINGS.map(str::to_owned), &widths, columns, FAINT, FAINT)];
+    for row in &rows {
+        lines.push(line(&row.texts, &widths, columns, STRONG, row.style));
+        if let Some(note) = &row.note {
+            lines.push(format!("    {}", styled(FAINT, note)));
+        }
+    }
+    lines
+}
+
+/// One line of it, no wider than `columns`.
+fn line(
+    texts: &[String; 6],
+    widths: &[usize; 5],
+    columns: usize,
+    first: anstyle::Style,
+    others: anstyle::Style,
+) -> String {
+    let styles = [first, others, others, anstyle::Style::new(), anstyle::Style::new(), FAINT];
+    let mut room = columns;
+    let mut line = String::new();
+    for (at, text) in texts.iter().enumerate() {
+        let wanted = widths.get(at).copied().unwrap_or(room);
+        if wanted == 0 || room == 0 {
+            continue;
+        }
+        let taken = wanted.min(room);
+        let last = at == texts.len() - 1;
+        let shown = if last { cut(text, taken) } else { cell(text, taken) };
+        line.push_str(&styled(styles[at], shown));
+        room = room.saturating_sub(taken);
+        let gap = if last { 0 } else { GAP.min(room) };
+        line.push_str(&" ".repeat(gap));
+        room -= gap;
+    }
+    line
+}
+
+/// One branch in a few lines.
+pub fn lines(row: &Row) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}  {}  {}",
+        styled(STRONG, ui::harmless(&row.branch)),
+        styled(style(row), state_words(row)),
+        styled(FAINT, row.kind)
+    )];
+    let mut add = |label: &str, text: &str| lines.push(format!("  {label:9}{}", ui::harmless(text)));
+    if let (Some(commit), Some(subject)) = (&row.commit, &row.subject) {
+        let short: String = commit.chars().take(10).collect();
+        let date = row.committed_at.map(clock::format_utc).unwrap_or_default();
+        add("commit", &format!("{short}  {date}  {subject}"));
+    }
+    if let Some(lease) = &row.lease {
+        let until = clock::format_utc(lease.expires_at);
+        let left = if lease.left < 0 {
+            format!("expired {} s ago ({until})", lease.left.unsigned_abs())
+        } else {
+            format!("{} s left (until {until})", lease.left)
+        };
+        let seen = seen_words(lease);
+        add("lease", &format!("{}, attempt {}, {left}{seen}", lease.runner, lease.run_id));
+    }
+    if let Some(command) = &row.command {
+        add("command", command);
+    }
+    if let Some(reason) = &row.reason {
+        add("note", reason);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(branch: &str, state: &str, kind: &'static str) -> Row {
+        Row { branch: branch.into(), state: Some(state.into()), kind, ..Row::default() }
+    }
+
+    fn lease(left: i64) -> Option<LeaseRow> {
+        Some(LeaseRow {
+            run_id: "r".into(),
+            runner: "host\u{1b}".into(),
+            seconds: 60,
+            expires_at: 1_000,
+            left,
+            seen: (left < 0).then_some((31, 40)),
+        })
+    }
+
+    fn rows() -> Vec<Row> {
+        let subject = |text: &str| Some(text.to_owned());
+        let mut rows = vec![
+            Row { command: Some(".aynig/command/review".into()), ..row("a", "review", "ready") },
+            Row {
+                lease: lease(7),
+                origin: Some("build".into()),
+                subject: subject("go"),
+                ..row("feature/b", "working", "working")
+            },
+            Row { lease: lease(-9), reason: Some("run out".into()), ..row("c", "working", "expired") },
+            Row { reason: Some("`retry`".into()), subject: subject("set"), ..row("d", "stalled", "waiting") },
+            Row { not_before: Some(7_300), ..row("e", "later", "parked") },
+            Row {
+                reason: Some("no command".into()),
+                subject: subject("漢字"),
+                ..row("f", "done", "waiting")
+            },
+            Row { reason: Some("not x".into()), mistake: true, ..row("g", "oops", "waiting") },
+        ];
+        rows[4].retime(0);
+        rows
+    }
+
+    fn stripped(lines: &[String]) -> Vec<String> {
+        lines
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string().trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn plain_lines_are_aligned_harmless_and_whole() {
+        assert_eq!(
+            stripped(&plain(&rows())),
+            [
+                "a          review           ready      .aynig/command/review",
+                "feature/b  working (build)  working    host\u{fffd}: 7 s left  \"go\"",
+                "c          working          expired    host\u{fffd}: expired 9 s ago, seen for 31 s of 40 s",
+                "d          stalled          waiting    `retry`  \"set\"",
+                "e          later            parked     until 1970-01-01T02:01:40Z (in 2 h 1 min)",
+                "f          done             waiting    no command  \"漢字\"",
+                "g          oops             waiting    not x",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_begins_with_what_needs_a_person() {
+        let mut rows = rows();
+        sort(&mut rows);
+        assert_eq!(
+            stripped(&table(&rows, 120)),
+            [
+                "BRANCH     STATE            KIND     HOLDER  TIME                             SUBJECT",
+                "d          stalled          stalled                                           set",
+                "    `retry`",
+                "g          oops             waiting",
+                "    not x",
+                "c          working          expired  host\u{fffd}   9 s over, seen for 31 s of 40 s",
+                "    run out",
+                "feature/b  working (build)  working  host\u{fffd}   7 s left                         go",
+                "a          review           ready                                             .aynig/command/review",
+                "e          later            parked           asleep, wakes in 2 h 1 min",
+                "f          done             waiting                                           漢字  (no command)",
+            ]
+        );
+        assert_eq!(
+            stripped(&table(&rows[..1], 40)),
+            ["BRANCH  STATE    KIND     SUBJECT", "d       stalled  stalled  set", "    `retry`"],
+            "without columns that nobody needs"
+        );
+    }
+
+    #[test]
+    fn summaries() {
+        assert_eq!(
+            summary(&rows(), 2),
+            "7 branches: 1 stalled, 1 expired, 1 working, 1 ready, 1 parked, 2 waiting; 2 branches declare no state"
+        );
+        assert_eq!(summary(&rows()[..1], 0), "1 branch: 1 ready");
+        assert_eq!(summary(&[], 1), "1 branch declares no state");
+        assert_eq!(summary(&[], 0), "no branch matches");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            names in prop::collection::vec(("\\PC{1,30}", "[a-z]{1,20}", "\\PC{0,40}"), 1..6),
+            columns in 1_usize..120,
+        ) {
+            let rows: Vec<Row> = names
+                .iter()
+                .map(|(branch, state, subject)| Row {
+                    lease: lease(1_000_000),
+                    subject: Some(subject.clone()),
+                    ..row(branch, state, "working")
+                })
+                .collect();
+            for line in stripped(&table(&rows, columns)) {
+                prop_assert!(width(&line) <= columns, "{columns}: {line:?}");
+            }
+        }
+    }
+}

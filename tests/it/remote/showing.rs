@@ -1,0 +1,55 @@
+//! `status --watch` where a remote decides.
+
+use super::*;
+
+#[test]
+fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed() {
+    let hub = hub(&[("work", "next done")]);
+    hub.ready("task", "work");
+    let clone = clone(&hub);
+    hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
+    let git = Wrapper::new(&hub, "");
+    let path = format!("{}:{}", git.directory.display(), std::env::var("PATH").expect("a PATH"));
+    let arguments = ["status", "--all", "--remote", "origin", "--watch=1"];
+    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &path)], &arguments);
+    let of_task = |picture: &[String]| picture.iter().find(|line| line.starts_with("task")).cloned();
+    let first = of_task(&terminal.wait_for_picture("the table", |picture| of_task(picture).is_some()));
+    assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
+    // The clock goes on without a question.
+    terminal.wait_for_picture("two strokes", |picture| of_task(picture) != first);
+    assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
+    hub.ready("second", "work");
+    terminal
+        .wait_for_picture("the new branch", |picture| picture.iter().any(|line| line.starts_with("second")));
+    assert_eq!(git.count("fetch"), 2);
+    let asked = git.count("ls-remote");
+    wait_until("another question", || git.count("ls-remote") > asked);
+    assert_eq!(git.count("fetch"), 2, "nothing has changed");
+    // A remote that is gone is said, and the table stays.
+    fs::rename(&hub.path, hub.beside("away.git")).expect("it is ours");
+    let picture = terminal
+        .wait_for_picture("the trouble", |picture| picture.iter().any(|line| line.contains("trying again")));
+    assert!(of_task(&picture).is_some(), "{picture:#?}");
+    fs::rename(hub.beside("away.git"), &hub.path).expect("it is ours");
+    terminal.press(b"\x03");
+    assert_eq!(terminal.finish().1, 130);
+}
+
+#[test]
+fn a_remote_that_hangs_does_not_hold_up_the_end() {
+    let hub = hub(&[("work", "next done")]);
+    hub.ready("task", "work");
+    let clone = clone(&hub);
+    let git = Wrapper::new(&hub, "[ $verb = ls-remote ] && { say hangs $$; await release; }");
+    let path = format!("{}:{}", git.directory.display(), std::env::var("PATH").expect("a PATH"));
+    let arguments = ["status", "--all", "--remote", "origin", "--watch=5"];
+    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &path)], &arguments);
+    terminal.wait_for_picture("the table", |picture| picture.iter().any(|line| line.starts_with("task")));
+    let hung = hub.said_pid("hangs");
+    terminal.press(b"\x03");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, 130, "{shown:?}");
+    assert!(hung.lives(), "the question is still open");
+    hub.release("release");
+    hung.gone();
+}
