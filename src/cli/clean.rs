@@ -12,7 +12,7 @@ use crate::contract::ids::BranchName;
 use crate::contract::retention::age_words;
 use crate::git::Store;
 use crate::runner::clean::{self, CleanError, Fate, Item, Kind, Merged, Report, Wishes};
-use crate::runner::error_words;
+use crate::runner::{counted, error_words};
 
 use super::args::Clean;
 use super::error::{CommandError, Exit};
@@ -125,7 +125,10 @@ fn lines(report: &Report, apply: bool) -> Vec<String> {
     if report.retained > 0 {
         lines.push(styled(
             FAINT,
-            format!("{} attempts keep their logs: under a lease, too young, or among the newest (--older-than, --keep)", report.retained),
+            format!(
+                "logs of {} stay: under a lease, too young, or among the newest (--older-than, --keep)",
+                counted(report.retained, "attempt")
+            ),
         ));
     }
     let (going, disk) = match apply {

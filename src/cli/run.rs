@@ -16,7 +16,7 @@ use crate::runner::notice::StepReport;
 use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust};
 use crate::runner::pass::{Summary, drain, pass};
 use crate::runner::watch::watch;
-use crate::runner::{Context, notice::Notice};
+use crate::runner::{Context, counted, notice::Notice};
 use crate::supervise::{Shutdown, Watchdog};
 
 use super::args::{Current, Run, TakeoverBy};
@@ -25,7 +25,8 @@ use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
 use super::notify::Teller;
-use super::{settings, ui};
+use super::settings;
+use super::ui::{self, FAINT, styled};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
@@ -63,7 +64,14 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         }
     });
     let mut exit = Exit::Done;
+    let stays = arguments.watch.is_some();
     let mut report = |summary: Summary| {
+        // Only to a person who waits for it: cron sends whatever is said.
+        let idle = !summary.did_something() && summary.failed.is_empty() && shutdown.requested().is_none();
+        if idle && !stays && !arguments.json && ui::somebody_listens() {
+            let looked = counted(summary.branches, "branch");
+            ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
+        }
         if summary.any_failure() {
             exit = Exit::Failed;
         } else if !summary.failed.is_empty() && exit == Exit::Done {

@@ -21,7 +21,7 @@ use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
-use crate::runner::error_words;
+use crate::runner::{error_words, typed};
 
 use super::error::CommandError;
 use super::{run, ui};
@@ -158,8 +158,18 @@ fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> CommandError 
         return CommandError::setup(format!("branch {branch} has no commit yet"))
             .hint("`aynig set-state --state STATE` makes its first one");
     }
-    CommandError::usage(format!("there is no branch {branch} in {}", repo.common_dir().display()))
-        .hint(format!("make it: `git branch {branch}`"))
+    let missing =
+        CommandError::usage(format!("there is no branch {branch} in {}", repo.common_dir().display()));
+    let remotes = repo.remotes_with(branch);
+    if !remotes.is_empty() {
+        // In a clone that is what was meant: to make the branch here would only hide the other one.
+        let said = |error: CommandError, remote: &RemoteName| {
+            error.hint(format!("{remote} has one: name it with `--remote {remote}`"))
+        };
+        return remotes.iter().fold(missing, said);
+    }
+    missing
+        .hint(format!("make it: `git branch {}`", typed(&branch.to_string())))
         .hint("`git branch` lists the branches there are")
 }
 

@@ -17,7 +17,7 @@ use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 use super::ref_lock::RefLock;
 use super::repo::{Repo, error_chain, gits, ours};
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 
 /// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -108,6 +108,18 @@ impl Repo {
             tips.push(Tip { branch, target });
         }
         Ok(tips)
+    }
+
+    /// The remotes that had a branch of this name when they were last asked, by us or by a person's `git fetch`.
+    pub fn remotes_with(&self, branch: &BranchName) -> Vec<RemoteName> {
+        let names =
+            self.gix.remote_names().into_iter().filter_map(|name| RemoteName::parse(name.as_slice()).ok());
+        let known = |remote: &RemoteName| {
+            [format!("refs/remotes/{remote}/{branch}"), format!("refs/aynig/remotes/{remote}/{branch}")]
+                .iter()
+                .any(|name| matches!(self.read_ref(name.as_bytes().as_bstr()), Ok(Some(_))))
+        };
+        names.filter(known).collect()
     }
 
     /// What `name` (a full ref name) points at now; `None` if it does not exist. Never from a cache.

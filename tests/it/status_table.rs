@@ -240,3 +240,17 @@ fn json_is_a_line_for_each_change() {
     watching.signal(Signal::SIGINT);
     assert_eq!(watching.finish().status.code(), Some(130));
 }
+
+#[test]
+fn a_pass_without_work_says_so_to_a_person_only() {
+    let repo = zoo();
+    repo.aynig_ok(["run"]);
+    let (shown, code) = repo.in_terminal((30, 100), &[], &["run"]).finish();
+    assert_eq!(code, 0);
+    assert!(shown.contains("nothing to do on 6 branches; `aynig status --all` says why"), "{shown:?}");
+    let output = repo.aynig_ok(["run"]);
+    assert_eq!((out(&output), err(&output)), (String::new(), String::new()), "cron sends what is said");
+    repo.ready("more", "build");
+    let (shown, _) = repo.in_terminal((30, 100), &[], &["run"]).finish();
+    assert!(!shown.contains("nothing to do"), "{shown:?}");
+}

@@ -1,7 +1,6 @@
 //! A worktree that is as git filled it is removed without asking git; the least change is found all the same, also one
 //! of the same second and the same size.
 
-use super::scene::*;
 use super::support::*;
 
 /// A command line, and whether it leaves something to save.

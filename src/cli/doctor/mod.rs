@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::runner::counted;
 
 use super::args::Doctor;
 use super::entry::{Surroundings, open};
@@ -102,7 +103,12 @@ pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, Comm
                 ui::answer(&format!("         next: {}", ui::harmless(next)));
             }
         }
-        ui::answer(&format!("{} checks: {errors} errors, {warnings} warnings", findings.len()));
+        ui::answer(&format!(
+            "{}: {}, {}",
+            counted(findings.len(), "check"),
+            counted(errors, "error"),
+            counted(warnings, "warning")
+        ));
     }
     Ok(if errors > 0 { Exit::Setup } else { Exit::Done })
 }

@@ -13,7 +13,7 @@ use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;
 
 use super::super::attempt::{self, Record};
-use super::super::{error_words, observe};
+use super::super::{counted, error_words, observe};
 use super::standing::{self, Of};
 use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 
@@ -184,7 +184,7 @@ fn sightings(repo: &Repo, wishes: &Wishes) -> Option<Item> {
             return Some(Item::new(Kind::Sightings, "sightings of leases").failed(error_words(&error)));
         }
     };
-    let item = Item::new(Kind::Sightings, format!("{count} sightings of leases"));
+    let item = Item::new(Kind::Sightings, format!("{} of leases", counted(count, "sighting")));
     let item = item.goes("their commits are at no HEAD any more");
     Some(item.carried_out(wishes, || Ok(None)))
 }

@@ -1,4 +1,4 @@
-//! `status --watch` where a remote decides.
+//! `status --watch`, and what is said of branches that are elsewhere, where a remote decides.
 
 use super::*;
 
@@ -52,4 +52,25 @@ fn a_remote_that_hangs_does_not_hold_up_the_end() {
     assert!(hung.lives(), "the question is still open");
     hub.release("release");
     hung.gone();
+}
+
+#[test]
+fn in_a_clone_the_remote_is_named_that_has_the_branch() {
+    let hub = hub(&[("work", "next done")]);
+    hub.ready("task", "work");
+    let clone = clone(&hub);
+    for arguments in [
+        ["events", "--branch", "task"].as_slice(),
+        &["logs", "--branch", "task"],
+        &["set-state", "--retry", "--branch", "task"],
+    ] {
+        let output = clone.aynig(arguments.iter().copied());
+        assert_refused(&output, 2, &["there is no branch task in", "origin has one", "`--remote origin`"]);
+        assert!(!err(&output).contains("git branch task"), "{}", err(&output));
+    }
+    assert_refused(&clone.aynig(["events", "--branch", "nowhere"]), 2, &["make it: `git branch nowhere`"]);
+    // Known by our own fetches alone.
+    clone.aynig_ok(["status", "--all", "--remote", "origin"]);
+    clone.git(["update-ref", "-d", "refs/remotes/origin/task"]);
+    assert_refused(&clone.aynig(["events", "--branch", "task"]), 2, &["`--remote origin`"]);
 }
