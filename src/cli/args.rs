@@ -56,6 +56,8 @@ pub enum Verb {
     SetWorking(SetWorking),
     /// Show what a branch is, who holds it, and what would be run
     Status(Status),
+    /// Tell the life of a branch: attempts, how long they took, what failed and what followed
+    Log(Log),
     /// Show the newest state event of a branch, or all of them
     Events(Events),
     /// Show what a command printed
@@ -314,6 +316,47 @@ pub struct Status {
     pub watch: Option<u64>,
 
     /// Print JSON: one object, or an array with --all or --branch; with --watch a line of it for each change
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `aynig log`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Told from the commits alone, newest first, along first parents; times are the dates of commits, so hosts whose clocks disagree \
+    make them wrong. On a terminal it goes through git's pager (GIT_PAGER, core.pager, PAGER).\n\
+    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached."
+)]
+pub struct Log {
+    /// The branch to tell of [default: the one checked out here]
+    #[arg(value_name = "BRANCH", conflicts_with = "branch")]
+    pub name: Option<OsString>,
+
+    /// The same, as for the other subcommands
+    #[arg(long, value_name = "B")]
+    pub branch: Option<OsString>,
+
+    /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub remote: Option<RemoteName>,
+
+    /// No more than N entries, the newest
+    #[arg(short = 'n', long = "max-count", value_name = "N")]
+    pub max_count: Option<usize>,
+
+    /// Oldest first
+    #[arg(long)]
+    pub reverse: bool,
+
+    /// Show every lease of an attempt, not only how many there were
+    #[arg(long)]
+    pub leases: bool,
+
+    /// Do not use a pager
+    #[arg(long)]
+    pub no_pager: bool,
+
+    /// Print a JSON array
     #[arg(long)]
     pub json: bool,
 }

@@ -19,7 +19,7 @@ use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, demo, doctor, events, hook, init, install, logs, man, notify, run, set_state, set_working,
+    clean, demo, doctor, events, hook, init, install, log, logs, man, notify, run, set_state, set_working,
     settings, status, ui,
 };
 
@@ -98,6 +98,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::SetState(options) => set_state::run(&open(&surroundings)?, &surroundings, options),
         Verb::SetWorking(options) => set_working::run(&open(&surroundings)?, &surroundings, options),
         Verb::Status(options) => status::run(&open(&surroundings)?, &surroundings, options),
+        Verb::Log(options) => log::run(&open(&surroundings)?, options),
         Verb::Events(options) => events::run(&open(&surroundings)?, options),
         Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
         Verb::Clean(options) => clean::run(&open(&surroundings)?, options),

@@ -70,12 +70,7 @@ impl Lease {
 
     /// CONTRACT.md §5: expired once `now > committer_date + dwp-lease-seconds`. `now` is seconds since the epoch.
     pub fn liveness(&self, now: i64) -> Liveness {
-        let end = self.expires_at();
-        if now > end {
-            Liveness::Expired { over: now.abs_diff(end) }
-        } else {
-            Liveness::Live { left: end.abs_diff(now) }
-        }
+        liveness_at(self.expires_at(), now)
     }
 
     /// How many seconds the commit lies ahead of `now`, if more than `tolerance`: two clocks disagree.
@@ -98,6 +93,15 @@ impl Lease {
     /// The attempt that holds the lease, if its run id is one of ours (a UUID).
     pub fn attempt(&self) -> Option<AttemptId> {
         AttemptId::parse(&self.run_id)
+    }
+}
+
+/// Whether a lease that ends with the second `end` protects its branch at `now`.
+pub fn liveness_at(end: i64, now: i64) -> Liveness {
+    if now > end {
+        Liveness::Expired { over: now.abs_diff(end) }
+    } else {
+        Liveness::Live { left: end.abs_diff(now) }
     }
 }
 

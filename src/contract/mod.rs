@@ -16,6 +16,7 @@
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
 //! - [`retention`] says which finished attempts' logs may go.
+//! - [`story`] folds a branch's commits into what happened.
 //! - [`guard`] says what of a push breaks a lease, for the server's side.
 //! - [`ids`] are the names all of them use, checked once at the edge.
 //!
@@ -39,6 +40,7 @@ pub mod retention;
 pub mod settlement;
 pub mod sighting;
 pub mod standing;
+pub mod story;
 pub mod trailers;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::story::Told;
 use crate::fsutil::room_words;
 
 /// How often an object is written before that counts as failed.
@@ -111,9 +112,42 @@ pub struct NewCommit<'a> {
     pub attempt: Option<AttemptId>,
 }
 
+/// A commit as read for people, who want to know whose it is.
+#[derive(Debug, Clone)]
+pub struct Signed {
+    /// The commit.
+    pub stored: Stored,
+    /// The name of its author; empty if that cannot be read.
+    pub author: BString,
+}
+
+impl Signed {
+    /// What a story is told from.
+    pub fn told(&self) -> Told<'_> {
+        let merge = self.stored.parents.len() > 1;
+        Told { facts: self.stored.facts(), author: self.author.as_bstr(), merge }
+    }
+}
+
 impl Repo {
     /// Reads one commit.
     pub fn commit(&self, id: CommitId) -> Result<Stored, CommitError> {
+        self.decoded(id, |stored, _| stored)
+    }
+
+    /// Reads one commit, with its author.
+    fn signed(&self, id: CommitId) -> Result<Signed, CommitError> {
+        self.decoded(id, |stored, commit| {
+            let author = commit.author().map(|author| author.name.trim().into()).unwrap_or_default();
+            Signed { stored, author }
+        })
+    }
+
+    fn decoded<T>(
+        &self,
+        id: CommitId,
+        take: impl FnOnce(Stored, &gix::objs::CommitRef<'_>) -> T,
+    ) -> Result<T, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id, why };
         let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(error_chain(&error)))?;
         let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
@@ -122,13 +156,14 @@ impl Repo {
             .map_err(|error| unreadable(error.to_string()))?
             .time()
             .map_or(0, |t| t.seconds);
-        Ok(Stored {
+        let stored = Stored {
             id,
             tree: ours(&decoded.tree()),
             parents: decoded.parents().map(|parent| ours(&parent)).collect(),
             committed_at,
             message: decoded.message.into(),
-        })
+        };
+        Ok(take(stored, &decoded))
     }
 
     /// Writes one commit, dated now; nothing points at it yet.
@@ -279,20 +314,32 @@ impl Repo {
 
     /// First-parent history from `tip`, newest first; ends silently at the edge of a shallow clone.
     pub fn history(&self, tip: CommitId) -> impl Iterator<Item = Result<Stored, CommitError>> + '_ {
-        let mut next = Some(tip);
-        let mut first = true;
-        std::iter::from_fn(move || {
-            let id = next.take()?;
-            match self.commit(id) {
-                Ok(stored) => {
-                    first = false;
-                    next = stored.parents.first().copied();
-                    Some(Ok(stored))
-                }
-                Err(error) if first => Some(Err(error)),
-                // The parent of a shallow boundary is named but not there: the story ends here.
-                Err(_) => None,
-            }
-        })
+        walk(tip, |id| self.commit(id), |stored| stored)
     }
+
+    /// The same with authors. Where the last commit names a parent, the history goes on outside of this clone.
+    pub fn signed_history(&self, tip: CommitId) -> impl Iterator<Item = Result<Signed, CommitError>> + '_ {
+        walk(tip, |id| self.signed(id), |signed| &signed.stored)
+    }
+}
+
+fn walk<T>(
+    tip: CommitId,
+    read: impl Fn(CommitId) -> Result<T, CommitError>,
+    stored: impl Fn(&T) -> &Stored,
+) -> impl Iterator<Item = Result<T, CommitError>> {
+    let mut next = Some(tip);
+    let mut first = true;
+    std::iter::from_fn(move || {
+        match read(next.take()?) {
+            Ok(found) => {
+                first = false;
+                next = stored(&found).parents.first().copied();
+                Some(Ok(found))
+            }
+            Err(error) if first => Some(Err(error)),
+            // The parent of a shallow boundary is named but not there: the story ends here.
+            Err(_) => None,
+        }
+    })
 }

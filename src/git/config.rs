@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use bstr::ByteSlice;
 
+use super::process::Git;
 use super::repo::Repo;
 
 /// One entry of a section.
@@ -21,6 +22,13 @@ pub struct Setting {
 }
 
 impl Repo {
+    /// The pager that git itself would use on a terminal: `GIT_PAGER`, `core.pager`, `PAGER`, else what git was built with; `None`
+    /// if there is to be none.
+    pub fn pager(&self) -> Option<String> {
+        let asked = Git::shared(self.common_dir()).args(["var", "GIT_PAGER"]).run();
+        asked.ok().map(|output| output.text()).filter(|pager| !pager.is_empty() && pager != "cat")
+    }
+
     /// A string from git's configuration, the last value winning; `None` when unset.
     pub fn config(&self, key: &str) -> Option<String> {
         self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())

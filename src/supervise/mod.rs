@@ -22,6 +22,7 @@
 //! the end of a pipe, takes the rest of its group. (`watchdog`)
 //!
 //! [`detach`] is for the one process that is to outlive whoever starts it.
+//! A [`Pager`] is a program as well, though not a command: it is the person's own, and has the terminal.
 //!
 //! [`Shutdown`] is the one switch all waits of the runner listen to, here and elsewhere. [`occupants`] answers who
 //! still stands in a directory, for those about to remove it.
@@ -37,6 +38,7 @@ mod group;
 mod job;
 mod machine;
 mod orphans;
+mod pager;
 mod resizes;
 mod shutdown;
 mod spec;
@@ -50,6 +52,7 @@ pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::{Attend, Moment, run};
 pub use orphans::{occupants, users};
+pub use pager::Pager;
 pub use resizes::on_resize;
 pub use shutdown::{Notice, Shutdown, Subscription, survive_size_limit};
 pub use spec::Spec;

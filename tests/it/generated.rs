@@ -27,6 +27,7 @@ fn the_manual_page_tells_of_every_subcommand_and_option() {
         "set-state",
         "set-working",
         "status",
+        "log",
         "events",
         "logs",
         "clean",

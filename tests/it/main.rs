@@ -32,6 +32,7 @@ mod install;
 mod install_refused;
 mod judge;
 mod lease;
+mod log;
 mod logs;
 mod lost_work;
 mod notify;

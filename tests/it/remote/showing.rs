@@ -1,6 +1,7 @@
-//! `status --watch`, and what is said of branches that are elsewhere, where a remote decides.
+//! `status --watch` and `log` where a remote decides.
 
 use super::*;
+use crate::terminal::plain;
 
 #[test]
 fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed() {
@@ -55,12 +56,36 @@ fn a_remote_that_hangs_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn the_story_of_a_branch_is_the_same_in_any_clone() {
+    let hub = hub(&[("work", "echo loose >loose.txt; exit 3")]);
+    hub.ready("task", "work");
+    let here = clone(&hub);
+    let there = clone(&hub);
+    assert_eq!(here.aynig(RUN.iter().copied()).status.code(), Some(1));
+    let story = |clone: &Repo| out(&clone.aynig_ok(["log", "--remote", "origin", "task"]));
+    let (ours, theirs) = (story(&here), story(&there));
+    let rescue = here.rescue();
+    assert!(
+        ours.contains(&format!("saved    {rescue}\n")) && ours.contains("printed  `aynig logs "),
+        "{ours}"
+    );
+    assert!(theirs.contains(&format!("saved    {rescue} (not in this clone)\n")), "{theirs}");
+    assert!(!theirs.contains("printed"), "{theirs}");
+    assert_eq!(ours.lines().next(), theirs.lines().next());
+    let (shown, _) = there
+        .in_terminal((20, 100), &[("GIT_PAGER", "cat")], &["log", "--remote", "origin", "task"])
+        .finish();
+    assert!(plain(&shown).contains("work → stalled"), "{shown:?}");
+}
+
+#[test]
 fn in_a_clone_the_remote_is_named_that_has_the_branch() {
     let hub = hub(&[("work", "next done")]);
     hub.ready("task", "work");
     let clone = clone(&hub);
     for arguments in [
-        ["events", "--branch", "task"].as_slice(),
+        ["log", "task"].as_slice(),
+        &["events", "--branch", "task"],
         &["logs", "--branch", "task"],
         &["set-state", "--retry", "--branch", "task"],
     ] {
@@ -68,9 +93,9 @@ fn in_a_clone_the_remote_is_named_that_has_the_branch() {
         assert_refused(&output, 2, &["there is no branch task in", "origin has one", "`--remote origin`"]);
         assert!(!err(&output).contains("git branch task"), "{}", err(&output));
     }
-    assert_refused(&clone.aynig(["events", "--branch", "nowhere"]), 2, &["make it: `git branch nowhere`"]);
+    assert_refused(&clone.aynig(["log", "nowhere"]), 2, &["make it: `git branch nowhere`"]);
     // Known by our own fetches alone.
     clone.aynig_ok(["status", "--all", "--remote", "origin"]);
     clone.git(["update-ref", "-d", "refs/remotes/origin/task"]);
-    assert_refused(&clone.aynig(["events", "--branch", "task"]), 2, &["`--remote origin`"]);
+    assert_refused(&clone.aynig(["log", "task"]), 2, &["`--remote origin`"]);
 }

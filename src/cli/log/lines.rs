@@ -1,0 +1,290 @@
+//! An entry of a story in lines: one that says what happened, and below it what is worth knowing besides.
+//!
+//! Invariant: on a terminal the first line is no wider than that; the others are never cut, since there are names in them to be copied.
+//! Nothing that came from a commit goes out as a control character.
+
+use bstr::{BStr, ByteSlice};
+
+use crate::cli::columns::{cut, width};
+use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, span, styled};
+use crate::clock;
+use crate::contract::commits::default_subject;
+use crate::contract::head::Event;
+use crate::contract::lease::{Liveness, liveness_at};
+use crate::contract::parking::{Parking, parking};
+use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use crate::git::Repo;
+use crate::runner::counted;
+
+/// The columns of what happened, of how long, and of who; more where the text is longer.
+const WHAT: usize = 20;
+const TIME: usize = 11;
+const WHO: usize = 10;
+
+/// Before the lines below the first.
+const INDENT: &str = "            ";
+
+/// What the lines are drawn for.
+pub struct Teller<'a> {
+    /// Where logs and rescued work are looked for.
+    pub repo: &'a Repo,
+    /// Seconds since the epoch.
+    pub now: i64,
+    /// The width of the terminal, if it is one.
+    pub columns: Option<usize>,
+    /// Whether every lease has a line.
+    pub leases: bool,
+}
+
+/// The first line of an entry.
+struct First {
+    id: String,
+    date: i64,
+    style: anstyle::Style,
+    what: String,
+    time: String,
+    who: String,
+    text: String,
+}
+
+impl Teller<'_> {
+    /// An entry, as styled lines.
+    pub fn lines(&self, entry: &Entry) -> Vec<String> {
+        match entry {
+            Entry::Attempt(attempt) => self.attempt(attempt),
+            Entry::Declared(declared) => vec![self.draw(&self.declared(declared))],
+            Entry::Commits(commits) => {
+                commits_first(commits, "").iter().map(|first| self.draw(first)).collect()
+            }
+            Entry::Before(commits) => commits_first(commits, "before the first state: ")
+                .iter()
+                .map(|first| self.draw(first))
+                .collect(),
+            Entry::Invalid { invalid, committed_at, author } => vec![self.draw(&First {
+                id: invalid.commit.short(),
+                date: *committed_at,
+                style: BAD,
+                what: "(invalid)".to_owned(),
+                time: String::new(),
+                who: text(author.as_bstr()),
+                text: ui::harmless(&invalid.reason),
+            })],
+        }
+    }
+
+    fn draw(&self, first: &First) -> String {
+        let time = format!("{}{}", " ".repeat(TIME.saturating_sub(width(&first.time))), first.time);
+        let parts = [
+            (FAINT, first.id.clone()),
+            (anstyle::Style::new(), clock::format_utc(first.date)),
+            (first.style, padded(&first.what, WHAT)),
+            (anstyle::Style::new(), time),
+            (anstyle::Style::new(), padded(&first.who, WHO)),
+            (anstyle::Style::new(), first.text.clone()),
+        ];
+        let mut left = self.columns.unwrap_or(usize::MAX);
+        let mut line = String::new();
+        for (at, (style, part)) in parts.iter().enumerate() {
+            if at > 0 {
+                line.push_str(&" ".repeat(left.min(2)));
+                left = left.saturating_sub(2);
+            }
+            let shown = cut(part, left);
+            left = left.saturating_sub(width(&shown));
+            line.push_str(&styled(*style, shown));
+        }
+        line
+    }
+
+    fn attempt(&self, attempt: &Attempt) -> Vec<String> {
+        let mut below = Vec::new();
+        let mut add = |label: &str, text: &str| {
+            below.push(format!("{INDENT}{}", styled(FAINT, ui::harmless(&format!("{label:9}{text}")))));
+        };
+        let origin = attempt.origin.as_ref().map_or("?", |state| state.as_str());
+        let who = runner(attempt.runner.as_bstr());
+        let newest = attempt.newest;
+        let mut first = First {
+            id: newest.commit.short(),
+            date: newest.committed_at,
+            style: CARE,
+            what: String::new(),
+            time: String::new(),
+            who,
+            text: String::new(),
+        };
+        let wants_log;
+        match &attempt.outcome {
+            Outcome::Open => {
+                first.what = format!("{origin} → working");
+                let so_far = self.now.saturating_sub(attempt.first().committed_at);
+                first.time = seconds(so_far);
+                first.text = self.left(newest);
+                wants_log = true;
+            }
+            Outcome::Ended { event, author } => {
+                (first.id, first.date) = (event.commit.short(), event.committed_at);
+                first.what = format!("{origin} → {}", event.state);
+                first.style = if event.state.is_stalled() { BAD } else { GOOD };
+                let taken = attempt.seconds().unwrap_or_default();
+                first.time = seconds(taken);
+                first.text = self.said(event);
+                let stall = Stall::of(event);
+                if let Some(rescue) = stall.as_ref().and_then(|stall| stall.rescue.as_ref()) {
+                    let here = matches!(self.repo.read_ref(rescue.as_bytes().as_bstr()), Ok(Some(_)));
+                    add(
+                        "saved",
+                        &if here { rescue.clone() } else { format!("{rescue} (not in this clone)") },
+                    );
+                }
+                if let Some(other) = stall.as_ref().and_then(|stall| stall.run_id.as_ref())
+                    && *other != attempt.run_id
+                {
+                    add("attempt", &format!("it names another one: {}", text(other.as_bstr())));
+                }
+                wants_log = stall.is_some();
+                if let Some(over) = attempt.overdue() {
+                    add("lease", &format!("had been over for {} by the dates of the commits", span(over)));
+                }
+                if taken < 0 {
+                    add("clocks", "the end is dated before the beginning: those of two hosts disagree");
+                }
+                if *author != attempt.author {
+                    add("set by", &text(author.as_bstr()));
+                }
+            }
+            Outcome::TakenOver { run_id, runner: by } => {
+                first.what = format!("{origin} → (taken over)");
+                first.style = BAD;
+                first.text = ui::harmless(&format!(
+                    "by {} in attempt {}",
+                    runner(by.as_bstr()),
+                    text(run_id.as_bstr())
+                ));
+                first.time = seconds(attempt.held());
+                wants_log = true;
+            }
+            Outcome::Spoilt { commit } => {
+                first.what = format!("{origin} → (invalid)");
+                first.style = BAD;
+                first.text = format!("commit {} is on top of it", commit.short());
+                wants_log = true;
+            }
+        }
+        let count = attempt.earlier.len();
+        if count > 0 && !self.leases {
+            let run = text(attempt.run_id.as_bstr());
+            let held = seconds(attempt.held());
+            add("lease", &format!("renewed {} over {held}, attempt {run}", times(count)));
+        }
+        if self.leases {
+            for lease in std::iter::once(&newest).chain(&attempt.earlier) {
+                let date = clock::format_utc(lease.committed_at);
+                add("lease", &format!("{}  {date}  for {}", lease.commit.short(), span(lease.seconds)));
+            }
+            add("attempt", &text(attempt.run_id.as_bstr()));
+        }
+        if let Some((newest, _)) = &attempt.commits.ends {
+            let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
+            add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
+        }
+        if wants_log && super::log_of(self.repo, attempt).is_some() {
+            add("printed", &format!("`aynig logs {}` shows it", first.id));
+        }
+        let mut lines = vec![self.draw(&first)];
+        lines.append(&mut below);
+        lines
+    }
+
+    fn left(&self, lease: LeaseMark) -> String {
+        let end = lease.committed_at.saturating_add_unsigned(lease.seconds);
+        match liveness_at(end, self.now) {
+            Liveness::Live { left } => format!("lease until {}, {} left", clock::format_utc(end), span(left)),
+            Liveness::Expired { over } => format!("its lease ran out {} ago and is not closed", span(over)),
+        }
+    }
+
+    /// What an event says to people, and that it is not to be run yet.
+    fn said(&self, event: &Event) -> String {
+        let words = what_it_says(event);
+        let parked = match parking(&event.message.trailers, self.now) {
+            Parking::Over => return words,
+            Parking::Until(until) => format!("parked until {}", clock::format_utc(until)),
+            Parking::Unreadable(why) => ui::harmless(&why),
+        };
+        if words.is_empty() { parked } else { format!("{parked}: {words}") }
+    }
+
+    fn declared(&self, declared: &Declared) -> First {
+        let event = &declared.event;
+        First {
+            id: event.commit.short(),
+            date: event.committed_at,
+            style: if event.state.is_stalled() { BAD } else { GOOD },
+            what: if declared.again { format!("{} again", event.state) } else { event.state.to_string() },
+            time: String::new(),
+            who: text(declared.author.as_bstr()),
+            text: self.said(event),
+        }
+    }
+}
+
+fn commits_first(commits: &Commits, prefix: &str) -> Option<First> {
+    let (newest, _) = commits.ends.as_ref()?;
+    Some(First {
+        id: newest.commit.short(),
+        date: newest.committed_at,
+        style: FAINT,
+        what: how_many(commits),
+        time: String::new(),
+        who: names(commits),
+        text: format!("{prefix}{}", text(newest.subject.as_bstr())),
+    })
+}
+
+fn how_many(commits: &Commits) -> String {
+    match commits.merges {
+        0 => counted(commits.count, "commit"),
+        merges if merges == commits.count => counted(merges, "merge"),
+        merges => format!("{}, {}", counted(commits.count, "commit"), counted(merges, "merge")),
+    }
+}
+
+fn names(commits: &Commits) -> String {
+    let mut names: Vec<String> = commits.authors.iter().map(|author| text(author.as_bstr())).collect();
+    if commits.more_authors {
+        names.push("others".to_owned());
+    }
+    names.join(", ")
+}
+
+/// What an event says to people: why it stalled, else its subject unless that is the runner's own.
+fn what_it_says(event: &Event) -> String {
+    match Stall::of(event) {
+        Some(stall) if !stall.reason.is_empty() => ui::harmless(&stall.reason),
+        Some(_) | None if event.message.subject == default_subject(&event.state) => String::new(),
+        Some(_) | None => text(event.message.subject.as_bstr()),
+    }
+}
+
+fn runner(name: &BStr) -> String {
+    if name.is_empty() { "(unnamed)".to_owned() } else { text(name) }
+}
+
+fn text(bytes: &BStr) -> String {
+    ui::harmless(&bytes.to_str_lossy())
+}
+
+/// Seconds between two commits; clocks that disagree are shown as they are.
+fn seconds(seconds: i64) -> String {
+    let words = span(seconds.unsigned_abs());
+    if seconds < 0 { format!("-{words}?") } else { words }
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
