@@ -61,6 +61,7 @@ fn a_real_life_from_the_wish_to_the_end() {
     repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
     repo.aynig_ok(["run", "--drain"]);
     let lines = told(&repo, &["task"]);
+    assert!(lines.iter().all(|line| line.trim_end() == line), "{lines:#?}");
     let said = lines.join("\n");
     let firsts: Vec<&str> = lines.iter().filter(|line| !line.starts_with(' ')).map(String::as_str).collect();
     let words =
@@ -299,7 +300,6 @@ fn ten_thousand_commits_are_told_at_once_and_only_as_far_as_wanted() {
     let start = std::time::Instant::now();
     assert_eq!(told(&repo, &["task"]).iter().filter(|line| !line.starts_with(' ')).count(), 5_000);
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
-    // A history that is broken far below is told up to there: nothing waits for its end.
     let output =
         repo.aynig_command().args(["log", "task"]).stdout(Stdio::piped()).spawn().map(|mut child| {
             let mut line = [0; 12];
@@ -318,12 +318,16 @@ fn lines_fit_the_terminal_and_names_below_them_are_whole() {
         &repo,
         "task",
         &[
-            (1_000, "漢字", "漢字の長い題名漢字の長い題名漢字の長い題名漢字の長い題名\n\ndwp-state: build\n"),
+            (
+                1_000,
+                "漢字",
+                "漢字の長い題名漢字の長い題名漢字の長い題名漢字の長い題名漢字の長い題名漢字\n\ndwp-state: build\n",
+            ),
             (1_100, "Runner", &lease("one", "alpha")),
             (1_150, "Runner", &stalled("one", &format!("It broke.\n\nSaved: {rescue} (so)."))),
         ],
     );
-    for columns in [100, 70, 30, 3] {
+    for columns in [130, 100, 80, 70, 30, 3] {
         let (shown, code) = repo.in_terminal((20, columns), &[], &["log", "--no-pager", "task"]).finish();
         assert_eq!(code, 0);
         let shown = plain(&shown);
@@ -331,6 +335,13 @@ fn lines_fit_the_terminal_and_names_below_them_are_whole() {
         for line in shown.lines().filter(|line| !line.starts_with("            ")) {
             assert!(line.width() <= usize::from(columns), "{columns}: {line:?}");
         }
+        // What there is to say has a line of its own where there is no room for it.
+        let below = shown.contains("\n            It broke.\n");
+        assert_eq!(
+            (shown.contains("It broke."), below),
+            (columns > 20, (70..=80).contains(&columns) || columns == 30),
+            "{shown}"
+        );
     }
     let (shown, _) = repo.in_terminal((20, 100), &[], &["log", "--no-pager", "task"]).finish();
     assert!(shown.contains("\x1b[1m\x1b[31mbuild → stalled") && shown.contains("\x1b[32mbuild"), "{shown:?}");

@@ -44,8 +44,9 @@ fn a_terminal_gets_a_table_that_begins_with_what_needs_a_person() {
     let time = &held[column("TIME")..];
     assert!(time.starts_with("4 min ") || time.starts_with("5 min "), "{held}");
     assert!(time.contains(" s left"), "{held}");
-    assert!(of(&lines, "asleep")[column("TIME")..].starts_with("asleep, wakes in "), "{lines:#?}");
+    assert!(of(&lines, "asleep")[column("TIME")..].starts_with("wakes in "), "{lines:#?}");
     assert!(of(&lines, "ready")[column("SUBJECT")..].starts_with("please build  (.aynig/comm"), "{lines:#?}");
+    assert!(of(&lines, "broke")[column("SUBJECT")..].starts_with("`bad` exited with 1."), "{lines:#?}");
     assert!(lines[2].contains("`aynig set-state --retry --branch broke` asks again"), "{lines:#?}");
     assert_eq!(
         lines.last().unwrap(),

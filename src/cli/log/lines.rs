@@ -21,6 +21,9 @@ const WHAT: usize = 20;
 const TIME: usize = 11;
 const WHO: usize = 10;
 
+/// With less room than this for what there is to say, that has a line of its own.
+const ROOM: usize = 40;
+
 /// Before the lines below the first.
 const INDENT: &str = "            ";
 
@@ -52,15 +55,15 @@ impl Teller<'_> {
     pub fn lines(&self, entry: &Entry) -> Vec<String> {
         match entry {
             Entry::Attempt(attempt) => self.attempt(attempt),
-            Entry::Declared(declared) => vec![self.draw(&self.declared(declared))],
+            Entry::Declared(declared) => self.draw(&self.declared(declared)),
             Entry::Commits(commits) => {
-                commits_first(commits, "").iter().map(|first| self.draw(first)).collect()
+                commits_first(commits, "").iter().flat_map(|first| self.draw(first)).collect()
             }
             Entry::Before(commits) => commits_first(commits, "before the first state: ")
                 .iter()
-                .map(|first| self.draw(first))
+                .flat_map(|first| self.draw(first))
                 .collect(),
-            Entry::Invalid { invalid, committed_at, author } => vec![self.draw(&First {
+            Entry::Invalid { invalid, committed_at, author } => self.draw(&First {
                 id: invalid.commit.short(),
                 date: *committed_at,
                 style: BAD,
@@ -68,11 +71,12 @@ impl Teller<'_> {
                 time: String::new(),
                 who: text(author.as_bstr()),
                 text: ui::harmless(&invalid.reason),
-            })],
+            }),
         }
     }
 
-    fn draw(&self, first: &First) -> String {
+    /// The first line; where the terminal leaves no room for its text, that has a line of its own.
+    fn draw(&self, first: &First) -> Vec<String> {
         let time = format!("{}{}", " ".repeat(TIME.saturating_sub(width(&first.time))), first.time);
         let parts = [
             (FAINT, first.id.clone()),
@@ -80,20 +84,25 @@ impl Teller<'_> {
             (first.style, padded(&first.what, WHAT)),
             (anstyle::Style::new(), time),
             (anstyle::Style::new(), padded(&first.who, WHO)),
-            (anstyle::Style::new(), first.text.clone()),
         ];
         let mut left = self.columns.unwrap_or(usize::MAX);
         let mut line = String::new();
-        for (at, (style, part)) in parts.iter().enumerate() {
-            if at > 0 {
-                line.push_str(&" ".repeat(left.min(2)));
-                left = left.saturating_sub(2);
-            }
+        for (style, part) in &parts {
             let shown = cut(part, left);
             left = left.saturating_sub(width(&shown));
             line.push_str(&styled(*style, shown));
+            line.push_str(&" ".repeat(left.min(2)));
+            left = left.saturating_sub(2);
         }
-        line
+        if first.text.is_empty() {
+            return vec![line.trim_end().to_owned()];
+        }
+        if width(&first.text) <= left || left >= ROOM {
+            line.push_str(&cut(&first.text, left));
+            return vec![line];
+        }
+        let columns = self.columns.unwrap_or(usize::MAX).saturating_sub(INDENT.len());
+        vec![line.trim_end().to_owned(), format!("{INDENT}{}", cut(&first.text, columns))]
     }
 
     fn attempt(&self, attempt: &Attempt) -> Vec<String> {
@@ -191,7 +200,7 @@ impl Teller<'_> {
         if wants_log && super::log_of(self.repo, attempt).is_some() {
             add("printed", &format!("`aynig logs {}` shows it", first.id));
         }
-        let mut lines = vec![self.draw(&first)];
+        let mut lines = self.draw(&first);
         lines.append(&mut below);
         lines
     }

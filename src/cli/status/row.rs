@@ -13,6 +13,7 @@ use crate::contract::head::Event;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
 use crate::contract::sighting::Watched;
+use crate::contract::story::Stall;
 use crate::git::Repo;
 use crate::git::commit::Stored;
 use crate::runner::arbiter::Arbiter;
@@ -35,6 +36,8 @@ pub struct Row {
     pub subject: Option<String>,
     pub committed_at: Option<i64>,
     pub not_before: Option<i64>,
+    /// What a stalled commit says happened.
+    pub why: Option<String>,
     /// Whether somebody meant it to run, and it does not.
     pub mistake: bool,
 }
@@ -168,6 +171,7 @@ fn ready(row: &mut Row, event: &Event) {
     row.state = Some(event.state.to_string());
     let origin = event.message.trailers.last("dwp-origin-state");
     row.origin = origin.map(ToString::to_string);
+    row.why = Stall::of(event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
 }
 
 fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {

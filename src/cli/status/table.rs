@@ -139,13 +139,14 @@ fn cells(row: &Row) -> Cells {
         (None, Some(_)) => {
             let words = row.reason.as_deref().unwrap_or_default();
             let until = words.split_once(" (").map_or(words, |(_, left)| left.trim_end_matches(')'));
-            format!("asleep, wakes {until}")
+            format!("wakes {until}")
         }
         (None, None) => String::new(),
     };
     let wanted = rank(row) < 3;
     let reason = row.reason.as_deref().filter(|_| row.not_before.is_none()).map(ui::harmless);
-    let subject = row.subject.as_deref().map(ui::harmless).unwrap_or_default();
+    let subject = row.why.as_ref().or(row.subject.as_ref());
+    let subject = subject.map(|subject| ui::harmless(subject)).unwrap_or_default();
     let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
     let subject = match beside {
         Some(beside) if subject.is_empty() => beside,
@@ -177,7 +178,8 @@ pub fn table(rows: &[Row], columns: usize) -> Vec<String> {
         *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
     }
     let gaps = GAP * widths.iter().filter(|taken| **taken > 0).count();
-    squeeze(&mut widths, columns.saturating_sub(gaps + LEAST), LEAST);
+    let subject = (columns / 4).clamp(LEAST, MOST_SUBJECT);
+    squeeze(&mut widths, columns.saturating_sub(gaps + subject), LEAST);
     let mut lines = vec![line(&HEADINGS.map(str::to_owned), &widths, columns, FAINT, FAINT)];
     for row in &rows {
         lines.push(line(&row.texts, &widths, columns, STRONG, row.style));
@@ -281,7 +283,12 @@ mod tests {
                 ..row("feature/b", "working", "working")
             },
             Row { lease: lease(-9), reason: Some("run out".into()), ..row("c", "working", "expired") },
-            Row { reason: Some("`retry`".into()), subject: subject("set"), ..row("d", "stalled", "waiting") },
+            Row {
+                reason: Some("`retry`".into()),
+                subject: subject("set"),
+                why: Some("It broke.".into()),
+                ..row("d", "stalled", "waiting")
+            },
             Row { not_before: Some(7_300), ..row("e", "later", "parked") },
             Row {
                 reason: Some("no command".into()),
@@ -325,7 +332,7 @@ mod tests {
             stripped(&table(&rows, 120)),
             [
                 "BRANCH     STATE            KIND     HOLDER  TIME                             SUBJECT",
-                "d          stalled          stalled                                           set",
+                "d          stalled          stalled                                           It broke.",
                 "    `retry`",
                 "g          oops             waiting",
                 "    not x",
@@ -333,13 +340,13 @@ mod tests {
                 "    run out",
                 "feature/b  working (build)  working  host\u{fffd}   7 s left                         go",
                 "a          review           ready                                             .aynig/command/review",
-                "e          later            parked           asleep, wakes in 2 h 1 min",
+                "e          later            parked           wakes in 2 h 1 min",
                 "f          done             waiting                                           漢字  (no command)",
             ]
         );
         assert_eq!(
             stripped(&table(&rows[..1], 40)),
-            ["BRANCH  STATE    KIND     SUBJECT", "d       stalled  stalled  set", "    `retry`"],
+            ["BRANCH  STATE    KIND     SUBJECT", "d       stalled  stalled  It broke.", "    `retry`"],
             "without columns that nobody needs"
         );
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::cli::columns::cut;
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::ui::{self, CARE, FAINT, styled};
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
@@ -31,8 +31,9 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 /// Between two strokes of the clock on the screen.
 const TICK: Duration = Duration::from_secs(1);
 
-/// After a first change, how long to wait for the rest of it (a push of many refs).
-const SETTLE: Duration = Duration::from_millis(20);
+/// After a first change, how long to wait for the rest of it (a push of many refs): so a repository that never rests is not
+/// looked at without rest.
+const SETTLE: Duration = Duration::from_millis(100);
 
 enum News {
     Looked(Result<Seen, CommandError>),
@@ -64,7 +65,7 @@ pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) ->
         interval = interval.max(LEAST_REMOTE);
         skew = i64::try_from(subject.options.skew_seconds).unwrap_or(i64::MAX);
     }
-    let looker = looker(store.handle(), arbiter, subject.clone(), tell);
+    let looker = looker(store.handle(), arbiter, subject.clone(), interval, tell);
     let face = Face::new(&subject);
     let mut watch =
         Watch { subject, skew, interval, looker, face, seen: None, trouble: None, failures: 0, next: None };
@@ -73,15 +74,19 @@ pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) ->
 }
 
 /// Takes looks when asked to, on its own thread; the first one at what was fetched already.
-fn looker(repo: Repo, arbiter: Arbiter, subject: Subject, tell: Sender<News>) -> Sender<()> {
+fn looker(
+    repo: Repo,
+    arbiter: Arbiter,
+    subject: Subject,
+    interval: Duration,
+    tell: Sender<News>,
+) -> Sender<()> {
     let (ask, asked) = mpsc::channel::<()>();
     let gone = tell.clone();
     let work = std::thread::spawn(move || {
-        let mut fetched: Option<BTreeMap<BranchName, CommitId>> = None;
-        let mut first = true;
+        let mut doorbell = Doorbell::new(&repo, &arbiter, interval);
         while asked.recv().is_ok() {
-            let fresh =
-                if std::mem::take(&mut first) { Ok(()) } else { refresh(&repo, &arbiter, &mut fetched) };
+            let fresh = doorbell.refresh(&repo, &arbiter);
             let seen = fresh.and_then(|()| look(&repo, &arbiter, &subject, clock::wall_seconds()));
             if tell.send(News::Looked(seen)).is_err() {
                 return;
@@ -96,19 +101,39 @@ fn looker(repo: Repo, arbiter: Arbiter, subject: Subject, tell: Sender<News>) ->
     ask
 }
 
-/// Fetches, if the remote has other branches than the last time.
-fn refresh(
-    repo: &Repo,
-    arbiter: &Arbiter,
-    fetched: &mut Option<BTreeMap<BranchName, CommitId>>,
-) -> Result<(), CommandError> {
-    let Some(asked) = arbiter.ask(repo) else { return Ok(()) };
-    let asked = asked?;
-    if fetched.as_ref() != Some(&asked) {
-        arbiter.refresh(repo)?;
-        *fetched = Some(asked);
+/// Whether a remote is worth a connection.
+struct Doorbell {
+    /// What it had when it was fetched from.
+    fetched: Option<BTreeMap<BranchName, CommitId>>,
+    /// Since it was asked.
+    since: Stopwatch,
+    interval: Duration,
+}
+
+impl Doorbell {
+    /// One for a remote that has just been fetched from.
+    fn new(repo: &Repo, arbiter: &Arbiter, interval: Duration) -> Self {
+        let tips = arbiter.branches(repo).ok();
+        let fetched = tips
+            .map(|tips| tips.into_iter().filter_map(|tip| Some((tip.branch, tip.target.ok()?))).collect());
+        Self { fetched, since: Stopwatch::start(), interval }
     }
-    Ok(())
+
+    /// Asks, if that was an interval ago: a lease that ends is no reason. Fetches, if the remote has other branches than the last
+    /// time.
+    fn refresh(&mut self, repo: &Repo, arbiter: &Arbiter) -> Result<(), CommandError> {
+        if self.since.elapsed() < self.interval {
+            return Ok(());
+        }
+        self.since = Stopwatch::start();
+        let Some(asked) = arbiter.ask(repo) else { return Ok(()) };
+        let asked = asked?;
+        if self.fetched.as_ref() != Some(&asked) {
+            arbiter.refresh(repo)?;
+            self.fetched = Some(asked);
+        }
+        Ok(())
+    }
 }
 
 struct Watch {

@@ -19,13 +19,12 @@ fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed()
     // The clock goes on without a question.
     terminal.wait_for_picture("two strokes", |picture| of_task(picture) != first);
     assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
+    wait_until("a question", || git.count("ls-remote") > 0);
+    assert_eq!(git.count("fetch"), 1, "nothing has changed");
     hub.ready("second", "work");
     terminal
         .wait_for_picture("the new branch", |picture| picture.iter().any(|line| line.starts_with("second")));
     assert_eq!(git.count("fetch"), 2);
-    let asked = git.count("ls-remote");
-    wait_until("another question", || git.count("ls-remote") > asked);
-    assert_eq!(git.count("fetch"), 2, "nothing has changed");
     // A remote that is gone is said, and the table stays.
     fs::rename(&hub.path, hub.beside("away.git")).expect("it is ours");
     let picture = terminal
