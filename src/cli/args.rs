@@ -72,9 +72,10 @@ pub enum Verb {
     Install(Install),
     /// Guard the branches of a server: what its git hooks call
     Hook(Hook),
-    /// Print the manual page
-    #[command(name = "__man", hide = true)]
-    Man,
+    /// Print a manual page, or write all of them
+    Manual(Manual),
+    /// Print what a shell needs to complete command lines
+    Completions(Completions),
     /// Ends the commands of a runner that was killed; started by `run`
     #[command(name = "__watchdog", hide = true)]
     Watchdog,
@@ -539,6 +540,59 @@ pub struct Hook {
 pub enum HookName {
     /// Refuse pushes that break a live lease, and leases that are not made by the contract
     PreReceive,
+}
+
+/// `aynig manual`.
+#[derive(Debug, Args)]
+#[command(after_help = "The pages are those that packages bring. To read one: aynig manual run | man -l -\n\
+    To have them all found by `man`: aynig manual --into ~/.local/share/man/man1\n\
+    Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written.")]
+pub struct Manual {
+    /// The subcommand whose page it is to be [default: the page of aynig itself]
+    #[arg(value_name = "SUBCOMMAND")]
+    pub page: Option<String>,
+
+    /// Write all pages to DIR, which is made if it is not there
+    #[arg(long, value_name = "DIR", conflicts_with = "page", value_hint = clap::ValueHint::DirPath)]
+    pub into: Option<PathBuf>,
+}
+
+/// `aynig completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What it prints makes the shell ask this program at each press of the key, so that branches, remotes, roles and states are \
+    those of the repository at hand. It belongs to this version: let the shell read it when it starts.\n\
+    bash, in ~/.bashrc: source <(aynig completions bash)\n\
+    zsh, in ~/.zshrc, below compinit: source <(aynig completions zsh)\n\
+    fish, in ~/.config/fish/config.fish: aynig completions fish | source\n\
+    Exit codes: 0 done; 2 usage."
+)]
+pub struct Completions {
+    /// Which shell it is for
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Shell,
+}
+
+/// The shells that can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash, from 4.4 on
+    Bash,
+    /// The Z shell
+    Zsh,
+    /// The friendly interactive shell
+    Fish,
+}
+
+impl Shell {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+        }
+    }
 }
 
 fn parse_state(text: &str) -> Result<StateName, String> {

@@ -19,8 +19,8 @@ use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, demo, doctor, events, hook, init, install, log, logs, man, notify, run, set_state, set_working,
-    settings, status, ui,
+    clean, complete, demo, doctor, events, hook, init, install, log, logs, manual, notify, run, set_state,
+    set_working, settings, status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -43,6 +43,11 @@ pub struct Surroundings {
 /// The whole program.
 pub fn main() -> ExitCode {
     let told = take_git_variables();
+    match complete::answer(&told) {
+        Ok(true) => return Exit::Done.into(),
+        Ok(false) => {}
+        Err(error) => return usage(&error),
+    }
     let parsed = Arguments::command()
         .try_get_matches()
         .and_then(|matches| Arguments::from_arg_matches(&matches).map(|arguments| (arguments, matches)));
@@ -50,10 +55,6 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
-    if matches!(arguments.verb, Verb::Man) {
-        ui::answer_bytes(&man::page());
-        return Exit::Done.into();
-    }
     if matches!(arguments.verb, Verb::Watchdog) {
         let served = watchdog::serve(std::io::stdin().lock());
         return if served.is_ok() { Exit::Done } else { Exit::Bug }.into();
@@ -107,7 +108,9 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
         Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
         Verb::Notify(options) => notify::run(&surroundings, options),
-        Verb::Man | Verb::Watchdog => Ok(Exit::Done),
+        Verb::Manual(options) => manual::run(&surroundings, options),
+        Verb::Completions(options) => complete::run(options),
+        Verb::Watchdog => Ok(Exit::Done),
     }
 }
 

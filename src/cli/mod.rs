@@ -7,6 +7,7 @@
 pub mod args;
 pub mod clean;
 pub mod columns;
+pub mod complete;
 pub mod demo;
 pub mod doctor;
 pub mod entry;
@@ -19,7 +20,7 @@ pub mod live;
 pub mod log;
 pub mod logging;
 pub mod logs;
-pub mod man;
+pub mod manual;
 pub mod narrator;
 pub mod notify;
 pub mod page;

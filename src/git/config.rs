@@ -39,6 +39,11 @@ impl Repo {
         self.gix.config_snapshot().boolean(key).unwrap_or(false)
     }
 
+    /// The names of all remotes that are configured.
+    pub fn remote_names(&self) -> Vec<String> {
+        self.gix.remote_names().iter().map(|name| name.to_str_lossy().into_owned()).collect()
+    }
+
     /// All entries of a section, the widest layer (the system's) first.
     pub fn settings(&self, section: &str) -> Vec<Setting> {
         let snapshot = self.gix.config_snapshot();

@@ -1,52 +1,129 @@
 //! Files that are generated and committed are what they would be if generated now.
+//!
+//! `AYNIG_UPDATE=1 cargo test --test it generated` writes them anew: the pages in `man/`, the scripts in
+//! `contrib/completions/`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use super::programs::{program, shipped};
 use super::support::*;
 
-#[test]
-fn the_manual_page_is_current() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/aynig.1");
-    let page = Repo::new().aynig_ok(["__man"]).stdout;
-    if std::env::var_os("AYNIG_UPDATE").is_some_and(|value| value == "1") {
-        fs::write(&file, &page).unwrap();
+/// What packages install the script of a shell as.
+pub const COMPLETIONS: [(&str, &str); 3] =
+    [("bash", "aynig.bash"), ("zsh", "_aynig"), ("fish", "aynig.fish")];
+
+fn updating() -> bool {
+    std::env::var_os("AYNIG_UPDATE").is_some_and(|value| value == "1")
+}
+
+fn assert_current(file: &Path, wanted: &[u8]) {
+    if updating() {
+        fs::create_dir_all(file.parent().expect("below the top")).expect("directories");
+        fs::write(file, wanted).expect("written");
     }
     assert!(
-        fs::read(&file).unwrap_or_default() == page,
-        "man/aynig.1 is out of date; write it anew: cargo run -- __man > man/aynig.1"
+        fs::read(file).unwrap_or_default() == wanted,
+        "{} is out of date; write all of them anew: AYNIG_UPDATE=1 cargo test --test it generated",
+        file.display()
     );
 }
 
+/// All subcommands `--help` shows.
+fn verbs(repo: &Repo) -> Vec<String> {
+    let help = out(&repo.aynig_ok(["--help"]));
+    let list = help.split("Commands:\n").nth(1).expect("a list");
+    let names = list.lines().take_while(|line| !line.trim().is_empty());
+    names
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
-fn the_manual_page_tells_of_every_subcommand_and_option() {
+fn the_manual_pages_are_current() {
     let repo = Repo::new();
-    let page = out(&repo.aynig_ok(["__man"]));
-    for verb in [
-        "run",
-        "set-state",
-        "set-working",
-        "status",
-        "log",
-        "events",
-        "logs",
-        "clean",
-        "doctor",
-        "init",
-        "install",
-        "hook",
-    ] {
-        assert!(page.contains(&format!(".SS \"aynig {verb}\"")), "{verb}");
-        let help = out(&repo.aynig_ok([verb, "--help"]));
+    repo.aynig_ok(["manual", "--into", "pages/man1"]);
+    let made = repo.path.join("pages/man1");
+    let names = |place: &Path| -> BTreeSet<String> {
+        let files = fs::read_dir(place).expect("it is there").flatten();
+        files.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let wanted: BTreeSet<String> =
+        verbs(&repo).iter().map(|verb| format!("aynig-{verb}.1")).chain(["aynig.1".to_owned()]).collect();
+    assert_eq!(names(&made), wanted, "one page for each subcommand, and one for all");
+    for name in &wanted {
+        assert_current(&shipped("man").join(name), &fs::read(made.join(name)).expect("a page"));
+    }
+    assert_eq!(names(&shipped("man")), wanted, "and no other");
+}
+
+#[test]
+fn the_completions_are_current() {
+    let repo = Repo::new();
+    for (shell, file) in COMPLETIONS {
+        let script = repo.aynig_ok(["completions", shell]).stdout;
+        assert_current(&shipped("contrib/completions").join(file), &script);
+    }
+}
+
+#[test]
+fn a_page_tells_of_every_option_of_its_subcommand() {
+    let repo = Repo::new();
+    let overview = out(&repo.aynig_ok(["manual"]));
+    for verb in verbs(&repo) {
+        let page = out(&repo.aynig_ok(["manual", &verb]));
+        assert!(
+            overview.contains(&format!("aynig\\-{}\\fR(1)", verb.replace('-', "\\-"))),
+            "{verb}: {overview}"
+        );
+        let help = out(&repo.aynig_ok([&verb, "--help"]));
         for word in help.split_whitespace().filter(|word| word.starts_with("--")) {
             let option: String =
                 word.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-            assert!(page.contains(&option.replace('-', "\\-")), "{verb} {option}");
+            let spelt = option.replace('-', "\\-");
+            assert!(page.contains(&spelt) || overview.contains(&spelt), "{verb} {option}");
         }
+        assert_sections(&page, &["NAME", "SYNOPSIS", "DESCRIPTION", "\"SEE ALSO\""]);
     }
-    for section in ["NAME", "SYNOPSIS", "OPTIONS", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "\"SEE ALSO\""]
-    {
+    assert_sections(
+        &overview,
+        &["NAME", "SYNOPSIS", "OPTIONS", "COMMANDS", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES"],
+    );
+    assert!(!overview.contains("__"), "hidden subcommands stay hidden");
+    assert_refused(&repo.aynig(["manual", "nonsense"]), 2, &["aynig-nonsense(1)", "set-state"]);
+}
+
+fn assert_sections(page: &str, sections: &[&str]) {
+    for section in sections {
         assert_eq!(page.matches(&format!("\n.SH {section}\n")).count(), 1, "{section}");
     }
-    assert!(!page.contains("__"), "hidden subcommands stay hidden");
+}
+
+/// By mandoc, whose reading is the stricter one, and by man, as people read them.
+#[test]
+fn readers_of_manual_pages_find_nothing_to_complain_of() {
+    let pages = || fs::read_dir(shipped("man")).expect("pages").flatten().map(|page| page.path());
+    if let Some(mandoc) = program("mandoc") {
+        let output = Command::new(mandoc).args(["-T", "lint", "-W", "warning"]).args(pages()).output();
+        let said = out(&output.expect("mandoc runs"));
+        // They carry a version, not a date.
+        let complaints: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
+        assert_eq!(complaints, Vec::<&str>::new());
+    }
+    if let Some(man) = program("man") {
+        let mut read = Command::new(man);
+        let output = read
+            .args(["--warnings", "-l"])
+            .args(pages())
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .expect("man runs");
+        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""));
+        assert!(out(&output).contains("SEE ALSO"), "{}", out(&output));
+    }
 }

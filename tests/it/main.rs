@@ -14,6 +14,7 @@ mod broken;
 #[cfg(debug_assertions)]
 mod chaos;
 mod clean;
+mod completions;
 mod configuration;
 mod contract;
 #[cfg(debug_assertions)]
@@ -42,6 +43,7 @@ mod parking;
 mod passes;
 mod pool;
 mod probe;
+mod programs;
 mod races;
 mod readme;
 mod ready;
@@ -59,6 +61,8 @@ mod submodules;
 mod support;
 mod surroundings;
 mod survivors;
+mod systemd;
 mod terminal;
 mod trust;
+mod unattended;
 mod untouched;
