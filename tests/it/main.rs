@@ -38,6 +38,7 @@ mod logs;
 mod lost_work;
 mod notify;
 mod own_workflow;
+mod package;
 mod packs;
 mod parking;
 mod passes;

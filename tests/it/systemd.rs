@@ -155,6 +155,7 @@ fn managed(script: &str) -> Option<(Repo, String)> {
     let wrapper = name_spaces()?;
     let mut repo = Repo::scene(&[
         ("note", r#"say "$AYNIG_BRANCH" "${ROLE:-none}"; next done"#),
+        ("review", r#"say "$AYNIG_BRANCH" "${ROLE:-none}"; next done"#),
         ("fail", "exit 1"),
         ("wait", "say waiting yes; echo half > half; git add half; await never"),
     ]);
@@ -162,9 +163,9 @@ fn managed(script: &str) -> Option<(Repo, String)> {
     fs::rename(&repo.path, &path).expect("renamed");
     repo.path = path;
     // Commands find the room by the path it had, which is the same.
-    let home = repo.beside("config/systemd/user");
+    let home = repo.beside(".config/systemd/user");
     fs::create_dir_all(&home).expect("directories");
-    fs::create_dir_all(repo.beside("config/aynig")).expect("directories");
+    fs::create_dir_all(repo.beside(".config/aynig")).expect("directories");
     fs::create_dir_all(repo.beside("bin")).expect("directories");
     symlink(binary(), repo.beside("bin/aynig")).expect("a link");
     let path = std::env::var("PATH").expect("a PATH");
@@ -189,8 +190,10 @@ fn managed(script: &str) -> Option<(Repo, String)> {
         .env("REPO", &repo.path)
         .env("SYSTEMD", systemd)
         .env("AYNIG", binary());
-    manager.env("HOME", repo.beside("")).env("XDG_CONFIG_HOME", repo.beside("config"));
-    manager.env("XDG_DATA_HOME", repo.beside("data")).current_dir(repo.beside(""));
+    manager.env("HOME", repo.room.path().canonicalize().expect("it exists")).current_dir(repo.beside(""));
+    for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+        manager.env_remove(name);
+    }
     let groups = control_groups(&repo.room.path().file_name().expect("a name").to_string_lossy());
     let listed: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     let output = manager.env("GROUPS_OF_ITS_OWN", listed.join(" ")).output().expect("unshare runs");
@@ -237,16 +240,16 @@ fn a_manager_runs_passes_by_service_and_timer() {
     let script = r#"
 instance=$(systemd-escape --path "$REPO")
 ask monday note
-mkdir -p "$XDG_CONFIG_HOME/aynig${REPO%/*}"; echo 'ROLE=tester' > "$XDG_CONFIG_HOME/aynig$REPO.env"
+mkdir -p "$HOME/.config/aynig${REPO%/*}"; echo 'ROLE=tester' > "$HOME/.config/aynig$REPO.env"
 sctl start "aynig@$instance.service"; found start $?
 found result "$(sctl show --property Result,ExecMainStatus --value "aynig@$instance.service" | tr '\n' ' ')"
 # A branch that stalls is a result, not a failure of the unit.
 ask tuesday fail
 sctl start "aynig@$instance.service"; found stalled $?
 # The timer, as an operator starts it, but every second.
-mkdir "$XDG_CONFIG_HOME/systemd/user/aynig@.timer.d"
+mkdir "$HOME/.config/systemd/user/aynig@.timer.d"
 printf '[Timer]\nOnCalendar=\nOnCalendar=*:*:*\nAccuracySec=1ms\nRandomizedDelaySec=0\n' \
-    > "$XDG_CONFIG_HOME/systemd/user/aynig@.timer.d/often.conf"
+    > "$HOME/.config/systemd/user/aynig@.timer.d/often.conf"
 sctl daemon-reload
 sctl enable --now --quiet "aynig@$instance.timer"; found enabled $?
 ask wednesday note
@@ -275,10 +278,10 @@ sctl stop "aynig-watch@$instance.service"; found stop $?
 found stopped "$(sctl show --property ActiveState --value "aynig-watch@$instance.service")"
 # Two roles in one repository, each with states of its own.
 for role in writer reviewer; do
-    printf 'AYNIG_REPOSITORY=%s\n' "$REPO" > "$XDG_CONFIG_HOME/aynig/$role.env"
+    printf 'AYNIG_REPOSITORY=%s\n' "$REPO" > "$HOME/.config/aynig/$role.env"
 done
-echo 'AYNIG_OPTIONS=--branch r-*' >> "$XDG_CONFIG_HOME/aynig/reviewer.env"
-echo 'AYNIG_OPTIONS=--branch w-* --jobs 2' >> "$XDG_CONFIG_HOME/aynig/writer.env"
+echo 'AYNIG_OPTIONS=--branch r-*' >> "$HOME/.config/aynig/reviewer.env"
+echo 'AYNIG_OPTIONS=--branch w-* --jobs 2' >> "$HOME/.config/aynig/writer.env"
 sctl start aynig-role@writer.service aynig-role@reviewer.service; found roles $?
 ask r-one note; ask w-one note
 holds "the reviewer" is_state r-one 'done'
@@ -305,4 +308,45 @@ sctl start aynig-role@nobody.service 2>/dev/null; found no-file $?
         "the work of the command that was stopped"
     );
     repo.assert_tidy();
+}
+
+/// The blocks of the README's section that speak to systemd, word for word.
+#[test]
+fn the_readmes_lines_work_as_written() {
+    let readme = fs::read_to_string(shipped("README.md")).expect("the README");
+    let section = readme.split("## Running it unattended").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let blocks: Vec<&str> = section
+        .expect("the section")
+        .split("```text\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .filter(|block| block.contains("systemctl"))
+        .collect();
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    let script = format!(
+        r#"
+ln -s "$REPO" "$HOME/project"
+cd /
+set -e
+{}
+set +e
+ask monday note
+holds "the lasting runner" is_state monday 'done'
+sctl stop 'aynig-watch@*'
+ask tuesday review
+holds "the reviewer" is_state tuesday 'done'
+found timers "$(sctl list-timers --no-legend --all | grep -c 'aynig@')"
+sctl stop 'aynig-role@*' 'aynig@*.timer'
+"#,
+        blocks.concat()
+    );
+    let Some((repo, said)) = managed(&script) else { return };
+    assert_said(&said, &["timers: 1"]);
+    assert_eq!(repo.said("monday"), "none");
+    assert_eq!(repo.said("tuesday"), "reviewer");
+    for word in readme.split(|c: char| c.is_whitespace() || "`\"'".contains(c)) {
+        if let Some((name, _)) = word.split_once('@').filter(|(name, _)| name.starts_with("aynig")) {
+            assert!(UNITS.iter().any(|unit| unit.starts_with(&format!("{name}@"))), "{word}");
+        }
+    }
 }
