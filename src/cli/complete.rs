@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bstr::ByteSlice;
@@ -19,6 +19,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 use crate::contract::Head;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::git::repo::Told;
+use crate::git::trusted::Content;
 use crate::git::{Repo, Store};
 use crate::runner::typed;
 
@@ -160,19 +161,18 @@ fn fetched(repo: &Repo, remote: &RemoteName) -> Vec<String> {
 
 /// Commands in the checkout's newest commit: the role they are for, and the state.
 fn commands(repo: &Repo) -> Vec<(Option<String>, String)> {
-    let Some(head) = newest(repo) else { return Vec::new() };
-    let below = |directory| repo.files_below(head, directory).unwrap_or_default();
-    let split = |path: &[u8]| {
-        let path = path.to_str().ok()?;
+    let tree = newest(repo).and_then(|head| repo.directory_at(head, ".aynig").ok().flatten());
+    let files = tree.and_then(|tree| repo.files_of(tree).ok()).unwrap_or_default();
+    let split = |path: &Path| {
+        let path = path.to_str()?;
         match path.split('/').collect::<Vec<_>>()[..] {
-            [".aynig", "command", state] => Some((None, state.to_owned())),
-            [".aynig", "roles", role, "command", state] => Some((Some(role.to_owned()), state.to_owned())),
+            ["command", state] => Some((None, state.to_owned())),
+            ["roles", role, "command", state] => Some((Some(role.to_owned()), state.to_owned())),
             _ => None,
         }
     };
-    let mut files = below(".aynig/command");
-    files.extend(below(".aynig/roles"));
-    files.iter().filter_map(|file| split(&file.path)).collect()
+    let files = files.iter().filter(|(_, content)| !matches!(content, Content::Directory));
+    files.filter_map(|(path, _)| split(path)).collect()
 }
 
 /// The newest commit of the checkout; in a bare repository, of the branch that HEAD names.

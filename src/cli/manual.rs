@@ -256,7 +256,8 @@ impl Sheet {
             // An empty line is a paragraph of its own to roff, and two breaks in a row are one.
             let is_second_break = line == ".br" && self.roff.ends_with(b"\n.br\n");
             if !is_preamble && !is_second_break && !line.is_empty() {
-                self.roff.extend_from_slice(line.trim_end().as_bytes());
+                // An option without a long form is followed by a space of its own.
+                self.roff.extend_from_slice(line.trim_end().replace(" \\fR]", "\\fR]").as_bytes());
                 self.roff.push(b'\n');
             }
         }
