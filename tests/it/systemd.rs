@@ -254,7 +254,7 @@ sctl daemon-reload
 sctl enable --now --quiet "aynig@$instance.timer"; found enabled $?
 ask wednesday note
 holds "the timer's pass" is_state wednesday 'done'
-sctl stop "aynig@$instance.timer"
+sctl stop "aynig@$instance.timer" "aynig@$instance.service"
 "#;
     let Some((repo, said)) = managed(script) else { return };
     assert_said(&said, &["start: 0", "stalled: 0", "enabled: 0"]);
