@@ -152,9 +152,8 @@ fn the_package_installs_works_and_goes() {
         set -eu
         cd /tmp
         dpkg --install aynig.deb
-        hash -r; command -v aynig
-        aynig --version
-        aynig demo /tmp/demo
+        /usr/bin/aynig --version
+        /usr/bin/aynig demo /tmp/demo
         for page in aynig aynig-run aynig-set-state; do man --where "$page"; done
         for unit in aynig@srv-x.timer aynig@srv-x.service aynig-watch@srv-x.service aynig-role@x.service; do
             systemd-analyze --man=no verify "$unit"
@@ -166,10 +165,12 @@ fn the_package_installs_works_and_goes() {
         fi
         fish -c 'complete -C "aynig set-"' | grep set-state
         echo kept > /var/lib/aynig/mine
+        dpkg --listfiles aynig > files; grep -q /usr/bin/aynig files
         dpkg --purge aynig
-        hash -r; ! command -v aynig
-        find / -xdev -name '*aynig*' -not -path '/proc/*' -not -path '/tmp/*' -path '/usr/*' -not -path '/usr/src/*' | tee left
-        test ! -s left; test -f /var/lib/aynig/mine; test ! -e /etc/aynig
+        test ! -e /usr/bin/aynig
+        while read -r file; do test -d "$file" || test ! -e "$file"; done < files
+        test ! -e /usr/share/doc/aynig
+        test -f /var/lib/aynig/mine; test ! -e /etc/aynig
         echo WHOLE
         "#,
     );
