@@ -99,27 +99,24 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
     let mut doubtful = context.arbiter.attaches();
     let mut tries = 0;
-    // Results whose push was not answered: one of them may be what the branch has, and then it has landed.
-    let mut unanswered: Vec<CommitId> = Vec::new();
+    // Results whose push was not answered, or whose answer came when others had gone on already: what the branch descends from
+    // has landed.
+    let mut tried: Vec<CommitId> = Vec::new();
     while tries < TRIES {
         let seen = if doubtful {
             look(repo, context.arbiter, claim, patience.share())
         } else {
             Ok((Standing::Ours, Some(finished.held)))
         };
-        let head = match seen {
-            Ok((_, Some(head))) if unanswered.contains(&head) => {
-                if let Some(parent) =
-                    repo.commit(head).ok().and_then(|stored| stored.parents.first().copied())
-                {
-                    follow_result(context, repo, finished, parent, head);
-                }
-                return Landed {
-                    outcome: landed_outcome(finished, settlement, why),
-                    commit: Some(head),
-                    rescued,
-                };
+        let on_branch = |head: CommitId| tried.iter().copied().find(|own| repo.descends(head, *own));
+        if let Some(own) = seen.as_ref().ok().and_then(|(_, head)| *head).and_then(on_branch) {
+            if let Some(parent) = repo.commit(own).ok().and_then(|stored| stored.parents.first().copied()) {
+                follow_result(context, repo, finished, parent, own);
             }
+            let outcome = landed_outcome(finished, settlement, why);
+            return Landed { outcome, commit: Some(own), rescued };
+        }
+        let head = match seen {
             Ok((Standing::Ours, Some(head))) => {
                 if let (Some(path), Some(git_dir), false) =
                     (finished.site.path(), finished.site.git_dir(), context.arbiter.attaches())
@@ -192,6 +189,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         };
         crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
+        tried.push(new);
         match context.arbiter.land(repo, patience.share(), &claim.branch, [head, new], &log) {
             Ok(Swap::Won) => {
                 crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
@@ -210,7 +208,6 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Err(error) => {
                 trouble = error_words(&error);
                 doubtful = context.arbiter.attaches();
-                unanswered.push(new);
                 if error.is_final() || !patience.wait(context) {
                     break;
                 }

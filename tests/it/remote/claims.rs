@@ -229,6 +229,31 @@ fn connection_cut_after_the_result_was_applied() {
     cut_after(2);
 }
 
+/// The result is applied, the connection cut, and somebody has built on it before anybody could be asked.
+#[test]
+fn a_result_that_others_went_on_from_before_it_was_known_has_landed() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let go_on = format!(
+        r#"if [ "$verb" = push ] && [ "$count" = 2 ]; then
+            "$GIT" "$@" >/dev/null 2>&1
+            other() {{ env -u GIT_DIR -u GIT_WORK_TREE "$GIT" -c user.name=O -c user.email=o@example.com -C '{}' "$@"; }}
+            new=$(printf 'more\n\ndwp-state: other\n' | other commit-tree -p task 'task^{{tree}}')
+            other update-ref refs/heads/task "$new"
+            exit 128
+        fi"#,
+        hub.path.display()
+    );
+    let wrapper = Wrapper::new(&hub, &go_on);
+    let output = wrapper.run(&clone, RUN);
+    assert_eq!(states(&hub, "task"), ["work", "working", "done", "other"], "{}", told(&output));
+    assert!(out(&output).contains("work → done"), "{}", told(&output));
+    assert_exit(&output, 0);
+    assert_eq!(hub.noted_lines("ran"), ["ran"]);
+    clone.assert_tidy();
+}
+
 #[test]
 fn connection_cut_before_the_claim_was_applied() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
