@@ -115,6 +115,14 @@ impl Arbiter {
         }
     }
 
+    /// How long it pays to wait for what can be claimed together: moves of a remote's branches cost a connection.
+    pub fn lull(&self) -> Duration {
+        match self {
+            Self::Local => Duration::ZERO,
+            Self::Remote(remote) => remote.lull(),
+        }
+    }
+
     /// Whether worktrees have the branch itself checked out, so that a command's own commits move it.
     pub fn attaches(&self) -> bool {
         match self {

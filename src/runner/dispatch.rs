@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
@@ -101,8 +102,11 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             let report = endings.recv().expect("a running step holds a sender");
             running -= 1;
             take(&mut done, report);
-            // Steps that ended together make room together.
-            while let Ok(report) = endings.try_recv() {
+            // Steps that ended together, or nearly so, make room together.
+            let lull = if waiting.is_empty() { Duration::ZERO } else { context.arbiter.lull() };
+            while running > 0
+                && let Ok(report) = endings.recv_timeout(lull)
+            {
                 running -= 1;
                 take(&mut done, report);
             }

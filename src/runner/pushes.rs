@@ -27,6 +27,9 @@ const SPARED: u32 = 3;
 /// The longest a result waits for those of other steps.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// The longest that a claim waits for others.
+const LONGEST_LULL: Duration = Duration::from_millis(500);
+
 /// A remote as arbiter, with the moves that wait for the next push.
 #[derive(Debug)]
 pub struct Remote {
@@ -111,6 +114,11 @@ impl Remote {
     /// Its name.
     pub fn name(&self) -> &RemoteName {
         &self.name
+    }
+
+    /// Half of what a push takes, since one that is spared is worth at least that.
+    pub fn lull(&self) -> Duration {
+        (self.lock().took / 2).min(LONGEST_LULL)
     }
 
     /// Queues the moves; whoever finds nobody pushing pushes for all. Nobody waits longer than their own moves are of use.
