@@ -178,7 +178,8 @@ pub fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
 /// # Errors
 /// Whatever making or writing it failed with.
 pub fn nameless(bytes: &[u8]) -> io::Result<File> {
-    let mut file = tempfile::tempfile()?;
+    // Where TMPDIR says, which may be gone with the command that set it.
+    let mut file = tempfile::tempfile().or_else(|error| tempfile::tempfile_in("/tmp").map_err(|_| error))?;
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)
@@ -317,8 +318,11 @@ fn unlock(file: &File) {
 /// Removes a directory and all below it, also what is in directories that their owner may not write in. Links are not followed.
 ///
 /// # Errors
-/// Whatever removing failed with.
+/// Whatever removing failed with; [`ErrorKind::NotADirectory`] for anything else, a link to one included.
 pub fn remove_all(directory: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(directory)?.is_dir() {
+        return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
+    }
     let mut ahead = vec![directory.to_owned()];
     while let Some(next) = ahead.pop() {
         let mode = fs::symlink_metadata(&next)?.permissions().mode();

@@ -7,13 +7,15 @@
 //! that no trailer can set (CONTRACT.md §3). What options there are is left to `args`.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bstr::ByteSlice;
 use clap::{Arg, Command, CommandFactory, ValueHint};
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::contract::Head;
@@ -109,11 +111,22 @@ fn kind(argument: &Arg) -> Option<Kind> {
     }
 }
 
+/// Paths are names as well: a checkout holds what whoever may push has put there.
 fn with_hint(argument: Arg) -> Arg {
-    match argument.get_id().as_str() {
+    let argument = match argument.get_id().as_str() {
         "directory" | "worktree" | "place" | "repository" => argument.value_hint(ValueHint::DirPath),
         _ => argument,
-    }
+    };
+    let paths = match argument.get_value_hint() {
+        ValueHint::DirPath => PathCompleter::dir,
+        ValueHint::AnyPath | ValueHint::FilePath | ValueHint::ExecutablePath => PathCompleter::any,
+        _ => return argument,
+    };
+    argument.add(ArgValueCompleter::new(move |so_far: &OsStr| {
+        let harmless =
+            |found: &CompletionCandidate| found.get_value().to_str().is_some_and(|name| typed(name) == name);
+        paths().complete(so_far).into_iter().filter(harmless).collect::<Vec<_>>()
+    }))
 }
 
 impl Place {

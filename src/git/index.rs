@@ -70,12 +70,15 @@ impl Repo {
         if worktree.is_another_repository() || !self.unsaved_submodules(worktree)?.is_empty() {
             return Ok(false);
         }
-        let Some(stage) = self.stage_at(&worktree.git_dir.join("index")) else { return Ok(false) };
+        let index = worktree.git_dir.join("index");
+        // How old it is before what is in it: one that is written anew in between must not make its entries look old.
+        let age = index.metadata();
+        let Some(stage) = self.stage_at(&index) else { return Ok(false) };
         // Git would not look at some of the files.
         if stage.overlooks_files() {
             return Ok(false);
         }
-        if self.is_untouched(worktree, &stage) {
+        if age.is_ok_and(|age| self.is_untouched(worktree, &stage, &age)) {
             return Ok(true);
         }
         let output = worktree

@@ -30,6 +30,9 @@ const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
 /// Where a registration is made and taken apart, in our directory.
 const BESIDE: &str = "registering";
 
+/// More than any path has bytes.
+const LONGEST_PATH: u64 = 65_536;
+
 /// How often to try again when git removes the empty list at the same moment.
 const TRIES: u32 = 10;
 
@@ -82,13 +85,29 @@ impl Repo {
         self.beside().symlink_metadata().is_ok()
     }
 
+    /// Whether the registry can be changed, as far as that can be told without a change; asked before anything is claimed.
+    pub fn check_registry(&self) -> Result<(), WorktreeError> {
+        if self.is_half_registered() { self.registry_lock().map(drop) } else { Ok(()) }
+    }
+
     fn beside(&self) -> PathBuf {
         self.common_dir().join("aynig").join(BESIDE)
     }
 
     fn clear_half_registered(&self, _registry: &Registry<'_>) -> Result<(), WorktreeError> {
         let beside = self.beside();
-        if let Ok(link) = std::fs::read(beside.join("gitdir"))
+        if !beside.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            // Not made here, and never followed.
+            return std::fs::remove_file(&beside).map_err(files("remove", &beside));
+        }
+        // Somebody else may have made this: nothing in it is waited for.
+        let read = |name: &str| {
+            fsutil::open_plain(&beside.join(name)).and_then(|file| fsutil::tail_of(&file, LONGEST_PATH))
+        };
+        // A worktree is made once its mark is there; without one there is none to look for.
+        let ours = read("locked").is_ok_and(|text| Mark::parse(&text).is_some());
+        if ours
+            && let Ok(link) = read("gitdir")
             && let Some(path) = Path::new(OsStr::from_bytes(link.trim())).parent()
             && let Err(error) = std::fs::remove_dir(path)
         {
@@ -143,6 +162,12 @@ impl Repo {
                 Ok(()) => break,
                 // Git removes the list with the last on it.
                 Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+                // Somebody has the list on another file system.
+                Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+                    drop(held);
+                    self.clear_half_registered(registry)?;
+                    return self.register_by_git(registry, path, mark, commit, attached);
+                }
                 Err(error) => return Err(files("register", path)(error)),
             }
         }
@@ -203,6 +228,10 @@ impl Repo {
                 fsutil::remove_all(&beside).map_err(files("remove", &beside))?;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // Another file system, or a layer of one: then piece by piece, as git does it.
+            Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+                fsutil::remove_all(git_dir).map_err(files("remove", git_dir))?;
+            }
             Err(error) => return Err(files("remove", git_dir)(error)),
         }
         // Git's own habit; it fails while there are others.

@@ -25,8 +25,9 @@ const FEW: usize = 2000;
 const SHORT: u64 = 1024 * 1024;
 
 impl Repo {
-    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `stage` is its index.
-    pub(super) fn is_untouched(&self, worktree: &Worktree, stage: &Stage) -> bool {
+    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `stage` is its
+    /// index, and `index` the file it is from.
+    pub(super) fn is_untouched(&self, worktree: &Worktree, stage: &Stage, index: &Metadata) -> bool {
         if stage.entries() > FEW || stage.overlooks_files() || !stage.gitlinks().is_empty() {
             return false;
         }
@@ -35,14 +36,15 @@ impl Repo {
             None => Self::detached_head(&worktree.git_dir),
         };
         let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
-        let Ok(index) = worktree.git_dir.join("index").metadata() else { return false };
         tree.is_some()
             && self.noted_tree(stage) == tree
-            && self.holds_only(&worktree.path, stage, (index.mtime(), index.mtime_nsec())) == Some(true)
+            && self.holds_only(&worktree.path, stage, index) == Some(true)
     }
 
-    /// Whether the files below `top` are those of `stage`, which was written at `written`.
-    fn holds_only(&self, top: &Path, stage: &Stage, written: (i64, i64)) -> Option<bool> {
+    /// Whether the files below `top` are those of `stage`, which is in the file `index`. Two moments can be compared only where they are
+    /// of one clock and as exact as each other: on one file system.
+    fn holds_only(&self, top: &Path, stage: &Stage, index: &Metadata) -> Option<bool> {
+        let written = (index.mtime(), index.mtime_nsec());
         let mut expected: HashMap<BString, Entry> = stage.entries_by_path();
         let mut ahead = vec![BString::default()];
         while let Some(below) = ahead.pop() {
@@ -68,7 +70,7 @@ impl Repo {
                     continue;
                 }
                 let known = expected.remove(&path)?;
-                let found = entry.metadata().ok()?;
+                let found = entry.metadata().ok().filter(|found| found.dev() == index.dev())?;
                 let place = entry.path();
                 if !known.written.is(&found)
                     || !is_of_kind(&known, &found)

@@ -398,8 +398,11 @@ impl Repo {
         if worktree.is_linked_both_ways() {
             // The long part, outside of the lock: what we hold nobody else touches.
             remove_files(&worktree.path)?;
+            crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
             let registry = self.registry_lock()?;
-            self.remove_proven(&registry, &worktree.path, &worktree.git_dir)?;
+            // What lies there by now is somebody else's.
+            self.unregister(&registry, &worktree.git_dir)?;
+            tidy_above(&worktree.path);
             crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
             return Ok(());
         }
@@ -454,9 +457,18 @@ pub(super) fn occupied(path: &Path) -> bool {
 
 /// Removes the directory at `path`, if there is one.
 fn remove_files(path: &Path) -> Result<(), WorktreeError> {
-    match crate::fsutil::remove_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(files("remove", path)(error)),
-        Ok(()) | Err(_) => Ok(()),
+    let mut tries = 0;
+    loop {
+        match crate::fsutil::remove_all(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(files("remove", path)(error));
+            }
+            Err(_) if path.symlink_metadata().is_err() => return Ok(()),
+            // Something in it was removed by somebody else at the same moment.
+            Err(_) if tries < TRIES => tries += 1,
+            Err(error) => return Err(files("remove", path)(error)),
+        }
     }
 }
 

@@ -225,7 +225,11 @@ impl Inner {
         let terms = &self.terms;
         let mut log = log_of(letter);
         note(&mut log, &letter.about);
-        let how = self.run(letter, &log).map_err(|error| format!("could not be started: {error}"))?;
+        let how = self.run(letter, &log).map_err(|error| {
+            let why = format!("could not be started: {error}");
+            note(&mut log, &format!("{}: {why}", letter.about));
+            why
+        })?;
         let why = match how {
             How::Exited(0) => return Ok(()),
             How::Exited(127) => "exited with 127: it, or something it uses, was not found".to_owned(),

@@ -191,6 +191,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         check_log_directory(repo)?;
         repo.check_git()?;
         repo.check_worktree_directory(&context.options.worktrees)?;
+        repo.check_registry()?;
     }
     let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
     summary.steps = steps;

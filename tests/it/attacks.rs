@@ -1,6 +1,8 @@
 //! What commands and people do to a runner's surroundings while it works: nothing is lost, nothing hangs, nothing runs that
 //! should not.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::scene::*;
 use super::support::*;
 
@@ -157,6 +159,66 @@ fn a_submodule_taken_out_of_the_index_keeps_its_worktree() {
     assert_eq!(repo.state("task"), "done", "{}", told(&output));
     assert!(out(&output).contains("holds other repositories (sub)"), "{}", told(&output));
     assert!(repo.path.join(".worktrees/task/sub/.git").exists());
+}
+
+// The list of worktrees.
+
+#[test]
+fn what_comes_to_lie_where_a_worktree_was_is_not_removed_with_it() {
+    let repo = Repo::scene(&[("work", "say at $$; await release; next done")]);
+    repo.ready("task", "work");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("at");
+    // Another runner has the list, and takes its time.
+    let list = std::fs::File::open(repo.path.join(".git/aynig")).expect("it is there");
+    list.lock().expect("nobody has it");
+    repo.release("release");
+    let place = repo.path.join(".worktrees/task");
+    wait_until("the files to go", || !place.exists());
+    std::fs::create_dir_all(&place).expect("a directory");
+    std::fs::write(place.join("mine.txt"), "mine").expect("a file");
+    list.unlock().expect("it was ours");
+    let output = runner.finish();
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    assert_eq!(std::fs::read_to_string(place.join("mine.txt")).expect("it is there"), "mine");
+    assert_eq!(repo.worktrees(), Vec::<String>::new());
+}
+
+#[test]
+fn what_lies_where_registrations_are_made_is_not_followed() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    let beside = repo.path.join(".git/aynig/registering");
+    std::fs::create_dir_all(repo.path.join(".git/aynig")).expect("a directory");
+    let theirs = repo.beside("theirs");
+    std::fs::create_dir_all(theirs.join("inside")).expect("a directory");
+    std::fs::set_permissions(theirs.join("inside"), std::fs::Permissions::from_mode(0o500)).expect("chmod");
+    let empty = repo.beside("empty");
+    std::fs::create_dir(&empty).expect("a directory");
+    let make: [&dyn Fn(); 4] = [
+        &|| std::fs::write(&beside, "a file").expect("a file"),
+        &|| std::os::unix::fs::symlink(&theirs, &beside).expect("a link"),
+        &|| {
+            std::fs::create_dir(&beside).expect("a directory");
+            let pipe = nix::unistd::mkfifo(&beside.join("gitdir"), nix::sys::stat::Mode::S_IRWXU);
+            pipe.expect("a pipe");
+        },
+        &|| {
+            std::fs::create_dir(&beside).expect("a directory");
+            let link = format!("{}\n", empty.join(".git").display());
+            std::fs::write(beside.join("gitdir"), link).expect("a file");
+        },
+    ];
+    for (at, make) in make.iter().enumerate() {
+        make();
+        let branch = format!("task{at}");
+        repo.ready(&branch, "work");
+        let output = repo.aynig_start(["run"]).finish();
+        assert_eq!(repo.state(&branch), "done", "{at}: {}", told(&output));
+        assert!(beside.symlink_metadata().is_err(), "{at}");
+    }
+    let mode = std::fs::metadata(theirs.join("inside")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o500);
+    assert!(empty.is_dir(), "nothing says that it was ours");
 }
 
 // Logs.

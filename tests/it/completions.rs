@@ -16,6 +16,9 @@ fn scene() -> Repo {
     repo.ready("monday", "resting");
     repo.ready("feat/one", "review");
     repo.git(["branch", "a;touch$IFS'x'", "main"]);
+    for name in ["place/$(touch x)", "place/good"] {
+        std::fs::create_dir_all(repo.path.join(name)).expect("a directory");
+    }
     repo.git(["remote", "add", "hub", "/nowhere"]);
     repo.git(["update-ref", "refs/aynig/remotes/hub/mole", "main"]);
     std::fs::create_dir(repo.beside("bin")).expect("a directory");
@@ -34,7 +37,8 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
 
 /// What each beginning of a line, which ends with the word that is to be completed, may go on with; of candidates that are
 /// options only those asked for.
-const LINES: [(&[&str], &[&str]); 12] = [
+const LINES: [(&[&str], &[&str]); 13] = [
+    (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
     (&["aynig", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--branch", "mo"], &["monday"]),
     (&["aynig", "logs", "--branch", ""], &["feat/one", "main", "monday"]),

@@ -47,3 +47,15 @@ fn the_least_change_is_found() {
         repo.assert_tidy();
     }
 }
+
+/// Its moments are those of another clock, or as exact as another's.
+#[test]
+fn another_file_system_is_left_to_git() {
+    let elsewhere = std::path::Path::new("/dev/shm");
+    let Ok(room) = tempfile::tempdir_in(elsewhere) else { return };
+    let repo = repo(":");
+    repo.ready("task", "work");
+    let place = room.path().join("wt").display().to_string();
+    let output = repo.aynig(["--log-level", "trace", "run", "--worktree", &place]);
+    assert!(err(&output).contains("status --porcelain"), "{}", err(&output));
+}
