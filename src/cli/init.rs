@@ -77,7 +77,7 @@ const NEXT: [&str; 9] = [
     "  aynig set-state --branch hello --state example --body 'Say hello.'",
     "  aynig run",
     "",
-    "What it did: `git log hello`, `git show hello`, `aynig logs --branch hello`.",
+    "What it did: `aynig log hello`, `git show hello`, `aynig logs --branch hello`.",
 ];
 
 /// Writes a file unless something of that name is there; says whether it was written.

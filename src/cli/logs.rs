@@ -89,7 +89,7 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
         attempt::all(repo).into_iter().filter(|record| record.attempt.starts_with(&text)).collect();
     match matching.len() {
         0 => Err(CommandError::failed(format!("no attempt {text} was made on this host"))
-            .hint("`aynig events --history` names the attempts of a branch and the runners that made them")
+            .hint("`aynig log BRANCH --leases` names the attempts of a branch and the runners that made them")
             .hint("logs stay on the host that ran the command; look there")),
         1 => Ok(of_record(matching.remove(0))),
         count => Err(CommandError::usage(format!("{count} attempts on this host begin with {text}"))
@@ -129,7 +129,7 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
     }
     newest(repo, commit, None).ok_or_else(|| {
         CommandError::failed(format!("no attempt was made at or before {}", commit.short()))
-            .hint("`aynig events --history` names the attempts of a branch")
+            .hint("`aynig log BRANCH --leases` names the attempts of a branch")
     })
 }
 

@@ -106,6 +106,16 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
+/// The same in its largest unit alone, where room is short.
+pub fn span_in_short(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// A duration as people say it.
 pub fn duration(time: std::time::Duration) -> String {
     let seconds = time.as_secs();

@@ -116,7 +116,7 @@ pub struct Declared {
     pub event: Event,
     /// Its author.
     pub author: BString,
-    /// Whether it asks again for what had stalled.
+    /// Whether it asks again: for what had stalled, or for what the state before it asks in the same words.
     pub again: bool,
 }
 
@@ -378,14 +378,14 @@ impl Story {
     }
 }
 
-/// Whether `event` asks for what `older` says had stalled.
+/// Whether `event` asks for what `older` says had stalled, or for the same as `older` in the same words.
 fn asks_again(event: &Event, older: &Event) -> bool {
-    older.state.is_stalled()
-        && older
-            .message
-            .trailers
-            .last(ORIGIN_KEY)
-            .is_some_and(|origin| *origin == event.state.as_str().as_bytes())
+    if older.state.is_stalled() && !event.state.is_stalled() {
+        let origin = older.message.trailers.last(ORIGIN_KEY);
+        return origin.is_some_and(|origin| *origin == event.state.as_str().as_bytes());
+    }
+    let (one, other) = (&event.message, &older.message);
+    event.state == older.state && one.subject == other.subject && one.body == other.body
 }
 
 #[cfg(test)]

@@ -267,9 +267,9 @@ fn next(happening: &Happening, remote: Option<&RemoteName>) -> Vec<String> {
             lines.extend(saved);
             lines.push(format!("aynig set-state --retry --branch {branch}{remote}"));
         }
-        Event::State => lines.push(format!("aynig events --branch {branch}{remote}")),
+        Event::State => lines.push(format!("aynig log --branch {branch}{remote}")),
         Event::LeaseLost => {
-            lines.push(format!("aynig events --branch {branch}{remote}"));
+            lines.push(format!("aynig log --branch {branch}{remote}"));
             lines.extend(saved);
         }
     }
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(object["event"], "state");
         assert_eq!(object["previousState"], Value::Null);
         assert_eq!(object["time"], "1970-01-01T00:00:00Z");
-        assert_eq!(object["next"], json!(["aynig events --branch task"]));
+        assert_eq!(object["next"], json!(["aynig log --branch task"]));
         assert_eq!(object.as_object().unwrap().len(), 22);
         let mut names: Vec<_> =
             letter.variables.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();

@@ -183,6 +183,48 @@ fn an_attempt_that_goes_on_says_how_long_it_may() {
 }
 
 #[test]
+fn what_was_parked_stays_told_as_that_when_its_time_has_come() {
+    let repo = Repo::new();
+    let parked = "not yet\n\ndwp-state: build\ndwp-not-before: 1970-01-01T01:00:00Z\n";
+    let again = "not yet\n\ndwp-state: build\n";
+    history(
+        &repo,
+        "task",
+        &[
+            (1_000, "Bea", "please\n\ndwp-state: build\n"),
+            (1_100, "Runner", &lease("one", "alpha")),
+            (1_110, "Runner", parked),
+            (1_200, "Bea", again),
+            (1_300, "Bea", "look\n\ndwp-state: review\n"),
+            (1_310, "Ada", "by the way"),
+            (1_320, "Bea", "look\n\ndwp-state: review\n"),
+            (1_330, "Bea", "look closer\n\ndwp-state: review\n"),
+        ],
+    );
+    let lines = told(&repo, &["task"]);
+    let said: Vec<&str> = without_ids(&lines).iter().map(|line| &line[22..]).collect();
+    let row =
+        |what: &str, time: &str, who: &str, text: &str| format!("{what:20}  {time:>11}  {who:10}  {text}");
+    assert_eq!(
+        said,
+        [
+            row("review", "", "Bea", "look closer"),
+            row("review again", "", "Bea", "look"),
+            row("1 commit", "", "Ada", "by the way"),
+            row("review", "", "Bea", "look"),
+            row("build again", "", "Bea", "not yet"),
+            row("build → build", "10 s", "alpha", "parked until 1970-01-01T01:00:00Z: not yet"),
+            row("build", "", "Bea", "please"),
+        ],
+        "{lines:#?}"
+    );
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.branch_with_message("task", parked.as_bytes());
+    repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
+    assert!(told(&repo, &["task"])[0].contains("build again"), "{:#?}", told(&repo, &["task"]));
+}
+
+#[test]
 fn merges_are_followed_along_first_parents() {
     let repo = Repo::new();
     repo.git(["checkout", "--quiet", "-b", "side"]);
@@ -345,6 +387,37 @@ fn lines_fit_the_terminal_and_names_below_them_are_whole() {
     }
     let (shown, _) = repo.in_terminal((20, 100), &[], &["log", "--no-pager", "task"]).finish();
     assert!(shown.contains("\x1b[1m\x1b[31mbuild → stalled") && shown.contains("\x1b[32mbuild"), "{shown:?}");
+}
+
+#[test]
+fn a_column_shrinks_or_goes_whole() {
+    let repo = Repo::new();
+    history(
+        &repo,
+        "task",
+        &[
+            (1_000, "Bea", "please\n\ndwp-state: build\n"),
+            (1_100, "Runner", &lease("one", "alpha")),
+            (101_060, "Runner", "it is built\n\ndwp-state: review\n"),
+        ],
+    );
+    for (columns, expected) in [
+        (90, "1970-01-02T04:04:20Z  build → review        27 h 46 min  alpha"),
+        (70, "1970-01-02T04:04:20Z  build → review     27 h  alpha"),
+        (60, "1970-01-02T04:04:20Z  build → review     27 h"),
+        (50, "1970-01-02T04:04:20Z  build → review"),
+        (40, "1970-01-02  build → review"),
+        (30, "build → review"),
+    ] {
+        let (shown, _) = repo.in_terminal((20, columns), &[], &["log", "--no-pager", "task"]).finish();
+        let shown = plain(&shown);
+        assert_eq!(
+            shown.lines().next().map(|line| line[12..].trim_end()),
+            Some(expected),
+            "{columns}: {shown}"
+        );
+        assert!(shown.contains("it is built") && !shown.contains('…'), "{columns}: {shown}");
+    }
 }
 
 #[test]

@@ -85,7 +85,11 @@ fn another_hosts_logs_are_there() {
 fn what_is_not_there_is_said() {
     let repo = after_a_run();
     assert_refused(&repo.aynig(["logs"]), 1, &["no attempt was ever made on main", "aynig status"]);
-    assert_refused(&repo.aynig(["logs", "--attempt", "ffffffff"]), 1, &["no attempt ffffffff", "hint: "]);
+    assert_refused(
+        &repo.aynig(["logs", "--attempt", "ffffffff"]),
+        1,
+        &["no attempt ffffffff", "hint: `aynig log BRANCH --leases`"],
+    );
     assert_refused(&repo.aynig(["logs", "nothing"]), 2, &["nothing is no commit"]);
     assert_refused(&repo.aynig(["logs", "main"]), 1, &["no attempt was made at or before"]);
     assert_refused(&repo.aynig(["logs", "work", "--branch", "work"]), 2, &["cannot be used with"]);

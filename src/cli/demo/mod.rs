@@ -157,7 +157,7 @@ fn next_steps(place: &Path, program: &Path) -> Vec<String> {
     for (command, what) in [
         ("git log --graph --oneline --all", "every transition is a commit"),
         ("aynig status --all", "where each branch stands"),
-        ("aynig events --history --branch feature/count", "the branch that failed once"),
+        ("aynig log feature/count", "the branch that failed once"),
         ("aynig logs --branch feature/count", "what its last command printed"),
         ("cat .aynig/command/stalled", "how it found its way back"),
         ("git diff main feature/count", "what came of it"),

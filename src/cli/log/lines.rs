@@ -6,7 +6,7 @@
 use bstr::{BStr, ByteSlice};
 
 use crate::cli::columns::{cut, width};
-use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, span, styled};
+use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, span, span_in_short, styled};
 use crate::clock;
 use crate::contract::commits::default_subject;
 use crate::contract::head::Event;
@@ -16,10 +16,36 @@ use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outco
 use crate::git::Repo;
 use crate::runner::counted;
 
-/// The columns of what happened, of how long, and of who; more where the text is longer.
-const WHAT: usize = 20;
-const TIME: usize = 11;
-const WHO: usize = 10;
+/// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
+/// there is more.
+struct Widths {
+    date: usize,
+    what: usize,
+    time: usize,
+    who: usize,
+}
+
+/// From the widest to the narrowest: a column goes whole before it shows next to nothing.
+const WIDTHS: [Widths; 6] = [
+    Widths { date: 20, what: 20, time: 11, who: 10 },
+    Widths { date: 20, what: 14, time: SHORT, who: 10 },
+    Widths { date: 20, what: 14, time: SHORT, who: 0 },
+    Widths { date: 20, what: 14, time: 0, who: 0 },
+    Widths { date: DAY, what: 14, time: 0, who: 0 },
+    Widths { date: 0, what: 14, time: 0, who: 0 },
+];
+
+/// Where a time is this wide only its largest unit is told.
+const SHORT: usize = 7;
+
+/// A date without its hours.
+const DAY: usize = 10;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Less than this of a name tells nobody who it is.
+const LEAST_WHO: usize = 6;
 
 /// With less room than this for what there is to say, that has a line of its own.
 const ROOM: usize = 40;
@@ -45,9 +71,33 @@ struct First {
     date: i64,
     style: anstyle::Style,
     what: String,
-    time: String,
+    /// Seconds; negative if the clocks that dated it disagree.
+    time: Option<i64>,
     who: String,
     text: String,
+}
+
+impl First {
+    /// The parts before its text, and how wide their columns are, for so many columns in all.
+    fn parts(&self, columns: usize) -> Vec<(anstyle::Style, String, usize)> {
+        let takes = |widths: &Widths| {
+            let who = if widths.who == 0 { 0 } else { widths.who.min(width(&self.who).max(LEAST_WHO)) };
+            let taken = [width(&self.id), widths.date, widths.what.max(width(&self.what)), widths.time, who];
+            taken.iter().filter(|taken| **taken > 0).fold(0, |sum, taken| sum + taken + GAP) - GAP
+        };
+        let [.., narrowest] = &WIDTHS;
+        let widths = WIDTHS.iter().find(|widths| takes(widths) <= columns).unwrap_or(narrowest);
+        let mut date = clock::format_utc(self.date);
+        date.truncate(widths.date);
+        let time = self.time.map(|time| seconds(time, widths.time <= SHORT)).unwrap_or_default();
+        let time = format!("{}{time}", " ".repeat(widths.time.saturating_sub(width(&time))));
+        let plain = anstyle::Style::new();
+        let mut parts = vec![(FAINT, self.id.clone(), 0), (plain, date, widths.date)];
+        parts.extend([(self.style, self.what.clone(), widths.what), (plain, time, widths.time)]);
+        parts.push((plain, self.who.clone(), widths.who));
+        let there = [true, widths.date > 0, true, widths.time > 0, widths.who > 0];
+        parts.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
+    }
 }
 
 impl Teller<'_> {
@@ -55,7 +105,7 @@ impl Teller<'_> {
     pub fn lines(&self, entry: &Entry) -> Vec<String> {
         match entry {
             Entry::Attempt(attempt) => self.attempt(attempt),
-            Entry::Declared(declared) => self.draw(&self.declared(declared)),
+            Entry::Declared(declared) => self.draw(&Self::declared(declared)),
             Entry::Commits(commits) => {
                 commits_first(commits, "").iter().flat_map(|first| self.draw(first)).collect()
             }
@@ -68,7 +118,7 @@ impl Teller<'_> {
                 date: *committed_at,
                 style: BAD,
                 what: "(invalid)".to_owned(),
-                time: String::new(),
+                time: None,
                 who: text(author.as_bstr()),
                 text: ui::harmless(&invalid.reason),
             }),
@@ -77,22 +127,15 @@ impl Teller<'_> {
 
     /// The first line; where the terminal leaves no room for its text, that has a line of its own.
     fn draw(&self, first: &First) -> Vec<String> {
-        let time = format!("{}{}", " ".repeat(TIME.saturating_sub(width(&first.time))), first.time);
-        let parts = [
-            (FAINT, first.id.clone()),
-            (anstyle::Style::new(), clock::format_utc(first.date)),
-            (first.style, padded(&first.what, WHAT)),
-            (anstyle::Style::new(), time),
-            (anstyle::Style::new(), padded(&first.who, WHO)),
-        ];
         let mut left = self.columns.unwrap_or(usize::MAX);
         let mut line = String::new();
-        for (style, part) in &parts {
-            let shown = cut(part, left);
+        for (style, part, wanted) in first.parts(left) {
+            let shown = cut(&part, left);
             left = left.saturating_sub(width(&shown));
-            line.push_str(&styled(*style, shown));
-            line.push_str(&" ".repeat(left.min(2)));
-            left = left.saturating_sub(2);
+            let fill = wanted.saturating_sub(width(&shown)).saturating_add(GAP).min(left);
+            left -= fill;
+            line.push_str(&styled(style, shown));
+            line.push_str(&" ".repeat(fill));
         }
         if first.text.is_empty() {
             return vec![line.trim_end().to_owned()];
@@ -118,7 +161,7 @@ impl Teller<'_> {
             date: newest.committed_at,
             style: CARE,
             what: String::new(),
-            time: String::new(),
+            time: None,
             who,
             text: String::new(),
         };
@@ -127,7 +170,7 @@ impl Teller<'_> {
             Outcome::Open => {
                 first.what = format!("{origin} → working");
                 let so_far = self.now.saturating_sub(attempt.first().committed_at);
-                first.time = seconds(so_far);
+                first.time = Some(so_far);
                 first.text = self.left(newest);
                 wants_log = true;
             }
@@ -136,8 +179,8 @@ impl Teller<'_> {
                 first.what = format!("{origin} → {}", event.state);
                 first.style = if event.state.is_stalled() { BAD } else { GOOD };
                 let taken = attempt.seconds().unwrap_or_default();
-                first.time = seconds(taken);
-                first.text = self.said(event);
+                first.time = Some(taken);
+                first.text = Self::said(event);
                 let stall = Stall::of(event);
                 if let Some(rescue) = stall.as_ref().and_then(|stall| stall.rescue.as_ref()) {
                     let here = matches!(self.repo.read_ref(rescue.as_bytes().as_bstr()), Ok(Some(_)));
@@ -170,7 +213,7 @@ impl Teller<'_> {
                     runner(by.as_bstr()),
                     text(run_id.as_bstr())
                 ));
-                first.time = seconds(attempt.held());
+                first.time = Some(attempt.held());
                 wants_log = true;
             }
             Outcome::Spoilt { commit } => {
@@ -183,7 +226,7 @@ impl Teller<'_> {
         let count = attempt.earlier.len();
         if count > 0 && !self.leases {
             let run = text(attempt.run_id.as_bstr());
-            let held = seconds(attempt.held());
+            let held = seconds(attempt.held(), false);
             add("lease", &format!("renewed {} over {held}, attempt {run}", times(count)));
         }
         if self.leases {
@@ -213,10 +256,10 @@ impl Teller<'_> {
         }
     }
 
-    /// What an event says to people, and that it is not to be run yet.
-    fn said(&self, event: &Event) -> String {
+    /// What an event says to people, and from when on it is to be run: whether that has come by now is not part of the story.
+    fn said(event: &Event) -> String {
         let words = what_it_says(event);
-        let parked = match parking(&event.message.trailers, self.now) {
+        let parked = match parking(&event.message.trailers, i64::MIN) {
             Parking::Over => return words,
             Parking::Until(until) => format!("parked until {}", clock::format_utc(until)),
             Parking::Unreadable(why) => ui::harmless(&why),
@@ -224,16 +267,16 @@ impl Teller<'_> {
         if words.is_empty() { parked } else { format!("{parked}: {words}") }
     }
 
-    fn declared(&self, declared: &Declared) -> First {
+    fn declared(declared: &Declared) -> First {
         let event = &declared.event;
         First {
             id: event.commit.short(),
             date: event.committed_at,
             style: if event.state.is_stalled() { BAD } else { GOOD },
             what: if declared.again { format!("{} again", event.state) } else { event.state.to_string() },
-            time: String::new(),
+            time: None,
             who: text(declared.author.as_bstr()),
-            text: self.said(event),
+            text: Self::said(event),
         }
     }
 }
@@ -245,7 +288,7 @@ fn commits_first(commits: &Commits, prefix: &str) -> Option<First> {
         date: newest.committed_at,
         style: FAINT,
         what: how_many(commits),
-        time: String::new(),
+        time: None,
         who: names(commits),
         text: format!("{prefix}{}", text(newest.subject.as_bstr())),
     })
@@ -285,15 +328,11 @@ fn text(bytes: &BStr) -> String {
 }
 
 /// Seconds between two commits; clocks that disagree are shown as they are.
-fn seconds(seconds: i64) -> String {
-    let words = span(seconds.unsigned_abs());
+fn seconds(seconds: i64, short: bool) -> String {
+    let words = if short { span_in_short } else { span }(seconds.unsigned_abs());
     if seconds < 0 { format!("-{words}?") } else { words }
 }
 
 fn times(count: usize) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
-}
-
-fn padded(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }

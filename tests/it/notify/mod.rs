@@ -131,7 +131,7 @@ fn states_are_told_that_the_globs_name_and_no_others() {
     assert_eq!(repo.told_briefly(), expected);
     let notice = repo.told().into_iter().find(|notice| notice["branch"] == "a").expect("it was told");
     assert_eq!([&notice["previousState"], &notice["reason"]], [&json!("one"), &Value::Null]);
-    assert_eq!(notice["next"], json!(["aynig events --branch a"]));
+    assert_eq!(notice["next"], json!(["aynig log --branch a"]));
 
     repo.git(["config", "--unset-all", "aynig.notifyStates"]);
     repo.ready("e", "one");
