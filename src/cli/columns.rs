@@ -41,16 +41,6 @@ pub fn cell(text: &str, columns: usize) -> String {
     cell
 }
 
-/// Takes from the widest of `widths` until their sum is at most `room`; none falls below `least`.
-pub fn squeeze(widths: &mut [usize], room: usize, least: usize) {
-    while widths.iter().sum::<usize>() > room {
-        match widths.iter_mut().max().filter(|widest| **widest > least) {
-            Some(widest) => *widest -= 1,
-            None => break,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -86,18 +76,6 @@ mod tests {
         assert_eq!(cell("ab", 4), "ab  ");
         assert_eq!(cell("漢字漢", 4), "漢… ", "the third has no room, and half of it is none");
         assert_eq!(cell("abcdef", 4), "abc…");
-    }
-
-    #[test]
-    fn the_widest_gives_first() {
-        let squeezed = |mut widths: Vec<usize>, room| {
-            squeeze(&mut widths, room, 6);
-            widths
-        };
-        assert_eq!(squeezed(vec![30, 8, 5], 100), [30, 8, 5]);
-        assert_eq!(squeezed(vec![30, 8, 5], 33), [20, 8, 5]);
-        assert_eq!(squeezed(vec![30, 20, 5], 25), [10, 10, 5]);
-        assert_eq!(squeezed(vec![30, 20, 5], 3), [6, 6, 5]);
     }
 
     proptest! {

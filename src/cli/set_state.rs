@@ -16,13 +16,15 @@ use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
+use crate::runner::resolve::{NoCommand, Resolver};
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::notify;
+use super::settings;
 use super::target::{Target, Written, arbiter, warn_of_foreign_lease, write};
-use super::ui::{self, FAINT, GOOD, STRONG, styled};
+use super::ui::{self, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> Result<Exit, CommandError> {
@@ -52,6 +54,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         set_state_draft(&asked).map_err(|error| refused(&error))
     })?;
     warn_of_foreign_lease(&written.before);
+    warn_of_a_slip(&repo, &written);
     let declared = Head::read(&written.commit.facts()).state();
     let state = declared.as_ref().map_or("", StateName::as_str);
     if options.json {
@@ -69,6 +72,24 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         notify::state_was_set(&repo, surroundings, arbiter.source(), &written, declared);
     }
     Ok(Exit::Done)
+}
+
+/// Says so where a state without a command is so near to the name of one that it may be a slip; it is lawful all the same.
+fn warn_of_a_slip(repo: &Repo, written: &Written) {
+    let Some(state) = Head::read(&written.commit.facts()).state() else { return };
+    // Where commands come from elsewhere, this tree does not tell.
+    if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
+        return;
+    }
+    if let Ok(Err(NoCommand { alike: Some(alike), .. })) =
+        Resolver::new(None).in_tree(repo, &written.commit, &state)
+    {
+        ui::narrate(&format!(
+            "{} {} has no command for {state}; did you mean {alike}?",
+            styled(CARE, "warning:"),
+            ui::harmless(&written.before.branch.to_string()),
+        ));
+    }
 }
 
 /// What was asked last on the branch, to be asked again: leases and stalled commits only tell what became of it.

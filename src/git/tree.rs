@@ -50,6 +50,28 @@ impl Repo {
         self.executable_in(commit, tree, path)
     }
 
+    /// The paths of all files and links in the tree `root`, below its top; no content is read, and what is no text is left out.
+    pub fn paths_in(&self, root: CommitId) -> Result<Vec<String>, CommitError> {
+        let mut paths = Vec::new();
+        let mut ahead = vec![(String::new(), gits(root))];
+        while let Some((place, id)) = ahead.pop() {
+            let unreadable = |why: String| CommitError::Unreadable { id: root, why };
+            let tree = self.gix.find_tree(id).map_err(|error| unreadable(error_chain(&error)))?;
+            for entry in tree.iter() {
+                let entry = entry.map_err(|error| unreadable(error.to_string()))?;
+                let Ok(name) = entry.filename().to_str() else { continue };
+                match entry.mode().kind() {
+                    gix::objs::tree::EntryKind::Tree => {
+                        ahead.push((format!("{place}{name}/"), entry.object_id()))
+                    }
+                    gix::objs::tree::EntryKind::Commit => {}
+                    _ => paths.push(format!("{place}{name}")),
+                }
+            }
+        }
+        Ok(paths)
+    }
+
     /// What `path` is in the tree `root`, whose top no link may leave.
     pub fn executable_below(&self, root: CommitId, path: &str) -> Result<Executable, CommitError> {
         self.executable_in(root, root, path)

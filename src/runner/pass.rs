@@ -20,6 +20,7 @@ use super::notice::{Notice, StepReport};
 use super::observe::{next_due, observe};
 use super::options::Takeover;
 use super::recover::{Closing, Over, recover, sweep};
+use super::resolve::Pause;
 use super::scan::{ScanError, Scanned, Verdict, scan};
 use super::trust::{self, TrustError};
 use crate::git::worktree::WorktreeError;
@@ -130,10 +131,10 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         match verdict {
             Verdict::Unmanaged => passed_over("HEAD declares no state".to_owned()),
             Verdict::Excluded { reason } => passed_over(reason),
-            Verdict::Passed { reason, event, mistake: false } => {
+            Verdict::Passed { reason, event, pause: Pause::Rests | Pause::Waits, .. } => {
                 passed_over(format!("{}: {reason}", event.state))
             }
-            Verdict::Passed { reason, event, mistake: true } => {
+            Verdict::Passed { reason, event, pause: Pause::Mistake, .. } => {
                 let text = format!("{} was not run: {reason}", event.state);
                 (context.tell)(Notice::Warning { branch: Some(branch), text });
             }

@@ -27,17 +27,31 @@ pub struct Command {
 pub struct NoCommand {
     /// The reason, and how to mend it.
     pub reason: String,
-    /// Whether somebody meant there to be one: worth a warning, where the end of a workflow is not.
-    pub mistake: bool,
+    /// What kind of reason it is.
+    pub pause: Pause,
+    /// A command that the tree does have, whose name is so near that it may have been meant.
+    pub alike: Option<String>,
+}
+
+/// What kind of reason there is for not running a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// It has no command, as the end of a workflow has none: there work rests.
+    Rests,
+    /// Something is in the way here and now.
+    Waits,
+    /// Somebody meant it to run: worth a warning.
+    Mistake,
 }
 
 impl NoCommand {
     fn mistake(reason: String) -> Self {
-        Self { reason, mistake: true }
+        Self { reason, pause: Pause::Mistake, alike: None }
     }
 
-    fn none(reason: String) -> Self {
-        Self { reason, mistake: false }
+    fn none(reason: String, alike: Option<String>) -> Self {
+        let question = alike.as_ref().map_or_else(String::new, |alike| format!("; did you mean {alike}?"));
+        Self { reason: format!("{reason}{question}"), pause: Pause::Rests, alike }
     }
 }
 
@@ -66,7 +80,7 @@ pub struct Resolver<'a> {
 #[derive(Debug, Clone)]
 enum Lookup {
     Resolved(Resolved),
-    Missing,
+    Missing { alike: Option<String> },
 }
 
 /// A command that is not in the tree it was looked for in, but in a checkout on disk.
@@ -101,21 +115,25 @@ impl<'a> Resolver<'a> {
         };
         match lookup {
             Lookup::Resolved(resolved) => Ok(resolved),
-            Lookup::Missing => Ok(Err(self.missing(repo, commit.id, state))),
+            Lookup::Missing { alike } => Ok(Err(self.missing(repo, commit.id, state, alike))),
         }
     }
 
     /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
-    fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
+    fn missing(
+        &mut self,
+        repo: &Repo,
+        commit: CommitId,
+        state: &StateName,
+        alike: Option<String>,
+    ) -> NoCommand {
         let role = self.role;
         let elsewhere =
             self.elsewhere.entry(state.clone()).or_insert_with(|| on_some_disk(repo, state, role));
         let Some(Elsewhere { path, checkout, committed }) = elsewhere else {
             let paths = candidates(state, role).join(" or ");
-            return NoCommand::none(format!(
-                "no command for this state: {paths} is not in commit {}",
-                commit.short()
-            ));
+            let reason = format!("no command for this state: {paths} is not in commit {}", commit.short());
+            return NoCommand::none(reason, alike);
         };
         let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
         let reason = format!(
@@ -124,7 +142,8 @@ impl<'a> Resolver<'a> {
             checkout.display(),
             commit.short(),
         );
-        NoCommand { reason, mistake: !*committed }
+        let pause = if *committed { Pause::Waits } else { Pause::Mistake };
+        NoCommand { reason, pause, alike: None }
     }
 }
 
@@ -157,7 +176,8 @@ fn look_up(
         };
         return Ok(Lookup::Resolved(Err(NoCommand::mistake(problem))));
     }
-    Ok(Lookup::Missing)
+    let directory = repo.directory_at(commit.id, ".aynig")?;
+    Ok(Lookup::Missing { alike: directory.and_then(|tree| alike(&names(repo, tree), state.as_str())) })
 }
 
 /// Looks in the tree that all commands come from.
@@ -187,11 +207,42 @@ pub fn in_trusted(
         let reason = format!("{path} of {name} (commit {commit}), where commands come from, {problem}");
         return Ok(Err(NoCommand::mistake(reason)));
     }
-    Ok(Err(NoCommand::none(format!(
+    let reason = format!(
         "no command for this state: {} is not in {name} (commit {commit}), where commands come from (--commands-from, \
          aynig.commandsFrom)",
         paths.join(" or "),
-    ))))
+    );
+    let alike = from.tree.and_then(|tree| alike(&names(repo, tree), state.as_str()));
+    Ok(Err(NoCommand::none(reason, alike)))
+}
+
+/// The names of all commands in the tree of an `.aynig`, whatever role they are for; none if it cannot be read.
+fn names(repo: &Repo, aynig: CommitId) -> Vec<String> {
+    let paths = repo.paths_in(aynig).unwrap_or_default();
+    paths.iter().filter_map(|path| Some(format!("/{path}").split_once("/command/")?.1.to_owned())).collect()
+}
+
+/// The name that is so near to `state` that it may have been meant, if `state` itself is not among them. A state is often named after
+/// another (`test`, `tested`; `step-1`, `step-2`) and lawful without a command, so neither what goes on from a name nor another number
+/// counts.
+pub fn alike(names: &[String], state: &str) -> Option<String> {
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let slips = |name: &str| match name.chars().count().min(state.chars().count()) {
+        0..=3 => 0,
+        4..=7 => 1,
+        _ => 2,
+    };
+    if names.iter().any(|name| name == state) {
+        return None;
+    }
+    names
+        .iter()
+        .filter(|name| !name.starts_with(state) && !state.starts_with(name.as_str()))
+        .filter(|name| letters(name) != letters(state))
+        .map(|name| (strsim::osa_distance(name, state), name))
+        .filter(|(distance, name)| *distance <= slips(name))
+        .min()
+        .map(|(_, name)| name.clone())
 }
 
 /// Looks on disk, in the checkout at `top`.
@@ -222,7 +273,10 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
         }
         return Ok(Command { path: path.clone(), tree: None });
     }
-    Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
+    let here = std::fs::read_dir(top.join(".aynig/command")).into_iter().flatten().flatten();
+    let here: Vec<String> = here.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let reason = format!("no command for this state: {} does not exist", paths.join(" and "));
+    Err(NoCommand::none(reason, alike(&here, state.as_str())))
 }
 
 /// Whether a command for `state` lies in the checkout we were started in, or in the main one.
@@ -241,4 +295,29 @@ fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Opti
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_slip_is_alike() {
+        let names = ["review", "build", "test", "step-1", "ask", "implement"].map(str::to_owned);
+        for (state, expected) in [
+            ("revew", Some("review")),
+            ("reveiw", Some("review")),
+            ("biuld", Some("build")),
+            ("implment", Some("implement")),
+            ("review", None),
+            ("reviewed", None),
+            ("tested", None),
+            ("step-2", None),
+            ("as", None),
+            ("task", None),
+            ("done", None),
+        ] {
+            assert_eq!(alike(&names, state).as_deref(), expected, "{state}");
+        }
+    }
 }

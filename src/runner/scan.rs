@@ -18,7 +18,7 @@ use crate::git::{Checkout, CommitError, RefError, Repo};
 
 use super::arbiter::Arbiter;
 use super::options::{CurrentBranch, Options};
-use super::resolve::{self, Command, NoCommand, Resolver};
+use super::resolve::{self, Command, NoCommand, Pause, Resolver};
 use super::trust::{self, CommandsFrom};
 
 /// A thread more is worth it from this many branches on.
@@ -103,8 +103,10 @@ pub enum Verdict {
         event: Event,
         /// Why not here and now.
         reason: String,
-        /// Whether a person would want to know: somebody meant it to run.
-        mistake: bool,
+        /// What kind of reason that is.
+        pause: Pause,
+        /// A command whose name is so near that it may have been meant.
+        alike: Option<String>,
     },
     /// Ready to be claimed.
     Ready(Candidate),
@@ -267,6 +269,7 @@ impl View {
         now: i64,
     ) -> Result<Verdict, ScanError> {
         let excluded = |reason: &str| Ok(Verdict::Excluded { reason: reason.to_owned() });
+        let passed = |event, reason, pause| Ok(Verdict::Passed { event, reason, pause, alike: None });
         let is_current = self.current.as_ref() == Some(branch);
         match options.selection.current {
             CurrentBranch::Skip if is_current => {
@@ -298,17 +301,17 @@ impl View {
             Head::Ready(event) => event,
         };
         if let Some(reason) = trust::foreign_state(&options.trust, &event.state) {
-            return Ok(Verdict::Passed { event, reason, mistake: false });
+            return passed(event, reason, Pause::Waits);
         }
         match parking(&event.message.trailers, now) {
             Parking::Over => {}
             Parking::Until(until) => return Ok(Verdict::Parked { event, until }),
-            Parking::Unreadable(reason) => return Ok(Verdict::Passed { event, reason, mistake: true }),
+            Parking::Unreadable(reason) => return passed(event, reason, Pause::Mistake),
         }
         let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
         let resolved = match (&self.commands, venue) {
             (Err(reason), _) => {
-                return Ok(Verdict::Passed { event, reason: reason.clone(), mistake: true });
+                return passed(event, reason.clone(), Pause::Mistake);
             }
             (Ok(Some(from)), _) => resolve::in_trusted(repo, from, &event.state, options.role.as_ref()),
             (Ok(None), Venue::InPlace) => {
@@ -323,17 +326,19 @@ impl View {
         };
         let command = match resolved {
             Ok(Ok(command)) => command,
-            Ok(Err(NoCommand { reason, mistake })) => return Ok(Verdict::Passed { event, reason, mistake }),
+            Ok(Err(NoCommand { reason, pause, alike })) => {
+                return Ok(Verdict::Passed { event, reason, pause, alike });
+            }
             Err(
                 error @ (CommitError::Unreadable { .. }
                 | CommitError::Unwritable { .. }
                 | CommitError::Unsigned(_)),
             ) => {
-                return Ok(Verdict::Passed { event, reason: unreadable(head, &error), mistake: true });
+                return passed(event, unreadable(head, &error), Pause::Mistake);
             }
         };
         if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
-            return Ok(Verdict::Passed { event, reason: words.clone(), mistake: false });
+            return passed(event, words.clone(), Pause::Waits);
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()
@@ -341,13 +346,13 @@ impl View {
             && repo.branch_head(&local)? != Some(head)
         {
             let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
-            return Ok(Verdict::Passed { event, reason, mistake: true });
+            return passed(event, reason, Pause::Mistake);
         }
         if venue == Venue::InPlace
             && let Some(here) = repo.checkout()
             && let Some(reason) = index_trouble(repo, &here)
         {
-            return Ok(Verdict::Passed { event, reason, mistake: true });
+            return passed(event, reason, Pause::Mistake);
         }
         Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
     }

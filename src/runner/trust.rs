@@ -13,6 +13,7 @@ use crate::git::{CommitError, Repo};
 use super::arbiter::Arbiter;
 use super::error_words;
 use super::options::Trust;
+use super::resolve::Pause;
 use super::scan::{Candidate, Scanned, Verdict};
 
 /// Why the commands could not be looked for.
@@ -92,7 +93,9 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
         };
         let reason = format!("{reason} (--require-signed, aynig.requireSigned)");
         one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
-            Verdict::Ready(Candidate { event, .. }) => Verdict::Passed { event, reason, mistake: true },
+            Verdict::Ready(Candidate { event, .. }) => {
+                Verdict::Passed { event, reason, pause: Pause::Mistake, alike: None }
+            }
             // Our signature on what closes it would vouch for a tree that nobody has signed.
             _ => Verdict::Excluded { reason: format!("its lease is over and is not closed: {reason}") },
         };

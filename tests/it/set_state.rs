@@ -406,3 +406,16 @@ fn retry_needs_something_to_ask_again() {
     let output = repo.aynig(["set-state", "--retry", "--state", "x"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
+    let repo = Repo::with_commands(&[("review", "exit 0"), ("test", "exit 0")]);
+    repo.command(".aynig/roles/dev/command/publish", "exit 0");
+    repo.commit_all("a role");
+    let warned = |state: &str| err(&repo.aynig_ok(["set-state", "--state", state]));
+    assert!(warned("revew").contains("warning: main has no command for revew; did you mean review?"));
+    assert_eq!(out(&repo.aynig_ok(["events"])).split_whitespace().nth(2), Some("revew"), "it is lawful");
+    for lawful in ["review", "done", "tested", "reviewed", "publish"] {
+        assert_eq!(warned(lawful), "", "{lawful}");
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::support::*;
+use super::terminal::plain;
 
 fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
     rows.as_array()
@@ -12,7 +13,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "branch",
     "commit",
     "state",
@@ -29,6 +30,7 @@ const KEYS: [&str; 16] = [
     "reason",
     "subject",
     "date",
+    "why",
 ];
 
 /// A repository with one branch of every kind.
@@ -165,6 +167,57 @@ fn where_there_is_no_current_branch_it_asks_for_one() {
     repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
     assert_refused(&repo.aynig(["-C", bare.to_str().unwrap(), "status"]), 3, &["is bare", "--branch"]);
     repo.aynig_ok(["-C", bare.to_str().unwrap(), "status", "--all"]);
+}
+
+#[test]
+fn people_read_the_same_kind_everywhere_and_why_it_stalled() {
+    let repo = Repo::with_commands(&[("bad", "exit 3"), ("review", "exit 0")]);
+    repo.ready("broke", "bad");
+    assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
+    repo.ready("rests", "done");
+    repo.ready("slip", "revew");
+    let rows = json(&repo.aynig_ok(["status", "--all", "--json"]));
+    for branch in ["broke", "rests", "slip"] {
+        assert_eq!(of(&rows, branch)["kind"], "waiting", "a promise");
+    }
+    assert_eq!(of(&rows, "broke")["why"], "`bad` exited with 3.");
+    assert_eq!(of(&rows, "rests")["why"], Value::Null);
+    let (shown, _) = repo.in_terminal((30, 140), &[], &["status", "--all"]).finish();
+    let output = repo.aynig_ok(["status", "--all"]);
+    for said in [plain(&shown), out(&output)] {
+        let line = |branch: &str| said.lines().find(|line| line.starts_with(branch)).unwrap().to_owned();
+        assert!(line("broke").contains("stalled  stalled") && line("broke").contains("`bad` exited with 3."));
+        assert!(line("rests").contains("done     rests ") && !line("rests").contains("command"), "{said}");
+        assert!(line("slip").contains(" rests ") && line("slip").contains("did you mean review?"), "{said}");
+        assert!(!said.contains("waiting") && !said.contains("no command for this state"), "{said}");
+    }
+    assert!(err(&output).contains("3 branches: 1 stalled, 2 rests"), "{}", err(&output));
+    repo.git(["checkout", "--quiet", "broke"]);
+    let said = out(&repo.aynig_ok(["status"]));
+    assert!(said.starts_with("broke  stalled  stalled\n"), "{said}");
+    assert!(said.contains("  why      `bad` exited with 3.\n") && !said.contains("no command"), "{said}");
+    repo.git(["checkout", "--quiet", "rests"]);
+    assert!(out(&repo.aynig_ok(["status"])).contains(".aynig/command/done does not exist"));
+}
+
+#[test]
+fn a_branch_is_named_as_elsewhere() {
+    let repo = zoo();
+    let rows = |arguments: &[&str]| {
+        let output = repo.aynig_ok(["status", "--json"].iter().chain(arguments).copied());
+        json(&output).as_array().unwrap().iter().map(|row| row["branch"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&["ready"]), ["\"ready\""]);
+    assert_eq!(rows(&["l*", "--branch", "held"]), ["\"held\"", "\"late\"", "\"link\""]);
+    let output = repo.aynig_ok(["status", "nowhere"]);
+    assert!(err(&output).contains("no branch matches"), "{}", err(&output));
+    assert_refused(
+        &repo.aynig(["status", "--watch", "2"]),
+        2,
+        &["2 would be the name of a branch", "--watch=2"],
+    );
+    let output = Repo::unborn().aynig_ok(["status", "--all"]);
+    assert!(err(&output).contains("no branch has a commit yet; make one: `git commit"), "{}", err(&output));
 }
 
 #[test]

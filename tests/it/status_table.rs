@@ -45,12 +45,12 @@ fn a_terminal_gets_a_table_that_begins_with_what_needs_a_person() {
     assert!(time.starts_with("4 min ") || time.starts_with("5 min "), "{held}");
     assert!(time.contains(" s left"), "{held}");
     assert!(of(&lines, "asleep")[column("TIME")..].starts_with("wakes in "), "{lines:#?}");
-    assert!(of(&lines, "ready")[column("SUBJECT")..].starts_with("please build  (.aynig/comm"), "{lines:#?}");
-    assert!(of(&lines, "broke")[column("SUBJECT")..].starts_with("`bad` exited with 1."), "{lines:#?}");
+    assert!(of(&lines, "ready")[column("ABOUT")..].starts_with("please build  (.aynig/comm"), "{lines:#?}");
+    assert!(of(&lines, "broke")[column("ABOUT")..].starts_with("`bad` exited with 1."), "{lines:#?}");
     assert!(lines[2].contains("`aynig set-state --retry --branch broke` asks again"), "{lines:#?}");
     assert_eq!(
         lines.last().unwrap(),
-        "5 branches: 1 stalled, 1 working, 1 ready, 1 parked, 1 waiting; 1 branch declares no state"
+        "5 branches: 1 stalled, 1 working, 1 ready, 1 parked, 1 rests; 1 branch declares no state"
     );
 }
 
@@ -74,7 +74,7 @@ fn it_is_as_wide_as_the_terminal_and_cuts_between_characters() {
             assert!(line.width() <= usize::from(columns), "{columns}: {line:?} is {} wide", line.width());
         }
     }
-    let (shown, _) = repo.in_terminal((30, 60), &[], ALL).finish();
+    let (shown, _) = repo.in_terminal((30, 76), &[], ALL).finish();
     let lines = lines(&shown);
     let column =
         |line: &str, word: &str| line[..line.find(word).unwrap_or_else(|| panic!("{lines:#?}"))].width();

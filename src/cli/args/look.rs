@@ -10,11 +10,15 @@ use crate::contract::ids::{RemoteName, RoleName};
 /// `aynig status`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "On a terminal --all and --branch draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
+    after_help = "On a terminal --all and GLOB draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
     with nothing cut.\n\
     Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n."
 )]
 pub struct Status {
+    /// The branches whose name matches GLOB (`*` also matches `/`) [default: the one checked out here]
+    #[arg(value_name = "GLOB")]
+    pub names: Vec<String>,
+
     /// Show the branches of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
     pub remote: Option<RemoteName>,
@@ -23,7 +27,7 @@ pub struct Status {
     #[arg(long)]
     pub all: bool,
 
-    /// The branches whose name matches GLOB (repeatable; `*` also matches `/`)
+    /// The same, as for the other subcommands (repeatable)
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub branch: Vec<String>,
 
@@ -36,7 +40,7 @@ pub struct Status {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub watch: Option<u64>,
 
-    /// Print JSON: one object, or an array with --all or --branch; with --watch a line of it for each change
+    /// Print JSON: one object, or an array with --all or GLOB; with --watch a line of it for each change
     #[arg(long)]
     pub json: bool,
 }

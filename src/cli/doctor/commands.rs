@@ -10,7 +10,7 @@ use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
-use crate::runner::resolve::Resolver;
+use crate::runner::resolve::{Pause, Resolver, alike};
 use crate::runner::{error_words, typed};
 
 use super::{Finding, head};
@@ -20,9 +20,6 @@ const AYNIG: &str = ".aynig";
 
 /// How much of a file's beginning is looked at: more than any `#!` line that works.
 const HEAD: usize = 256;
-
-/// How alike two names are to be for a hint, 0 to 1.
-const ALIKE: f64 = 0.85;
 
 /// A command's file, as committed.
 #[derive(Debug)]
@@ -214,13 +211,16 @@ fn states(repo: &Repo) -> Finding {
         let Head::Ready(event) = Head::read(&stored.facts()) else { continue };
         match resolver.in_tree(repo, &stored, &event.state) {
             Ok(Ok(_)) | Err(_) => {}
-            Ok(Err(none)) if none.mistake => mistakes.push(format!("{}: {}", tip.branch, none.reason)),
+            Ok(Err(none)) if none.pause == Pause::Mistake => {
+                mistakes.push(format!("{}: {}", tip.branch, none.reason))
+            }
             Ok(Err(_)) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
         }
     }
     if !mistakes.is_empty() {
         return Finding::warning("states", mistakes.join("; "), "aynig status --all");
     }
+    let names: Vec<String> = known.iter().cloned().collect();
     for (state, branches) in &without {
         let branch = typed(branches.first().map_or("", String::as_str));
         if known.contains(state) {
@@ -234,8 +234,7 @@ fn states(repo: &Repo) -> Finding {
                 ),
             );
         }
-        let near = known.iter().find(|name| strsim::jaro_winkler(name, state) > ALIKE);
-        if let Some(near) = near {
+        if let Some(near) = alike(&names, state) {
             let text = format!(
                 "{} asks for {state}, which no branch has a command for; did you mean {near}?",
                 branches.join(", ")

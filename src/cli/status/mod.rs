@@ -43,6 +43,8 @@ struct Seen {
     rows: Vec<Row>,
     /// How many branches declare nothing and are only counted.
     unmanaged: usize,
+    /// Whether there was no branch at all.
+    empty: bool,
 }
 
 /// Runs the subcommand.
@@ -51,6 +53,11 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Re
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     arbiter.refresh(&repo)?;
     let subject = subject(&repo, surroundings, &arbiter, arguments)?;
+    if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {
+        return Err(CommandError::usage(format!("{seconds} would be the name of a branch here"))
+            .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
+            .hint(format!("for the branch: `--branch {seconds}`")));
+    }
     if let Some(seconds) = arguments.watch {
         return watch::watch(store, arbiter, subject, seconds);
     }
@@ -63,9 +70,13 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Re
         ui::answer(&line);
     }
     if subject.one.is_none() {
-        ui::narrate(&styled(FAINT, table::summary(&seen.rows, seen.unmanaged)));
+        ui::narrate(&styled(FAINT, seen.sum()));
     }
     Ok(Exit::Done)
+}
+
+fn is_number(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn subject(
@@ -80,10 +91,11 @@ fn subject(
         ..plain_options(repo, surroundings)
     };
     let json = arguments.json;
-    if arguments.all || !arguments.branch.is_empty() {
-        let globs = branch_globs(&arguments.branch)?;
+    let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
+    if arguments.all || !named.is_empty() {
+        let globs = branch_globs(&named)?;
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
-        return Ok(Subject { options, one: None, named: !arguments.branch.is_empty(), json });
+        return Ok(Subject { options, one: None, named: !named.is_empty(), json });
     }
     let branch = target::branch(repo, arbiter, None)?;
     target::existing_head(repo, arbiter, &branch)?;
@@ -97,7 +109,7 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
     let mut scanned = scan(repo, arbiter, &subject.options, now)?;
     recall(repo, arbiter, &subject.options, &mut scanned);
     vet(repo, &subject.options.trust, &mut scanned);
-    let mut seen = Seen::default();
+    let mut seen = Seen { empty: scanned.is_empty(), ..Seen::default() };
     for one in &scanned {
         if !subject.options.selection.admits(&one.branch) {
             continue;
@@ -118,6 +130,17 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
 }
 
 impl Seen {
+    /// All of it in one line.
+    fn sum(&self) -> String {
+        match table::summary(&self.rows, self.unmanaged) {
+            _ if self.empty => {
+                "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`".to_owned()
+            }
+            sum if sum.is_empty() => "no branch matches".to_owned(),
+            sum => sum,
+        }
+    }
+
     fn json(&self, subject: &Subject) -> serde_json::Value {
         let mut rows = self.rows.iter().map(row_json);
         match &subject.one {

@@ -17,6 +17,7 @@ use crate::contract::story::Stall;
 use crate::git::Repo;
 use crate::git::commit::Stored;
 use crate::runner::arbiter::Arbiter;
+use crate::runner::resolve::Pause;
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict};
 use crate::runner::typed;
 
@@ -33,6 +34,8 @@ pub struct Row {
     pub lease: Option<LeaseRow>,
     pub command: Option<String>,
     pub reason: Option<String>,
+    /// The reason where people need less of it in a table; none where that is the same.
+    pub brief: Option<String>,
     pub subject: Option<String>,
     pub committed_at: Option<i64>,
     pub not_before: Option<i64>,
@@ -40,6 +43,10 @@ pub struct Row {
     pub why: Option<String>,
     /// Whether somebody meant it to run, and it does not.
     pub mistake: bool,
+    /// Whether its state has no command.
+    pub rests: bool,
+    /// How many seconds are left until a parked one wakes.
+    pub wakes_in: Option<i64>,
 }
 
 /// The lease a branch is under.
@@ -86,18 +93,24 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
             let next = "the lease has run out; the next `aynig run` sets the branch stalled";
             row.reason = Some(if current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
         }
-        Verdict::Passed { event, reason, mistake } => {
+        Verdict::Passed { event, reason, pause, alike } => {
             row.kind = "waiting";
-            row.mistake = *mistake;
+            row.mistake = *pause == Pause::Mistake;
+            row.rests = *pause == Pause::Rests;
             ready(&mut row, event);
+            let question = alike.as_ref().map_or_else(String::new, |alike| format!("did you mean {alike}?"));
             row.reason = Some(if event.state.is_stalled() {
                 let branch = typed(&row.branch);
                 let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-                format!(
-                    "`git log -1 {}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again; {reason}",
+                let hint = format!(
+                    "`git log -1 {}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again",
                     event.commit.short()
-                )
+                );
+                // Most workflows have no command for it.
+                row.brief = row.rests.then(|| hint.clone());
+                format!("{hint}; {reason}")
             } else {
+                row.brief = row.rests.then_some(question);
                 reason.clone()
             });
         }
@@ -131,6 +144,7 @@ impl Row {
             let left = ui::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
             self.reason = Some(format!("until {} ({words})", clock::format_utc(until)));
+            self.wakes_in = Some(until.saturating_sub(now));
         }
     }
 
@@ -156,9 +170,18 @@ impl Row {
         self.kind == "waiting" && self.state.as_deref() == Some("stalled")
     }
 
-    /// What it is counted as.
+    /// Its kind as people read it, everywhere: finer than that of the JSON, which is a promise.
     pub fn label(&self) -> &'static str {
-        if self.is_stalled() { "stalled" } else { self.kind }
+        match self {
+            _ if self.is_stalled() => "stalled",
+            Self { rests: true, .. } => "rests",
+            Self { kind, .. } => kind,
+        }
+    }
+
+    /// Why nothing is done, where a line holds it; empty where there is no more to say than the label does.
+    pub fn in_brief(&self) -> &str {
+        self.brief.as_ref().or(self.reason.as_ref()).map_or("", String::as_str)
     }
 }
 
@@ -209,6 +232,7 @@ pub fn row_json(row: &Row) -> Value {
         "reason": row.reason,
         "subject": row.subject,
         "date": row.committed_at.map(clock::format_utc),
+        "why": row.why,
     })
 }
 

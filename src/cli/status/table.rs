@@ -3,7 +3,7 @@
 //! Invariant: on a terminal no line of the table is wider than that, and what is cut ends in `…`; elsewhere a branch is one line
 //! with nothing cut, for `grep` and `awk`. What comes next is never cut where it can be read and copied: it has a line of its own.
 
-use crate::cli::columns::{cell, cut, squeeze, width};
+use crate::cli::columns::{cell, cut, width};
 use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
 use crate::clock;
 use crate::runner::counted;
@@ -17,11 +17,21 @@ const GAP: usize = 2;
 const LEAST: usize = 6;
 
 /// The most of a subject that is shown while there is something else to say.
-const MOST_SUBJECT: usize = 50;
+const MOST_ABOUT: usize = 50;
 
 /// The order of a table, and of its summary: what needs a person first.
-const ORDER: [&str; 9] =
-    ["stalled", "invalid", "expired", "working", "ready", "parked", "waiting", "excluded", "unmanaged"];
+const ORDER: [&str; 10] = [
+    "stalled",
+    "invalid",
+    "expired",
+    "working",
+    "ready",
+    "parked",
+    "waiting",
+    "rests",
+    "excluded",
+    "unmanaged",
+];
 
 /// Sorts for people: what needs one first, then by name.
 pub fn sort(rows: &mut [Row]) {
@@ -50,7 +60,7 @@ pub fn summary(rows: &[Row], unmanaged: usize) -> String {
         let verb = if unmanaged == 1 { "declares" } else { "declare" };
         parts.push(format!("{} {verb} no state", counted(unmanaged, "branch")));
     }
-    if parts.is_empty() { "no branch matches".to_owned() } else { parts.join("; ") }
+    parts.join("; ")
 }
 
 fn style(row: &Row) -> anstyle::Style {
@@ -59,6 +69,7 @@ fn style(row: &Row) -> anstyle::Style {
         "working" => CARE,
         "expired" | "invalid" => BAD,
         _ if row.state.as_deref() == Some("stalled") || row.mistake => BAD,
+        _ if row.rests => FAINT,
         "waiting" | "parked" => STRONG,
         _ => FAINT,
     }
@@ -76,11 +87,14 @@ fn state_words(row: &Row) -> String {
 
 /// What comes next, as people read it, where a line holds all of it.
 fn next_words(row: &Row) -> String {
-    let words = match (&row.lease, &row.command, &row.reason) {
-        (Some(lease), _, _) => format!("{}: {}", lease.runner, time_words(lease)),
-        (None, Some(command), Some(reason)) => format!("{command} ({reason})"),
-        (None, Some(command), None) => command.clone(),
-        (None, None, reason) => reason.clone().unwrap_or_default(),
+    let first = match (&row.lease, &row.command, &row.why) {
+        (Some(lease), _, _) => return ui::harmless(&format!("{}: {}", lease.runner, time_words(lease))),
+        (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
+        (None, None, None) => "",
+    };
+    let words = match (first, row.in_brief()) {
+        ("", only) | (only, "") => only.to_owned(),
+        (first, more) => format!("{first} ({more})"),
     };
     ui::harmless(&words)
 }
@@ -104,14 +118,16 @@ pub fn plain(rows: &[Row]) -> Vec<String> {
     rows.iter()
         .map(|row| {
             let subject = row.subject.as_deref().filter(|subject| !subject.is_empty());
+            let next = next_words(row);
+            let gap = if next.is_empty() { "" } else { "  " };
             let subject =
-                subject.map_or_else(String::new, |subject| format!("  \"{}\"", ui::harmless(subject)));
+                subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::harmless(subject)));
             let line = format!(
                 "{}  {}  {}  {}{}",
                 styled(STRONG, cell(&ui::harmless(&row.branch), branches)),
                 styled(style(row), cell(&state_words(row), states)),
-                styled(FAINT, cell(row.kind, 9)),
-                next_words(row),
+                styled(FAINT, cell(row.label(), 9)),
+                next,
                 styled(FAINT, subject),
             );
             line
@@ -127,42 +143,102 @@ struct Cells {
     note: Option<String>,
 }
 
-const HEADINGS: [&str; 6] = ["BRANCH", "STATE", "KIND", "HOLDER", "TIME", "SUBJECT"];
+const HEADINGS: [&str; 6] = ["BRANCH", "STATE", "KIND", "HOLDER", "TIME", "ABOUT"];
 
-fn cells(row: &Row) -> Cells {
-    let lease = row.lease.as_ref();
-    let time = match (lease, row.not_before) {
-        (Some(lease), _) if lease.left < 0 => {
-            format!("{} over{}", ui::span(lease.left.unsigned_abs()), seen_words(lease))
-        }
-        (Some(lease), _) => format!("{} left{}", ui::span(lease.left.unsigned_abs()), seen_words(lease)),
-        (None, Some(_)) => {
-            let words = row.reason.as_deref().unwrap_or_default();
-            let until = words.split_once(" (").map_or(words, |(_, left)| left.trim_end_matches(')'));
-            format!("wakes {until}")
-        }
-        (None, None) => String::new(),
+/// Where the columns are.
+const BRANCH: usize = 0;
+const STATE: usize = 1;
+const KIND: usize = 2;
+const HOLDER: usize = 3;
+const TIME: usize = 4;
+
+/// How much of a time is told, and whether the state repeats what the kind says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Wide,
+    Narrow,
+}
+
+/// How long a lease goes on, or until a parked one wakes.
+fn time_cell(row: &Row, fit: Fit) -> String {
+    let span = |seconds: i64| match fit {
+        Fit::Wide => ui::span(seconds.unsigned_abs()),
+        Fit::Narrow => ui::span_in_short(seconds.unsigned_abs()),
     };
+    match (&row.lease, row.wakes_in, fit) {
+        (Some(lease), _, _) => {
+            let over = if lease.left < 0 { "over" } else { "left" };
+            let seen = match (lease.seen, fit) {
+                (Some((seen, wanted)), Fit::Narrow) => format!(", seen {seen}/{wanted} s"),
+                _ => seen_words(lease),
+            };
+            format!("{} {over}{seen}", span(lease.left))
+        }
+        (None, Some(left), Fit::Wide) if left > 0 => format!("wakes in {}", span(left)),
+        (None, Some(left), Fit::Wide) => format!("wakes {} ago", span(left)),
+        (None, Some(left), Fit::Narrow) if left > 0 => format!("in {}", span(left)),
+        (None, Some(left), Fit::Narrow) => format!("{} ago", span(left)),
+        (None, None, _) => String::new(),
+    }
+}
+
+fn cells(row: &Row, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
-    let reason = row.reason.as_deref().filter(|_| row.not_before.is_none()).map(ui::harmless);
-    let subject = row.why.as_ref().or(row.subject.as_ref());
-    let subject = subject.map(|subject| ui::harmless(subject)).unwrap_or_default();
+    let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
+    let reason = reason.map(ui::harmless);
+    let about = row.why.as_ref().or(row.subject.as_ref());
+    let about = about.map(|about| ui::harmless(about)).unwrap_or_default();
     let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
-    let subject = match beside {
-        Some(beside) if subject.is_empty() => beside,
-        Some(beside) => format!("{}  ({beside})", cut(&subject, MOST_SUBJECT)),
-        None => subject,
+    let about = match beside {
+        Some(beside) if about.is_empty() => beside,
+        Some(beside) => format!("{}  ({beside})", cut(&about, MOST_ABOUT)),
+        None => about,
     };
-    let holder = lease.map(|lease| ui::harmless(&lease.runner)).unwrap_or_default();
-    let texts = [
-        ui::harmless(&row.branch),
-        state_words(row),
-        row.label().to_owned(),
-        holder,
-        ui::harmless(&time),
-        subject,
-    ];
+    let holder = row.lease.as_ref().map(|lease| ui::harmless(&lease.runner)).unwrap_or_default();
+    let state = match (&row.origin, fit) {
+        (Some(origin), Fit::Narrow) if row.lease.is_some() || row.is_stalled() => ui::harmless(origin),
+        _ => state_words(row),
+    };
+    let time = time_cell(row, fit);
+    let texts = [ui::harmless(&row.branch), state, row.label().to_owned(), holder, time, about];
     Cells { texts, style: style(row), note: reason.filter(|_| wanted) }
+}
+
+/// What the columns but the last take by themselves.
+fn natural(rows: &[Cells]) -> [usize; 5] {
+    let mut widths = [0; 5];
+    for (at, taken) in widths.iter_mut().enumerate() {
+        let widest = rows.iter().map(|row| width(&row.texts[at])).max().unwrap_or(0);
+        // A column that nobody needs is not there at all.
+        *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
+    }
+    widths
+}
+
+/// What they take with the gaps behind them.
+fn taken(widths: &[usize; 5]) -> usize {
+    widths.iter().filter(|taken| **taken > 0).map(|taken| taken + GAP).sum()
+}
+
+/// Makes them fit where they do not: what one looks for shrinks last, and what would tell nothing goes whole.
+fn shrunk(mut widths: [usize; 5], columns: usize) -> [usize; 5] {
+    let over = |widths: &[usize; 5]| taken(widths).saturating_sub(columns + GAP);
+    let shrink = |widths: &mut [usize; 5], at: usize, least: usize| {
+        let least = least.min(widths[at]);
+        widths[at] = widths[at].saturating_sub(over(widths)).max(least);
+    };
+    shrink(&mut widths, HOLDER, LEAST);
+    shrink(&mut widths, STATE, LEAST);
+    shrink(&mut widths, BRANCH, (columns * 2 / 5).max(LEAST));
+    for at in [HOLDER, STATE] {
+        if over(&widths) > 0 {
+            widths[at] = 0;
+        }
+    }
+    for at in [BRANCH, TIME, KIND] {
+        shrink(&mut widths, at, LEAST);
+    }
+    widths
 }
 
 /// A table for a terminal of so many columns.
@@ -170,18 +246,15 @@ pub fn table(rows: &[Row], columns: usize) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let rows: Vec<Cells> = rows.iter().map(cells).collect();
-    let mut widths = [0; 5];
-    for (at, taken) in widths.iter_mut().enumerate() {
-        let widest = rows.iter().map(|row| width(&row.texts[at])).max().unwrap_or(0);
-        // A column that nobody needs is not there at all.
-        *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
+    let drawn = |fit| rows.iter().map(|row| cells(row, fit)).collect::<Vec<Cells>>();
+    let mut cells = drawn(Fit::Wide);
+    let mut widths = natural(&cells);
+    if taken(&widths) + (columns / 4).clamp(LEAST, MOST_ABOUT) > columns {
+        cells = drawn(Fit::Narrow);
+        widths = shrunk(natural(&cells), columns);
     }
-    let gaps = GAP * widths.iter().filter(|taken| **taken > 0).count();
-    let subject = (columns / 4).clamp(LEAST, MOST_SUBJECT);
-    squeeze(&mut widths, columns.saturating_sub(gaps + subject), LEAST);
     let mut lines = vec![line(&HEADINGS.map(str::to_owned), &widths, columns, FAINT, FAINT)];
-    for row in &rows {
+    for row in &cells {
         lines.push(line(&row.texts, &widths, columns, STRONG, row.style));
         if let Some(note) = &row.note {
             lines.push(format!("    {}", styled(FAINT, note)));
@@ -203,11 +276,12 @@ fn line(
     let mut line = String::new();
     for (at, text) in texts.iter().enumerate() {
         let wanted = widths.get(at).copied().unwrap_or(room);
-        if wanted == 0 || room == 0 {
+        let last = at == texts.len() - 1;
+        // With less room than that the last column would hold nothing but an ellipsis.
+        if wanted == 0 || room == 0 || (last && room < LEAST) {
             continue;
         }
         let taken = wanted.min(room);
-        let last = at == texts.len() - 1;
         let shown = if last { cut(text, taken) } else { cell(text, taken) };
         line.push_str(&styled(styles[at], shown));
         room = room.saturating_sub(taken);
@@ -224,7 +298,7 @@ pub fn lines(row: &Row) -> Vec<String> {
         "{}  {}  {}",
         styled(STRONG, ui::harmless(&row.branch)),
         styled(style(row), state_words(row)),
-        styled(FAINT, row.kind)
+        styled(FAINT, row.label())
     )];
     let mut add = |label: &str, text: &str| lines.push(format!("  {label:9}{}", ui::harmless(text)));
     if let (Some(commit), Some(subject)) = (&row.commit, &row.subject) {
@@ -245,8 +319,12 @@ pub fn lines(row: &Row) -> Vec<String> {
     if let Some(command) = &row.command {
         add("command", command);
     }
-    if let Some(reason) = &row.reason {
-        add("note", reason);
+    if let Some(why) = &row.why {
+        add("why", why);
+    }
+    // Of what rests there is room for all of it here.
+    if let Some(note) = if row.is_stalled() { Some(row.in_brief()) } else { row.reason.as_deref() } {
+        add("note", note);
     }
     lines
 }
@@ -292,6 +370,8 @@ mod tests {
             Row { not_before: Some(7_300), ..row("e", "later", "parked") },
             Row {
                 reason: Some("no command".into()),
+                brief: Some(String::new()),
+                rests: true,
                 subject: subject("漢字"),
                 ..row("f", "done", "waiting")
             },
@@ -316,9 +396,9 @@ mod tests {
                 "a          review           ready      .aynig/command/review",
                 "feature/b  working (build)  working    host\u{fffd}: 7 s left  \"go\"",
                 "c          working          expired    host\u{fffd}: expired 9 s ago, seen for 31 s of 40 s",
-                "d          stalled          waiting    `retry`  \"set\"",
+                "d          stalled          stalled    It broke. (`retry`)  \"set\"",
                 "e          later            parked     until 1970-01-01T02:01:40Z (in 2 h 1 min)",
-                "f          done             waiting    no command  \"漢字\"",
+                "f          done             rests      \"漢字\"",
                 "g          oops             waiting    not x",
             ]
         );
@@ -331,7 +411,7 @@ mod tests {
         assert_eq!(
             stripped(&table(&rows, 120)),
             [
-                "BRANCH     STATE            KIND     HOLDER  TIME                             SUBJECT",
+                "BRANCH     STATE            KIND     HOLDER  TIME                             ABOUT",
                 "d          stalled          stalled                                           It broke.",
                 "    `retry`",
                 "g          oops             waiting",
@@ -341,13 +421,71 @@ mod tests {
                 "feature/b  working (build)  working  host\u{fffd}   7 s left                         go",
                 "a          review           ready                                             .aynig/command/review",
                 "e          later            parked           wakes in 2 h 1 min",
-                "f          done             waiting                                           漢字  (no command)",
+                "f          done             rests                                             漢字",
             ]
         );
         assert_eq!(
             stripped(&table(&rows[..1], 40)),
-            ["BRANCH  STATE    KIND     SUBJECT", "d       stalled  stalled  It broke.", "    `retry`"],
+            ["BRANCH  STATE    KIND     ABOUT", "d       stalled  stalled  It broke.", "    `retry`"],
             "without columns that nobody needs"
+        );
+    }
+
+    #[test]
+    fn what_one_looks_for_shrinks_last() {
+        let long = |text: &str| Some(format!("{text} and much more that is said beside the point"));
+        let lease = |left| {
+            Some(LeaseRow {
+                run_id: "r".into(),
+                runner: "a-rather-long-host-name".into(),
+                seconds: 60,
+                expires_at: 1_000,
+                left,
+                seen: None,
+            })
+        };
+        let origin = Some("slow".to_owned());
+        let mut rows = [
+            Row {
+                lease: lease(100_000),
+                origin: origin.clone(),
+                subject: long("set"),
+                ..row("feature/monday", "working", "working")
+            },
+            Row {
+                not_before: Some(200_000),
+                subject: long("later"),
+                ..row("feature/asleep", "build", "parked")
+            },
+            Row { why: long("It broke"), origin, ..row("broke", "stalled", "waiting") },
+        ];
+        rows[1].retime(0);
+        let drawn = |columns| stripped(&table(&rows, columns));
+        assert_eq!(
+            drawn(80),
+            [
+                "BRANCH          STATE  KIND     HOLDER                   TIME       ABOUT",
+                "feature/monday  slow   working  a-rather-long-host-name  27 h left  set and muc…",
+                "feature/asleep  build  parked                            in 2 d     later and m…",
+                "broke           slow   stalled                                      It broke an…",
+            ]
+        );
+        assert_eq!(
+            drawn(60),
+            [
+                "BRANCH          STATE  KIND     HOLDER             TIME",
+                "feature/monday  slow   working  a-rather-long-ho…  27 h left",
+                "feature/asleep  build  parked                      in 2 d",
+                "broke           slow   stalled",
+            ]
+        );
+        assert_eq!(
+            drawn(40)[..3],
+            [
+                "BRANCH          KIND     TIME",
+                "feature/monday  working  27 h left",
+                "feature/asleep  parked   in 2 d",
+            ]
         );
     }
 
@@ -355,11 +493,10 @@ mod tests {
     fn summaries() {
         assert_eq!(
             summary(&rows(), 2),
-            "7 branches: 1 stalled, 1 expired, 1 working, 1 ready, 1 parked, 2 waiting; 2 branches declare no state"
+            "7 branches: 1 stalled, 1 expired, 1 working, 1 ready, 1 parked, 1 waiting, 1 rests; 2 branches declare no state"
         );
         assert_eq!(summary(&rows()[..1], 0), "1 branch: 1 ready");
         assert_eq!(summary(&[], 1), "1 branch declares no state");
-        assert_eq!(summary(&[], 0), "no branch matches");
     }
 
     proptest! {

@@ -20,7 +20,7 @@ use crate::runner::counted;
 use crate::runner::watch::on_ref_changes;
 use crate::supervise::{Shutdown, on_resize};
 
-use super::{Seen, Subject, look, table};
+use super::{Seen, Subject, look};
 
 /// However often one wishes to look: a remote is somebody else's machine.
 const LEAST_REMOTE: Duration = Duration::from_secs(5);
@@ -284,7 +284,7 @@ impl Watch {
 impl Seen {
     /// Without what time does, so that two looks can be compared.
     fn timeless(&self) -> Self {
-        Self { rows: self.rows.iter().map(super::Row::timeless).collect(), unmanaged: self.unmanaged }
+        Self { rows: self.rows.iter().map(super::Row::timeless).collect(), ..*self }
     }
 }
 
@@ -329,7 +329,7 @@ impl Face {
         }
         let mut sum = clock::format_utc(now);
         if subject.one.is_none() {
-            sum = format!("{sum}  {}", table::summary(&seen.rows, seen.unmanaged));
+            sum = format!("{sum}  {}", seen.sum());
         }
         foot.push(styled(FAINT, cut(&sum, room.columns)));
         let mut lines: Vec<String> =
