@@ -8,7 +8,7 @@
 //! Invariant: nothing here fails or delays a step. Threads, waiting letters, the time of each and the wait at the end of a run are
 //! bounded; what is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -24,6 +24,7 @@ use signal_hook::consts::SIGTERM;
 use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{AttemptId, RemoteName, RoleName};
 use crate::contract::message::Message;
+use crate::contract::report::{plain_line, tail_lines};
 use crate::fsutil;
 use crate::git::Repo;
 use crate::supervise::{Attend, How, Shutdown, Spec, StopCause, Watchdog};
@@ -48,6 +49,15 @@ const LOG_SIZE: u64 = 1_000_000;
 
 /// The name of the log among those of attempts.
 const LOG: &str = "notify.log";
+
+/// What our own lines in it begin with.
+const OWN: &str = "# ";
+
+/// How much of its end is looked at for what a program said last, bytes.
+const TAIL: u64 = 4 * 1024;
+
+/// The most characters of what a program said that a warning repeats.
+const MOST_QUOTED: usize = 200;
 
 /// How the program is run.
 pub struct Terms {
@@ -86,12 +96,23 @@ struct Inner {
     changed: Condvar,
 }
 
+/// Why somebody was not told.
+struct Failure {
+    why: String,
+    /// The last line that the program printed.
+    said: Option<String>,
+    /// Whether it may be that there is no such program.
+    unfound: bool,
+}
+
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Letter>,
     workers: usize,
     untold: usize,
     closed: bool,
+    /// The kinds of failure there was a warning of: what a program said last may be another thing each time.
+    warned: HashSet<String>,
 }
 
 impl Notifier {
@@ -209,11 +230,14 @@ impl Inner {
                 return;
             };
             drop(state);
-            if let Err(why) = self.tell(&letter) {
+            if let Err(Failure { why, said, unfound }) = self.tell(&letter)
+                && self.lock().warned.insert(why.clone())
+            {
                 let log = letter.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
+                let said = said.map(|line| format!(" (it ended with: {line})")).unwrap_or_default();
+                let next = if unfound { "; `aynig doctor` looks whether it can be found" } else { "" };
                 (self.terms.warn)(format!(
-                    "`{}` (aynig.notify) {why}, so somebody may not know what happened; what it said is in {log}, \
-                     and `aynig doctor` looks whether it can be found",
+                    "`{}` (aynig.notify) {why}{said}, so somebody may not know what happened; what it said is in {log}{next}",
                     self.terms.line
                 ));
             }
@@ -221,18 +245,20 @@ impl Inner {
     }
 
     /// Runs the program for one letter; says how it failed, if so.
-    fn tell(&self, letter: &Letter) -> Result<(), String> {
+    fn tell(&self, letter: &Letter) -> Result<(), Failure> {
         let terms = &self.terms;
         let mut log = log_of(letter);
         note(&mut log, &letter.about);
         let how = self.run(letter, &log).map_err(|error| {
             let why = format!("could not be started: {error}");
             note(&mut log, &format!("{}: {why}", letter.about));
-            why
+            Failure { why, said: None, unfound: true }
         })?;
+        let unfound = matches!(how, How::Exited(126 | 127) | How::NotStarted(_));
         let why = match how {
             How::Exited(0) => return Ok(()),
             How::Exited(127) => "exited with 127: it, or something it uses, was not found".to_owned(),
+            How::Exited(126) => "exited with 126: it, or something it uses, is not executable".to_owned(),
             How::Exited(code) => format!("exited with {code}"),
             How::Signalled(signal) => format!("was killed by signal {signal}"),
             How::NotStarted(error) => format!("could not be started: {}", error_words(&error)),
@@ -243,8 +269,9 @@ impl Inner {
             How::Stopped(StopCause::Caller(never)) => match never {},
             How::Lost(why) => why,
         };
+        let said = last_line(letter);
         note(&mut log, &format!("{}: {why}", letter.about));
-        Err(why)
+        Err(Failure { why, said, unfound })
     }
 
     fn run(&self, letter: &Letter, log: &File) -> io::Result<How<Infallible>> {
@@ -279,9 +306,20 @@ fn log_of(letter: &Letter) -> File {
     })
 }
 
+/// The last line in the log, made harmless, unless it is of another letter or our own: programs for several may print at once.
+fn last_line(letter: &Letter) -> Option<String> {
+    let log = fsutil::open_plain(letter.log.as_ref()?).ok()?;
+    let lines = tail_lines(&fsutil::tail_of(&log, TAIL).ok()?);
+    let newest = lines.iter().rev().find(|line| line.starts_with(OWN));
+    if newest.is_some_and(|note| !note.ends_with(&letter.about)) {
+        return None;
+    }
+    lines.last().filter(|line| !line.starts_with(OWN)).map(|line| plain_line(line.as_bytes(), MOST_QUOTED))
+}
+
 /// Writes a line of our own among what the programs print.
 fn note(log: &mut File, text: &str) {
-    let line = format!("# {} {text}\n", clock::format_utc(clock::wall_seconds()));
+    let line = format!("{OWN}{} {text}\n", clock::format_utc(clock::wall_seconds()));
     if let Err(error) = log.write_all(line.as_bytes()) {
         tracing::warn!(%error, "a line of the log of aynig.notify was not written");
     }
@@ -385,7 +423,7 @@ mod tests {
         let said = said.lock().unwrap();
         let count = format!("{} notices were not told", MOST_WAITING + 2);
         assert!(said.last().is_some_and(|last| last.starts_with(&count)), "{said:?}");
-        assert_eq!(said.len(), AT_ONCE + 1, "{said:?}");
+        assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("was stopped with the runner"), "{said:?}");
     }
 

@@ -9,7 +9,7 @@ use crate::fsutil::{Room, found_in};
 use crate::git::Repo;
 use crate::git::probe::git_version;
 use crate::runner::notifier::{path_of, program_of};
-use crate::runner::{attempt, error_words, typed};
+use crate::runner::{attempt, counted, error_words, typed};
 
 use super::super::args::{Arguments, Run};
 use super::super::settings;
@@ -184,7 +184,14 @@ pub(super) fn notify(repo: &Repo) -> Option<Finding> {
         Some((text, next)) => Finding::error(CHECK, text, next),
         None => Finding::ok(
             CHECK,
-            format!("`{line}` is run for what is stalled or lost, and for states that match {globs} globs"),
+            format!(
+                "`{line}` is run for what is stalled or lost{}",
+                if globs == 0 {
+                    String::new()
+                } else {
+                    format!(", and for states that match {}", counted(globs, "glob"))
+                }
+            ),
         ),
     })
 }

@@ -48,7 +48,10 @@ fn one_that_fails_is_a_warning_and_nothing_more() {
     let repo = repo(&[("work", "next review")]);
     repo.git(["config", "aynig.notifyStates", "review"]);
     for (line, words) in [
-        ("exit 3", "exited with 3"),
+        (
+            "date +%s%N; echo trouble with $AYNIG_NOTICE_BRANCH; exit 3",
+            "exited with 3 (it ended with: trouble with ",
+        ),
         ("kill -9 $$", "was killed by signal 9"),
         ("/no/such/teller --loud", "exited with 127: it, or something it uses, was not found"),
     ] {
@@ -62,9 +65,10 @@ fn one_that_fails_is_a_warning_and_nothing_more() {
         let warnings: Vec<&str> = said.lines().collect();
         assert_eq!(warnings.len(), 1, "one line, however often: {said}");
         let log = repo.path.join(".aynig/logs/notify.log").display().to_string();
-        for words in ["warning:", "aynig.notify", line, words, "aynig doctor", &log] {
+        for words in ["warning:", "aynig.notify", line, words, &log] {
             assert!(warnings[0].contains(words), "{words:?}: {said}");
         }
+        assert_eq!(said.contains("aynig doctor"), words.contains("127"), "{said}");
     }
     let log = fs::read_to_string(repo.path.join(".aynig/logs/notify.log")).expect("a log");
     assert!(log.contains("state a: exited with 3"), "{log}");

@@ -350,10 +350,39 @@ fn doctor_looks_whether_it_can_be_found() {
     }
     repo.git(["config", "--unset", "aynig.notify"]);
     assert_eq!(finding(), Value::Null, "who tells nobody needs no check");
-    repo.git(["config", "aynig.notifyStates", "done"]);
-    let (level, text) = level();
-    assert_eq!(level, "warning");
-    assert!(text.contains("there is no aynig.notify"), "{text}");
+    for state in ["done", "working"] {
+        repo.git(["config", "aynig.notifyStates", state]);
+        let (level, text) = level();
+        assert_eq!(level, "warning");
+        assert!(text.contains("there is no aynig.notify"), "{text}");
+    }
+    repo.git(["config", "aynig.notify", "true"]);
+    assert!(level().1.ends_with("states that match 1 glob"), "{}", level().1);
+}
+
+#[test]
+fn a_warning_repeats_what_the_program_said_last() {
+    let repo = repo(&[]);
+    repo.ready("a", "work");
+    let stall = |line: &str| {
+        repo.git(["config", "aynig.notify", line]);
+        err(&repo.aynig_ok(["set-state", "--branch", "a", "--state", "stalled"]))
+    };
+    let said = stall(r"echo first; printf 'no \033[31mroute to host\n' >&2; exit 6");
+    assert!(said.contains("exited with 6 (it ended with: no route to host)"), "{said}");
+    assert!(said.contains("notify.log") && !said.contains("aynig doctor"), "{said}");
+    let said = stall("exit 7");
+    assert!(
+        said.contains("exited with 7, so") && !said.contains("no route"),
+        "that was another time: {said}"
+    );
+    let said = stall("head -c 3000 /dev/zero | tr '\\0' x; exit 8");
+    assert!(said.contains(&format!("{}…)", "x".repeat(200))), "{said}");
+    repo.write("no-program", "");
+    let said = stall("./no-program");
+    assert!(said.contains("is not executable") && said.contains("aynig doctor"), "{said}");
+    let said = stall("no-such-program-here");
+    assert!(said.contains("was not found") && said.contains("aynig doctor"), "{said}");
 }
 
 #[test]
