@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::contract::ids::RemoteName;
 use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter::ArbiterError;
 use crate::runner::pass::PassError;
@@ -142,13 +143,20 @@ impl From<ArbiterError> for CommandError {
                     "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
                     typed(&branch.to_string())
                 )]
-            } else if error.is_remote() {
-                vec!["`git ls-remote` with the same remote shows whether it can be reached".to_owned()]
             } else {
-                Vec::new()
+                reachable(&error)
             },
         }
     }
+}
+
+/// What shows whether a remote that is to blame can be reached.
+fn reachable(error: &ArbiterError) -> Vec<String> {
+    let remote = error.remote().filter(|_| error.is_remote());
+    let ask = |remote: &RemoteName| {
+        format!("`git ls-remote {}` shows whether it can be reached", typed(remote.as_str()))
+    };
+    remote.map(ask).into_iter().collect()
 }
 
 impl From<PassError> for CommandError {
@@ -158,9 +166,7 @@ impl From<PassError> for CommandError {
             PassError::Remote(ref cause) => Self {
                 exit: if cause.is_remote() { Exit::Remote } else { Exit::Setup },
                 message: format!("nothing was run: {}", error_words(&error)),
-                hints: vec![
-                    "`git ls-remote` with the same remote shows whether it can be reached".to_owned(),
-                ],
+                hints: reachable(cause),
             },
             PassError::Git(error) => {
                 let hint = match &error {

@@ -106,6 +106,7 @@ pub struct Git {
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
     stop: Option<Arc<AtomicBool>>,
+    name: Option<String>,
 }
 
 impl Git {
@@ -129,6 +130,7 @@ impl Git {
             stdin: None,
             timeout: None,
             stop: None,
+            name: None,
         }
     }
 
@@ -162,6 +164,12 @@ impl Git {
         self
     }
 
+    /// What errors call it, where its arguments are more than a person would type; the whole of it is in the debug log then.
+    pub fn known_as(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Sets one variable for the call.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
@@ -188,18 +196,21 @@ impl Git {
 
     /// Runs the call; an exit other than 0 is an error with git's own words.
     pub fn run(self) -> Result<Output, ProcessError> {
-        let (what, directory) = (self.described(), self.directory.clone());
+        let (whole, directory) = (self.described(), self.directory.clone());
+        let what = self.name.clone().unwrap_or_else(|| whole.clone());
         let output = self.run_unchecked()?;
         if output.status.success() {
             return Ok(output);
         }
+        tracing::debug!(git = %whole, status = %output.status, "failed");
         Err(ProcessError::Failed { what, directory, status: output.status, said: last_words(&output.stderr) })
     }
 
     /// Runs the call; any exit is an answer.
     pub fn run_unchecked(self) -> Result<Output, ProcessError> {
-        let what = self.described();
-        tracing::trace!(git = %what, directory = %self.directory.display(), "spawn");
+        let whole = self.described();
+        tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
+        let what = self.name.clone().unwrap_or(whole);
         if self.stdin.is_none() && self.timeout.is_none() && self.stop.is_none() {
             self.run_plainly(what)
         } else {

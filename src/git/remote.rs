@@ -8,7 +8,7 @@
 //! What was fetched lies below `refs/aynig/remotes/<remote>/`, so that a person's own tracking refs, which may be the last
 //! name of a commit, are neither moved nor pruned.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,6 +105,16 @@ pub enum Pushed {
     Unknown,
 }
 
+impl RemoteError {
+    /// Which remote it is about, where it is about one.
+    pub fn remote(&self) -> Option<&RemoteName> {
+        match self {
+            Self::Unknown { remote } | Self::Unreachable { remote, .. } => Some(remote),
+            Self::Refs(_) => None,
+        }
+    }
+}
+
 impl Repo {
     /// Whether a remote of this name is configured.
     pub fn has_remote(&self, remote: &RemoteName) -> bool {
@@ -184,7 +194,13 @@ impl Repo {
             if prune {
                 git = git.arg("--prune");
             }
-            let done = git.arg("--end-of-options").arg(remote.as_str()).args(specs).timeout(within).run();
+            let done = git
+                .arg("--end-of-options")
+                .arg(remote.as_str())
+                .args(specs)
+                .known_as(format!("fetch {remote}"))
+                .timeout(within)
+                .run();
             match done {
                 // Git also reads the registrations of worktrees, and gives up at one that another process is just making.
                 Err(ProcessError::Failed { said, .. }) if tries < TRIES && said.contains("/worktrees/") => {
@@ -214,6 +230,14 @@ impl Repo {
     /// The branches of `remote` as last fetched.
     pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
         self.tips(&format!("refs/aynig/remotes/{remote}/"))
+    }
+
+    /// What branches `remote` is known to have, by our own fetches and by a person's; as far as that can be read.
+    pub fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
+        let places = ["aynig/remotes", "remotes"].map(|place| format!("refs/{place}/{remote}/"));
+        let tips = places.iter().flat_map(|place| self.tips(place).unwrap_or_default());
+        // What is symbolic is the remote's own HEAD.
+        tips.filter(|tip| tip.target.is_ok()).map(|tip| tip.branch).collect()
     }
 
     /// One branch of `remote` as last fetched.
@@ -252,6 +276,7 @@ impl Repo {
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
+        let git = git.known_as(format!("ls-remote {remote}"));
         let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
             what: "ask",
             remote: remote.clone(),
@@ -276,10 +301,10 @@ impl Repo {
         for Move { branch, new, .. } in moves {
             git = git.arg(format!("{new}:{}", branch.full_ref()));
         }
-        let output = git
-            .timeout(within.min(PATIENCE))
-            .run_unchecked()
-            .map_err(|source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source })?;
+        let output =
+            git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE)).run_unchecked().map_err(
+                |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source },
+            )?;
         let rows = parse_push(&output.stdout);
         let answers = moves.iter().map(|wanted| {
             let row = rows.iter().find(|row| row.reference == wanted.branch.full_ref());

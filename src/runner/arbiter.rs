@@ -71,6 +71,18 @@ impl ArbiterError {
         matches!(self, Self::Refused { .. })
     }
 
+    /// Which remote it is about, where it is about one.
+    pub fn remote(&self) -> Option<&RemoteName> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(error) => error.remote(),
+            Self::Refused { remote, .. }
+            | Self::Failed { remote, .. }
+            | Self::Unanswered { remote, .. }
+            | Self::Unmoved { remote, .. } => Some(remote),
+        }
+    }
+
     /// Whether the remote is to blame (exit code 4).
     pub fn is_remote(&self) -> bool {
         match self {
