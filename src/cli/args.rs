@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -83,23 +84,6 @@ pub enum Verb {
     Manual(Manual),
     /// Print what a shell needs to complete command lines
     Completions(Completions),
-    /// Ends the commands of a runner that was killed; started by `run`
-    #[command(name = "__watchdog", hide = true)]
-    Watchdog,
-    /// Tells people of a state that a command set; started by `set-state`
-    #[command(name = "__notify", hide = true)]
-    Notify(Notify),
-}
-
-/// Options of `__notify`.
-#[derive(Debug, Args)]
-pub struct Notify {
-    /// The command line
-    pub line: String,
-    /// The longest it may take
-    pub seconds: u64,
-    /// Where what it prints goes
-    pub log: Option<PathBuf>,
 }
 
 /// `aynig run`.
@@ -143,11 +127,11 @@ pub struct Run {
     pub states: Vec<String>,
 
     /// How many commands may run at once
-    #[arg(short = 'j', long, value_name = "N", default_value = "1")]
+    #[arg(short = 'j', long, value_name = "N", default_value = "1", value_parser = places)]
     pub jobs: NonZeroUsize,
 
     /// Length of a lease; it is renewed after two thirds of it
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = number(1..=31_536_000))]
     pub lease_seconds: u64,
 
     /// What tells that a lease of others is over: its date, or that this host has seen it for as long as it lasts, which holds
@@ -156,7 +140,7 @@ pub struct Run {
     pub takeover: TakeoverBy,
 
     /// With a remote, or --takeover observed: how far clocks may be apart; a lease is taken over only that much after its end
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number(0..=86_400))]
     pub skew_seconds: u64,
 
     /// Do not renew leases
@@ -164,11 +148,11 @@ pub struct Run {
     pub no_heartbeat: bool,
 
     /// How long a stopped command has between TERM and KILL
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number(0..=u64::MAX))]
     pub grace_seconds: u64,
 
     /// Stop a command that runs longer, and stall its branch
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=u64::MAX))]
     pub command_timeout: Option<u64>,
 
     /// Repeat until a pass finds nothing to do
@@ -177,7 +161,7 @@ pub struct Run {
 
     /// Stay: look again on every change of a local branch, and every SECONDS
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+          value_parser = number(1..=86_400))]
     pub watch: Option<u64>,
 
     /// Print a summary as JSON on stdout
@@ -245,7 +229,7 @@ pub struct SetState {
 )]
 pub struct SetWorking {
     /// Length of the lease from now [default: as before, else 300]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=31_536_000))]
     pub lease_seconds: Option<u64>,
 
     /// What to write, and where
@@ -292,6 +276,28 @@ pub struct CommitOptions {
     /// Print what was set as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads whole numbers of a range, and says which are wanted.
+fn number(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        Ok(_) | Err(_) if *range.end() == u64::MAX => {
+            Err(format!("write a number from {} on", range.start()))
+        }
+        Ok(_) | Err(_) => Err(format!("write a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    number(0..=u64::MAX)(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn places(text: &str) -> Result<NonZeroUsize, String> {
+    let number = number(1..=u64::MAX)(text)?;
+    Ok(usize::try_from(number).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MAX))
 }
 
 fn parse_state(text: &str) -> Result<StateName, String> {

@@ -20,10 +20,11 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::contract::Head;
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::report::is_invisible_order;
 use crate::git::repo::Told;
 use crate::git::trusted::Content;
 use crate::git::{Repo, Store};
-use crate::runner::typed;
+use crate::runner::{attempt, typed};
 
 use super::args::{Arguments, Completions, Shell};
 use super::error::{CommandError, Exit};
@@ -82,7 +83,9 @@ struct Place {
 /// What an option's value names.
 #[derive(Clone, Copy)]
 enum Kind {
+    Attempt,
     Branch,
+    Page,
     Ref,
     Remote,
     Role,
@@ -102,7 +105,10 @@ fn with_candidates(place: &Arc<Place>) -> Command {
 /// By the names that arguments have in every subcommand.
 fn kind(argument: &Arg) -> Option<Kind> {
     match argument.get_id().as_str() {
-        "branch" | "into" => Some(Kind::Branch),
+        // A commit may be named by the branch it is the newest of.
+        "branch" | "into" | "name" | "commit" => Some(Kind::Branch),
+        "attempt" => Some(Kind::Attempt),
+        "page" => Some(Kind::Page),
         "commands_from" => Some(Kind::Ref),
         "remote" => Some(Kind::Remote),
         "role" => Some(Kind::Role),
@@ -131,9 +137,16 @@ fn with_hint(argument: Arg) -> Arg {
 
 impl Place {
     fn candidates(&self, kind: Kind) -> Vec<CompletionCandidate> {
-        let Ok(store) = Store::open(&self.start, &self.told, None) else { return Vec::new() };
+        let names = if matches!(kind, Kind::Page) { verbs() } else { self.names(kind) };
+        names.into_iter().filter(|name| is_safe(name)).map(CompletionCandidate::new).collect()
+    }
+
+    fn names(&self, kind: Kind) -> BTreeSet<String> {
+        let Ok(store) = Store::open(&self.start, &self.told, None) else { return BTreeSet::new() };
         let repo = store.handle();
-        let names = match kind {
+        match kind {
+            Kind::Page => verbs(),
+            Kind::Attempt => attempt::all(&repo).into_iter().map(|record| record.attempt).collect(),
             Kind::Branch => self.branches(&repo),
             Kind::Ref => {
                 let mut names = self.branches(&repo);
@@ -147,8 +160,7 @@ impl Place {
             Kind::State => {
                 commands(&repo).into_iter().map(|(_, state)| state).chain(declared(&repo)).collect()
             }
-        };
-        names.into_iter().filter(|name| typed(name) == *name).map(CompletionCandidate::new).collect()
+        }
     }
 
     /// Those of the repository, and of the remote that is named.
@@ -160,6 +172,20 @@ impl Place {
         }
         names
     }
+}
+
+/// Whether a name may be put on a command line as it is: a shell acts on nothing beyond ASCII, but a terminal may.
+fn is_safe(name: &str) -> bool {
+    let (ascii, beyond): (String, String) = name.chars().partition(char::is_ascii);
+    let harmful = |c: char| c.is_control() || c.is_whitespace() || is_invisible_order(c);
+    (ascii.is_empty() || typed(&ascii) == ascii) && !beyond.contains(harmful)
+}
+
+/// The subcommands that have a page of the manual.
+fn verbs() -> BTreeSet<String> {
+    let program = Arguments::command();
+    let shown = program.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(|verb| verb.get_name().to_owned()).collect()
 }
 
 fn remotes(repo: &Repo) -> Vec<RemoteName> {
@@ -264,14 +290,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_shell_or_a_terminal_acts_on_is_not_offered() {
+        for name in ["f1", "feat/one", "ünïcode", "日本", "party-\u{1f389}", "a@b+c=d,e"] {
+            assert!(is_safe(name), "{name}");
+        }
+        for name in
+            ["a b", "a;b", "$x", "a'b", "ü;x", "`x`", "a\u{202e}b", "a\u{9b}b", "a\u{3000}b", "a\u{85}b"]
+        {
+            assert!(!is_safe(name), "{name:?}");
+        }
+    }
+
+    #[test]
     fn every_name_the_candidates_go_by_is_an_argument() {
         let command = Arguments::command();
         let verbs: Vec<&Command> = command.get_subcommands().chain([&command]).collect();
         let has =
             |id: &str| verbs.iter().any(|verb| verb.get_arguments().any(|argument| argument.get_id() == id));
         for id in [
+            "attempt",
             "branch",
+            "commit",
             "into",
+            "name",
+            "page",
             "commands_from",
             "remote",
             "role",

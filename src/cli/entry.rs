@@ -13,13 +13,13 @@ use crate::git::Store;
 use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
-use crate::supervise::{survive_size_limit, watchdog};
+use crate::supervise::survive_size_limit;
 
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, complete, demo, doctor, events, hook, init, install, log, logs, manual, notify, run, set_state,
+    clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, run, set_state,
     set_working, settings, status, ui,
 };
 
@@ -48,18 +48,21 @@ pub fn main() -> ExitCode {
         Ok(false) => {}
         Err(error) => return usage(&error),
     }
+    if let Some(result) = internal::call() {
+        return ended(result);
+    }
     let parsed = Arguments::command()
         .try_get_matches()
         .and_then(|matches| Arguments::from_arg_matches(&matches).map(|arguments| (arguments, matches)));
     let (arguments, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&internal::explained(error)),
     };
-    if matches!(arguments.verb, Verb::Watchdog) {
-        let served = watchdog::serve(std::io::stdin().lock());
-        return if served.is_ok() { Exit::Done } else { Exit::Bug }.into();
-    }
-    match perform(told, arguments, &matches) {
+    ended(perform(told, arguments, &matches))
+}
+
+fn ended(result: Result<Exit, CommandError>) -> ExitCode {
+    match result {
         Ok(exit) => exit.into(),
         Err(error) => {
             ui::narrate(&render(&error));
@@ -107,10 +110,8 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
         Verb::Init(options) => init::run(&open(&surroundings)?, options),
         Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
         Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Notify(options) => notify::run(&surroundings, options),
         Verb::Manual(options) => manual::run(&surroundings, options),
         Verb::Completions(options) => complete::run(options),
-        Verb::Watchdog => Ok(Exit::Done),
     }
 }
 

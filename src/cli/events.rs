@@ -15,6 +15,7 @@ use crate::git::{CommitError, Repo, Store};
 
 use super::args::Events;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::target;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, styled};
 
@@ -39,7 +40,7 @@ pub fn run(store: &Store, arguments: &Events) -> Result<Exit, CommandError> {
         let one = |found: Vec<Value>| found.into_iter().next().unwrap_or(Value::Null);
         ui::answer_json(&if arguments.history { Value::Array(found) } else { one(found) });
     } else if found.is_empty() && limit > 0 {
-        ui::narrate(&ui::harmless(&format!("{branch} has no state event yet; `aynig set-state` makes one")));
+        ui::narrate(&ui::harmless(&missing::no_event(&repo, &arbiter, &branch)));
     }
     Ok(Exit::Done)
 }

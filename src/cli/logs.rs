@@ -21,6 +21,7 @@ use crate::runner::attempt::{self, Record};
 
 use super::args::Logs;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::target;
 use super::ui::{self, FAINT, styled};
 
@@ -56,11 +57,13 @@ pub fn run(store: &Store, arguments: &Logs) -> Result<Exit, CommandError> {
             let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
             let head = target::existing_head(&repo, &arbiter, &branch)?;
             let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
-                let there = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
                 CommandError::failed(format!(
                     "no attempt was ever made on {branch}: there is no lease in its history"
                 ))
-                .hint(format!("`aynig status --branch {branch}{there}` says what would be run"))
+                .hint(format!(
+                    "`aynig status{}` says what would be run",
+                    missing::options(&repo, &arbiter, &branch)
+                ))
             })?;
             Found { remote: arbiter.source().cloned(), ..found }
         }

@@ -12,6 +12,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::fsutil;
+use crate::supervise::Pager;
 
 use super::args::{Arguments, Manual};
 use super::entry::Surroundings;
@@ -66,6 +67,9 @@ const FILES: [(&str, &str); 8] = [
     ("refs/aynig/rescue/BRANCH/ATTEMPT", "Work that could not be landed."),
 ];
 
+/// Shows the page on its standard input.
+const READER: &str = "man -l -";
+
 /// What ends the part of `--help` below the options that is about something else.
 const CODES: &str = "Exit codes: ";
 
@@ -100,8 +104,29 @@ pub fn run(surroundings: &Surroundings, arguments: &Manual) -> Result<Exit, Comm
         return Err(CommandError::usage(format!("there is no page {wanted}(1)"))
             .hint(format!("there are pages for {}", verbs.join(", "))));
     };
-    ui::answer_bytes(&page.text);
+    if !shown(&page.text) {
+        ui::answer_bytes(&page.text);
+    }
     Ok(Exit::Done)
+}
+
+/// Shows a page on a terminal as `man` does, if there is one; says whether it was shown.
+fn shown(page: &[u8]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if ui::room().is_none() || fsutil::found_in("man", &path).is_none() {
+        return false;
+    }
+    match Pager::start(READER) {
+        Ok(mut reader) => {
+            // One that somebody has seen enough of takes no more.
+            reader.write(page);
+            reader.end()
+        }
+        Err(error) => {
+            tracing::debug!(%error, "no reader of manual pages");
+            false
+        }
+    }
 }
 
 fn write(pages: &[Page], directory: &Path) -> Result<(), CommandError> {
@@ -178,6 +203,22 @@ fn about(verb: &Command) -> String {
     verb.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
+/// A synopsis in which each option that takes a value shows it, which clap's own does not.
+fn with_values(command: &Command, synopsis: &str) -> String {
+    let taking = command.get_opts().filter(|option| option.get_action().takes_values());
+    taking.fold(synopsis.to_owned(), |synopsis, option| {
+        let long = option.get_long().map(|name| format!("--{name}"));
+        let short = option.get_short().map(|name| format!("-{name}"));
+        let values: Vec<&str> =
+            option.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
+        let (Some(name), false) = (long.or(short), values.is_empty()) else { return synopsis };
+        let value = format!("\\fI{}\\fR", values.join(" "));
+        let value = if option.is_require_equals_set() { format!("[={value}]") } else { format!(" {value}") };
+        let bare = format!("\\fB{}\\fR]", name.replace('-', "\\-"));
+        synopsis.replace(&bare, &format!("{}{value}]", &bare[..bare.len() - 1]))
+    })
+}
+
 /// What `--help` says below the options: paragraphs, and the exit codes if it ends with them.
 fn split_help(command: &Command) -> (Vec<String>, Option<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -209,7 +250,10 @@ impl Sheet {
         let mut line = Roff::new();
         line.text([roman(format!("{name} \u{2d} {}", about(command)))]);
         sheet.add(&line);
+        let start = sheet.roff.len();
         sheet.rendered(command, Man::render_synopsis_section);
+        let synopsis = with_values(command, &sheet.roff.split_off(start).to_str_lossy());
+        sheet.roff.extend(synopsis.into_bytes());
         sheet
     }
 

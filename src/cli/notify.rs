@@ -6,7 +6,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contract::environment::trailer_variables;
 use crate::contract::ids::{CommitId, RemoteName, RoleName, StateName};
@@ -21,9 +23,9 @@ use crate::runner::notification::{self, Happening, PREFIX, due, event_of};
 use crate::runner::notifier::{Notifier, Terms, compose};
 use crate::supervise::{Shutdown, Watchdog, detach};
 
-use super::args::Notify;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::internal;
 use super::narrator::Narrator;
 use super::target::{Inside, Written};
 use super::{settings, ui};
@@ -126,7 +128,7 @@ pub fn state_was_set(
     let letter = compose(repo, remote, None, &happening);
     let environment = environment(repo, surroundings);
     if !matches!(Inside::of(repo), Ok(None)) {
-        let mut args = vec!["__notify".into(), line.into(), limit.as_secs().to_string().into()];
+        let mut args = vec![internal::NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
         args.extend(letter.log.map(Into::into));
         let variables = environment.into_iter().chain(letter.variables).collect();
         let started = fsutil::nameless(&letter.body).and_then(|body| {
@@ -151,8 +153,19 @@ pub fn state_was_set(
     notifier.close(&Shutdown::manual(), &|_| {});
 }
 
-/// The body of the hidden subcommand: tells what standard input and the environment hold.
-pub fn run(surroundings: &Surroundings, arguments: &Notify) -> Result<Exit, CommandError> {
+/// Whether the environment holds a notice.
+pub fn has_notice() -> bool {
+    std::env::var_os(format!("{PREFIX}EVENT")).is_some()
+}
+
+/// The body of the call to ourselves: tells what standard input and the environment hold, by `line`, which may take `limit`, in
+/// `directory`; what it prints goes to `log`.
+pub fn tell(
+    line: String,
+    limit: Duration,
+    log: Option<PathBuf>,
+    directory: PathBuf,
+) -> Result<Exit, CommandError> {
     let mut body = Vec::new();
     std::io::stdin()
         .lock()
@@ -164,15 +177,14 @@ pub fn run(surroundings: &Surroundings, arguments: &Notify) -> Result<Exit, Comm
     let (variables, environment) =
         std::env::vars_os().partition(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
     let notifier = Notifier::new(Terms {
-        line: arguments.line.clone(),
-        limit: std::time::Duration::from_secs(arguments.seconds),
-        directory: surroundings.start.clone(),
+        line,
+        limit,
+        directory,
         environment,
         watchdog: None,
         warn: Box::new(|text| ui::narrate(&text)),
     });
     let about = format!("{} {}", value("EVENT"), value("BRANCH"));
-    let log = arguments.log.clone();
     notifier.send(notification::Letter { about: ui::harmless(&about), body, variables, log });
     notifier.close(&Shutdown::manual(), &|_| {});
     Ok(Exit::Done)

@@ -22,6 +22,7 @@ use crate::supervise::{Shutdown, Watchdog};
 use super::args::{Current, Run, TakeoverBy};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::internal;
 use super::live::Live;
 use super::narrator::Narrator;
 use super::notify::Teller;
@@ -35,7 +36,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let arbiter = arbiter(&repo, arguments.remote.as_ref())?;
     let shutdown =
         Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
-    let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
+    let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
     let teller =
         Teller::new(&repo, surroundings, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
@@ -156,8 +157,9 @@ pub fn branch_globs(texts: &[String]) -> Result<globset::GlobSet, CommandError> 
 pub fn globs(option: &str, texts: &[String]) -> Result<globset::GlobSet, CommandError> {
     let mut globs = globset::GlobSetBuilder::new();
     for text in texts {
-        let glob = globset::Glob::new(text)
-            .map_err(|error| CommandError::usage(format!("{option} {text} is not a glob: {error}")))?;
+        let glob = globset::Glob::new(text).map_err(|error| {
+            CommandError::usage(format!("{option} {text} is not a glob: {}", error.kind()))
+        })?;
         globs.add(glob);
     }
     globs.build().map_err(|error| CommandError::usage(format!("{option}: {error}")))

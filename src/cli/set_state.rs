@@ -10,20 +10,23 @@ use std::path::Path;
 use bstr::ByteSlice;
 use serde_json::json;
 
+use crate::contract::alike::misspelt;
 use crate::contract::head::{Event, Head};
-use crate::contract::ids::{RemoteName, StateName};
+use crate::contract::ids::StateName;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
+use crate::runner::arbiter::Arbiter;
 use crate::runner::resolve::{NoCommand, Resolver};
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::notify;
 use super::settings;
-use super::target::{Target, Written, arbiter, warn_of_foreign_lease, write};
+use super::target::{Target, Written, arbiter, warn, warn_of_foreign_lease, write};
 use super::ui::{self, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
@@ -31,7 +34,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
     let options = &arguments.commit;
     if arguments.state.as_ref().is_some_and(StateName::is_working) {
         // Before stdin is waited for.
-        return Err(refused(&ManualError::Working));
+        return Err(refused(&ManualError::Working, ""));
     }
     if let Parking::Unreadable(why) = parking(&options.trailer.iter().cloned().collect(), 0) {
         return Err(CommandError::usage(format!("the branch could never be run: {why}")));
@@ -49,12 +52,15 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
                 kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
                 source: arbiter.source().cloned(),
             },
-            None => again(&repo, target, arbiter.source())?,
+            None => again(&repo, target, &arbiter)?,
         };
-        set_state_draft(&asked).map_err(|error| refused(&error))
+        set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
     warn_of_foreign_lease(&written.before);
     warn_of_a_slip(&repo, &written);
+    for text in misspelt(&options.trailer) {
+        warn(&text);
+    }
     let declared = Head::read(&written.commit.facts()).state();
     let state = declared.as_ref().map_or("", StateName::as_str);
     if options.json {
@@ -93,7 +99,7 @@ fn warn_of_a_slip(repo: &Repo, written: &Written) {
 }
 
 /// What was asked last on the branch, to be asked again: leases and stalled commits only tell what became of it.
-fn again(repo: &Repo, target: &Target, source: Option<&RemoteName>) -> Result<ManualState, CommandError> {
+fn again(repo: &Repo, target: &Target, arbiter: &Arbiter) -> Result<ManualState, CommandError> {
     let asked = target.head.as_ref().and_then(|head| {
         repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
             Head::Ready(event) if !event.state.is_stalled() => Some(event),
@@ -105,7 +111,10 @@ fn again(repo: &Repo, target: &Target, source: Option<&RemoteName>) -> Result<Ma
             "nothing was ever asked on {}, so nothing can be asked again",
             target.branch
         ))
-        .hint("ask for something: `aynig set-state --state STATE --body TEXT`"));
+        .hint(format!(
+            "ask for something: `aynig set-state{} --state STATE --body TEXT`",
+            missing::options(repo, arbiter, &target.branch)
+        )));
     };
     Ok(ManualState {
         state,
@@ -118,7 +127,7 @@ fn again(repo: &Repo, target: &Target, source: Option<&RemoteName>) -> Result<Ma
             .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
             .collect(),
         kept: Trailers::new(),
-        source: source.cloned(),
+        source: arbiter.source().cloned(),
     })
 }
 
@@ -157,12 +166,14 @@ pub fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, Co
     }
 }
 
-/// A commit by hand that the contract does not allow.
-pub fn refused(error: &ManualError) -> CommandError {
+/// A commit by hand that the contract does not allow; `options` name the branch it was for.
+pub fn refused(error: &ManualError, options: &str) -> CommandError {
     let hint = match error {
-        ManualError::Working => "`aynig set-working` claims a branch or renews its lease",
-        ManualError::RunnerManaged { .. } => "the runner writes these itself; leave it away",
-        ManualError::NoOrigin => "declare what is to be worked on: `aynig set-state --state STATE`",
+        ManualError::Working => "`aynig set-working` claims a branch or renews its lease".to_owned(),
+        ManualError::RunnerManaged { .. } => "the runner writes these itself; leave it away".to_owned(),
+        ManualError::NoOrigin => {
+            format!("declare what is to be worked on: `aynig set-state{options} --state STATE`")
+        }
     };
     CommandError::usage(error.to_string()).hint(hint)
 }

@@ -15,6 +15,7 @@ use crate::git::Store;
 use super::args::SetWorking;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::set_state::{body, refused, transition};
 use super::target::{arbiter, lease_words, runner_words, warn, write};
 use super::ui;
@@ -43,7 +44,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
             trailers: options.trailer.clone(),
             source: arbiter.source().cloned(),
         };
-        set_working_draft(&asked).map_err(|error| refused(&error))
+        set_working_draft(&asked)
+            .map_err(|error| refused(&error, &missing::options(&repo, &arbiter, &target.branch)))
     })?;
     if let Some((lease, left)) = written.before.foreign_lease()
         && lease.runner != store.handle().runner_id()

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
+use crate::contract::alike::nearest;
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::git::Repo;
 use crate::git::config::Setting;
@@ -17,7 +18,7 @@ use crate::runner::options::Trust;
 
 use super::args::{Arguments, Run};
 use super::error::CommandError;
-use super::run::{branch_globs, globs};
+use super::run::globs;
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
@@ -51,9 +52,6 @@ const NOTIFY_SECONDS: u64 = 30;
 
 /// The most it may say, as the end of a run waits for it.
 const MOST_NOTIFY_SECONDS: u64 = 3_600;
-
-/// How alike two names are to be for a hint, 0 to 1.
-const ALIKE: f64 = 0.8;
 
 /// What a setting's value was found to be, and where.
 fn place(setting: &Setting) -> String {
@@ -125,15 +123,14 @@ pub fn notify(repo: &Repo) -> Result<Notify, CommandError> {
         Some(setting) => match setting.value.trim().parse() {
             Ok(seconds @ 1..=MOST_NOTIFY_SECONDS) => seconds,
             Ok(_) | Err(_) => {
-                return Err(wrong(&setting, format!("it is no number from 1 to {MOST_NOTIFY_SECONDS}")));
+                return Err(wrong(&setting, format!("write a number from 1 to {MOST_NOTIFY_SECONDS}")));
             }
         },
     };
     let mut texts = Vec::new();
     for setting in repo.settings("aynig") {
         if setting.name.eq_ignore_ascii_case("notifyStates") {
-            globs("aynig.notifyStates", std::slice::from_ref(&setting.value))
-                .map_err(|error| wrong(&setting, error.message))?;
+            is_glob(&setting)?;
             texts.push(setting.value);
         }
     }
@@ -164,12 +161,12 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
             let parsed = parse(option, setting)?;
             match name {
                 "branch" => {
-                    branch_globs(&parsed.branch).map_err(|error| wrong(setting, error.message))?;
+                    is_glob(setting)?;
                     run.branch.extend(parsed.branch);
                 }
                 "commandsFrom" => run.commands_from = parsed.commands_from,
                 "states" => {
-                    globs("--states", &parsed.states).map_err(|error| wrong(setting, error.message))?;
+                    is_glob(setting)?;
                     run.states.extend(parsed.states);
                 }
                 "commandTimeout" => run.command_timeout = parsed.command_timeout,
@@ -190,10 +187,16 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
     if let Some(setting) = last(repo, "pool")
         && setting.value.trim().parse::<usize>().is_err()
     {
-        return Err(wrong(&setting, "it is no number"));
+        return Err(wrong(&setting, "write a number from 0 on"));
     }
     run.require_signed |= flag(repo, "requireSigned")?.unwrap_or(false);
     Ok(run)
+}
+
+/// Refuses a value that is no glob.
+fn is_glob(setting: &Setting) -> Result<(), CommandError> {
+    let why = |error: globset::Error| wrong(setting, format!("it is not a glob: {}", error.kind()));
+    globset::Glob::new(&setting.value).map(drop).map_err(why)
 }
 
 /// A boolean, written in one of git's ways.
@@ -213,8 +216,7 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
         |name: &'static str| settings.iter().filter(move |setting| setting.name.eq_ignore_ascii_case(name));
     let mut states = Vec::new();
     for setting in named("states") {
-        globs("--states", std::slice::from_ref(&setting.value))
-            .map_err(|error| wrong(setting, error.message))?;
+        is_glob(setting)?;
         states.push(setting.value.clone());
     }
     let commands_from = match named("commandsFrom").next_back() {
@@ -238,7 +240,12 @@ fn parse(option: &str, setting: &Setting) -> Result<Run, CommandError> {
         let text = error.to_string();
         let reason: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let reason = reason.join(" ");
-        wrong(setting, reason.strip_prefix("error: ").unwrap_or(&reason))
+        let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
+        // The value and its name are said already.
+        let spoken = format!("invalid value '{}' for '", setting.value);
+        let after = reason.strip_prefix(&spoken).and_then(|rest| Some(rest.split_once("'")?.1));
+        let why = after.map(|rest| rest.trim_start_matches(':').trim()).filter(|rest| !rest.is_empty());
+        wrong(setting, why.unwrap_or(reason))
     })
 }
 
@@ -255,14 +262,8 @@ pub fn unknown(repo: &Repo) -> Vec<String> {
     let settings = repo.settings("aynig").into_iter().filter(|setting| canonical(&setting.name).is_none());
     settings
         .map(|setting| {
-            let near = KEYS
-                .iter()
-                .map(|(key, _)| {
-                    (strsim::jaro_winkler(&key.to_ascii_lowercase(), &setting.name.to_ascii_lowercase()), key)
-                })
-                .max_by(|one, other| one.0.total_cmp(&other.0))
-                .filter(|(alike, _)| *alike > ALIKE)
-                .map(|(_, key)| format!("; did you mean aynig.{key}?"))
+            let near = nearest(&setting.name, KEYS.map(|(key, _)| key))
+                .map(|key| format!("; did you mean aynig.{key}?"))
                 .unwrap_or_default();
             format!("{} is no setting of aynig and changes nothing{near}", place(&setting))
         })

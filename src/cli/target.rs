@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
 use crate::clock;
 use crate::contract::head::Head;
@@ -24,6 +24,7 @@ use crate::runner::arbiter::Arbiter;
 use crate::runner::{error_words, typed};
 
 use super::error::CommandError;
+use super::missing::{Want, missing};
 use super::{run, ui};
 
 /// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
@@ -129,48 +130,16 @@ fn checked_out(repo: &Repo) -> Result<BranchName, CommandError> {
     }
 }
 
-/// The HEAD of a branch, which must exist.
+/// The HEAD of a branch that is to be looked at, which must exist.
 pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<CommitId, CommandError> {
     match head_of(repo, arbiter, branch)? {
         Some(head) => Ok(head),
-        None => Err(missing(repo, arbiter, branch)),
+        None => Err(missing(repo, arbiter, branch, Want::Read)),
     }
 }
 
 fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
     Ok(arbiter.head(repo, branch, PATIENCE)?)
-}
-
-/// Why there is nothing to read at a branch.
-fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> CommandError {
-    if let Some(remote) = arbiter.source() {
-        return CommandError::usage(format!("there is no branch {branch} on {remote}"))
-            .hint(format!("`git ls-remote --heads {remote}` lists its branches"));
-    }
-    let tips = repo.branches().unwrap_or_default();
-    if let Some(Err(target)) = tips.into_iter().find(|tip| tip.branch == *branch).map(|tip| tip.target) {
-        let target = target.to_str_lossy().into_owned();
-        let short = target.strip_prefix("refs/heads/").unwrap_or(&target).to_owned();
-        return CommandError::usage(format!("branch {branch} is a symbolic ref to {target}"))
-            .hint(format!("name that one: --branch {short}"));
-    }
-    if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
-        return CommandError::setup(format!("branch {branch} has no commit yet"))
-            .hint("`aynig set-state --state STATE` makes its first one");
-    }
-    let missing =
-        CommandError::usage(format!("there is no branch {branch} in {}", repo.common_dir().display()));
-    let remotes = repo.remotes_with(branch);
-    if !remotes.is_empty() {
-        // In a clone that is what was meant: to make the branch here would only hide the other one.
-        let said = |error: CommandError, remote: &RemoteName| {
-            error.hint(format!("{remote} has one: name it with `--remote {remote}`"))
-        };
-        return remotes.iter().fold(missing, said);
-    }
-    missing
-        .hint(format!("make it: `git branch {}`", typed(&branch.to_string())))
-        .hint("`git branch` lists the branches there are")
 }
 
 /// A branch that a commit is to be put on, as it was when it was looked at.
@@ -214,7 +183,7 @@ impl Target {
                 CommandError::because(&format!("read the newest commit of {branch}"), &error)
             })?),
             None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
-            None => return Err(missing(repo, arbiter, &branch)),
+            None => return Err(missing(repo, arbiter, &branch, Want::Write)),
         };
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
@@ -295,7 +264,7 @@ impl Target {
             self.branch,
             head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref())
         ))
-        .hint(format!("`--branch {}` says that you mean it nevertheless", self.branch))
+        .hint(format!("`--branch {}` says that you mean it nevertheless", typed(&self.branch.to_string())))
     }
 
     fn tree(&self, repo: &Repo) -> Result<CommitId, CommandError> {
@@ -389,7 +358,7 @@ fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> CommandEr
         "{branch} moved while its next commit was being written: {}; nothing was changed",
         head_words(actual, &meaning, None)
     ))
-    .hint(format!("look with `aynig status --branch {branch}`, then try again"))
+    .hint(format!("look with `aynig status --branch {}`, then try again", typed(&branch.to_string())))
 }
 
 /// What a HEAD is, as part of a sentence.

@@ -68,7 +68,8 @@ pub enum ManualError {
     },
     /// `set-working` where nothing says what the work is for.
     #[error(
-        "HEAD has no legal dwp-state or dwp-origin-state, so there is no state to work on; use set-state first"
+        "the newest commit of the branch has no legal dwp-state or dwp-origin-state, so there is no state to work on; \
+         use set-state first"
     )]
     NoOrigin,
 }

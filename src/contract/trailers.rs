@@ -30,6 +30,9 @@ pub const RUNNER_MANAGED: [&str; 7] = [
 /// The prefix of the keys the contract speaks of, case as written.
 pub const KEY_PREFIX: &str = "dwp-";
 
+/// The trailer that chooses the level of diagnosis (CONTRACT.md §3).
+pub const LOG_LEVEL_KEY: &str = "dwp-log-level";
+
 /// Whether a key belongs to the runner, compared without regard to ASCII case.
 ///
 /// Reading is by exact case, but a user-supplied `Dwp-State` must not get into a commit either: it would look like

@@ -9,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::contract::environment::{BODY_INLINE_LIMIT, TrailerVariables, trailer_variables};
+use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
 use crate::git::process::LOCAL_VARIABLES;
 
@@ -53,7 +54,7 @@ pub fn log_level(claim: &Claim, options: &Options) -> String {
         .trigger
         .message
         .trailers
-        .last("dwp-log-level")
+        .last(LOG_LEVEL_KEY)
         .map(ToString::to_string)
         .filter(|level| is_log_level(level) && !options.log_level_fixed)
         .unwrap_or_else(|| options.log_level.clone())

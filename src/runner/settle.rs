@@ -9,6 +9,7 @@ use std::fs::File;
 use bstr::{BStr, ByteSlice};
 
 use crate::clock;
+use crate::contract::alike::misspelt;
 use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
@@ -92,6 +93,11 @@ fn report(finished: &Finished, landed: Landed, left: Option<Left>) -> StepReport
 fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Option<Left>) -> Landed {
     let claim = &finished.claim;
     let mut settlement = decide(&finished.ending, finished.declaration.clone());
+    if let Settlement::Advance(declaration) = &settlement {
+        for text in misspelt(&declaration.trailers) {
+            (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+        }
+    }
     let mut why = format!("`{}` {}", claim.trigger.state, finished.ending.describe());
     let mut rescued: Option<Saved> = None;
     let mut trouble = String::new();

@@ -46,6 +46,12 @@ impl Pager {
     pub fn write(&mut self, bytes: &[u8]) -> bool {
         self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_ok())
     }
+
+    /// Nothing more will come: waits for its end, and says whether it ended well.
+    pub fn end(mut self) -> bool {
+        drop(self.input.take());
+        self.child.wait().is_ok_and(|status| status.success())
+    }
 }
 
 impl Drop for Pager {

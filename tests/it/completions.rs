@@ -15,7 +15,9 @@ fn scene() -> Repo {
     repo.commit_all("a role");
     repo.ready("monday", "resting");
     repo.ready("feat/one", "review");
-    repo.git(["branch", "a;touch$IFS'x'", "main"]);
+    for branch in ["a;touch$IFS'x'", "ünïcode", "party-\u{1f389}", "party-\u{202e}", "party-\u{3000}x"] {
+        repo.git(["branch", branch, "main"]);
+    }
     for name in ["place/$(touch x)", "place/good"] {
         std::fs::create_dir_all(repo.path.join(name)).expect("a directory");
     }
@@ -37,11 +39,15 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
 
 /// What each beginning of a line, which ends with the word that is to be completed, may go on with; of candidates that are
 /// options only those asked for.
-const LINES: [(&[&str], &[&str]); 13] = [
+const LINES: [(&[&str], &[&str]); 17] = [
     (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
     (&["aynig", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--branch", "mo"], &["monday"]),
-    (&["aynig", "logs", "--branch", ""], &["feat/one", "main", "monday"]),
+    (&["aynig", "logs", "--branch", ""], &["feat/one", "main", "monday", "party-\u{1f389}", "ünïcode"]),
+    (&["aynig", "log", "mo"], &["monday"]),
+    (&["aynig", "logs", "mo"], &["monday"]),
+    (&["aynig", "log", "ü"], &["ünïcode"]),
+    (&["aynig", "manual", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--remote", "hub", "--branch", "mo"], &["mole", "monday"]),
     (&["aynig", "status", "--remote", ""], &["hub"]),
     (&["aynig", "run", "--role", ""], &["careful"]),
@@ -122,6 +128,8 @@ fn zsh_completes() {
             ("aynig set-state --state ret", "aynig set-state --state retry"),
             ("aynig status --remote h", "aynig status --remote hub"),
             ("aynig run --role ", "aynig run --role careful"),
+            ("aynig log mon", "aynig log monday"),
+            ("aynig manual set-w", "aynig manual set-working"),
             ("aynig set-w", "aynig set-working"),
         ] {
             let mut zsh = shell(&repo, &zsh, &["-f", "-c", drive, "zsh", setup, typed]);

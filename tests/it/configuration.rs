@@ -156,17 +156,17 @@ fn layers_and_includes_are_gits() {
 #[test]
 fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
     for (name, value, why) in [
-        ("jobs", "many", "invalid digit"),
-        ("leaseSeconds", "0", "not in 1.."),
+        ("jobs", "many", "write a number from 1 on"),
+        ("leaseSeconds", "0", "write a number from 1 to 31536000"),
         ("currentBranch", "maybe", "skip, include, only"),
         ("heartbeat", "perhaps", "neither true nor false"),
-        ("pool", "some", "no number"),
+        ("pool", "some", "write a number from 0 on"),
         ("poolKeepIgnored", "x", "neither true nor false"),
         ("role", "../x", "role name"),
         ("branch", "a[", "glob"),
         ("states", "a[", "glob"),
         ("notifyStates", "a[", "glob"),
-        ("notifySeconds", "0", "no number from 1 to 3600"),
+        ("notifySeconds", "0", "write a number from 1 to 3600"),
         ("requireSigned", "perhaps", "neither true nor false"),
         ("commandsFrom", "", "value is required"),
     ] {
@@ -176,6 +176,9 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         assert_ne!(output.status.code(), Some(0), "{key}");
         let said = err(&output);
         assert!(said.contains(why), "{key}: {said}");
+        let first = said.lines().next().expect("a line");
+        assert!(name == "role" || first.matches(name).count() == 1, "once is enough: {said}");
+        assert!(name == "role" || value.len() < 2 || first.matches(value).count() == 1, "{said}");
         assert_refused(&output, 3, &[&key, value, ".git/config", &format!("git config {key} VALUE")]);
         assert_eq!(repo.state("task"), "work");
     }

@@ -67,3 +67,4 @@ mod terminal;
 mod trust;
 mod unattended;
 mod untouched;
+mod words;

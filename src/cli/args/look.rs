@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, Args};
 
-use super::{parse_remote, parse_role};
+use super::{count, number, parse_remote, parse_role};
 use crate::contract::ids::{RemoteName, RoleName};
 
 /// `aynig status`.
@@ -37,7 +37,7 @@ pub struct Status {
 
     /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+          value_parser = number(1..=86_400))]
     pub watch: Option<u64>,
 
     /// Print JSON: one object, or an array with --all or GLOB; with --watch a line of it for each change
@@ -66,7 +66,7 @@ pub struct Log {
     pub remote: Option<RemoteName>,
 
     /// No more than N entries, the newest
-    #[arg(short = 'n', long = "max-count", value_name = "N")]
+    #[arg(short = 'n', long = "max-count", value_name = "N", value_parser = count)]
     pub max_count: Option<usize>,
 
     /// Oldest first
@@ -99,7 +99,7 @@ pub struct Events {
     pub history: bool,
 
     /// No more than N of them
-    #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history")]
+    #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history", value_parser = count)]
     pub max_count: Option<usize>,
 
     /// Look at branch B [default: the one checked out here]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{parse_duration, parse_remote};
+use super::{count, number, parse_duration, parse_remote};
 use crate::contract::ids::RemoteName;
 
 /// `aynig clean`.
@@ -26,7 +26,7 @@ pub struct Clean {
     pub older_than: Option<u64>,
 
     /// Keep the logs of the newest N attempts on each branch, whatever their age
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
     pub keep: usize,
 
     /// The branch that others are merged into [default: HEAD of origin, else main or master]
@@ -123,7 +123,7 @@ pub struct Hook {
     pub hook: HookName,
 
     /// How far the date of a lease may be off this server's clock
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = number(0..=86_400))]
     pub tolerance_seconds: u64,
 }
 
@@ -136,9 +136,11 @@ pub enum HookName {
 
 /// `aynig manual`.
 #[derive(Debug, Args)]
-#[command(after_help = "The pages are those that packages bring. To read one: aynig manual run | man -l -\n\
+#[command(
+    after_help = "The pages are those that packages bring. On a terminal `man` shows them, if there is one; else roff is printed.\n\
     To have them all found by `man`: aynig manual --into ~/.local/share/man/man1\n\
-    Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written.")]
+    Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written."
+)]
 pub struct Manual {
     /// The subcommand whose page it is to be [default: the page of aynig itself]
     #[arg(value_name = "SUBCOMMAND")]

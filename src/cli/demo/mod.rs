@@ -121,7 +121,7 @@ fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Shutdown) -> Res
         jobs: NonZeroUsize::MIN.saturating_add(1),
         ..plain_options(&repo, surroundings)
     };
-    let watchdog = Watchdog::lazy(options.program.clone(), vec!["__watchdog".into()]);
+    let watchdog = Watchdog::lazy(options.program.clone(), vec![crate::cli::internal::WATCHDOG.into()]);
     let narrator = Narrator::new(false, Live::on_terminal());
     let times = Mutex::new(Times::new());
     let tell = |notice: Notice| {

@@ -20,6 +20,7 @@ use crate::runner::attempt;
 
 use super::args::Log;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::page::Page;
 use super::target;
 use super::ui::{self, FAINT, styled};
@@ -46,9 +47,7 @@ pub fn run(store: &Store, arguments: &Log) -> Result<Exit, CommandError> {
     let first = history.next().transpose()?;
     if matches!(first, None | Some(Entry::Before(_))) {
         if arguments.max_count != Some(0) {
-            ui::narrate(&ui::harmless(&format!(
-                "{branch} has no state event yet; `aynig set-state` makes one"
-            )));
+            ui::narrate(&ui::harmless(&missing::no_event(&repo, &arbiter, &branch)));
         }
         return Ok(Exit::Done);
     }

@@ -92,7 +92,13 @@ fn in_a_clone_the_remote_is_named_that_has_the_branch() {
         assert_refused(&output, 2, &["there is no branch task in", "origin has one", "`--remote origin`"]);
         assert!(!err(&output).contains("git branch task"), "{}", err(&output));
     }
-    assert_refused(&clone.aynig(["log", "nowhere"]), 2, &["make it: `git branch nowhere`"]);
+    for name in ["origin/task", "refs/remotes/origin/task"] {
+        assert_refused(&clone.aynig(["log", name]), 2, &["`--remote origin --branch task`"]);
+        let there = clone.aynig(["log", "--remote", "origin", name]);
+        assert_refused(&there, 2, &["there is no branch", "`--branch task`"]);
+    }
+    let nowhere = clone.aynig(["set-state", "--state", "work", "--branch", "nowhere"]);
+    assert_refused(&nowhere, 2, &["make it: `git branch nowhere`"]);
     // Known by our own fetches alone.
     clone.aynig_ok(["status", "--all", "--remote", "origin"]);
     clone.git(["update-ref", "-d", "refs/remotes/origin/task"]);

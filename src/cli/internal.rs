@@ -1,0 +1,95 @@
+//! The calls that this program makes of itself: processes that are to outlive a command, or the runner.
+//!
+//! Invariant: they are no subcommands, so neither help, completion nor a hint ever offers them; and one that was not made the way this
+//! program makes it (typed by a person) says so and does nothing. What they do is left to `supervise` and `notify`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::supervise::{survive_size_limit, watchdog};
+
+use super::error::{CommandError, Exit};
+use super::logging::{self, Level};
+use super::notify;
+
+/// Ends the commands of a runner that was killed. Started by `run`, with the pipe that tells it which.
+pub const WATCHDOG: &str = "__watchdog";
+
+/// Tells people of a state that a command set. Started by `set-state`, with the notice.
+pub const NOTIFY: &str = "__notify";
+
+/// Makes the call if this process was started for one; else there is a command line to be read.
+pub fn call() -> Option<Result<Exit, CommandError>> {
+    let mut words = std::env::args_os().skip(1);
+    let name = words.next()?;
+    if name == WATCHDOG {
+        Some(guard(words.next()))
+    } else if name == NOTIFY {
+        Some(tell(words.collect()))
+    } else {
+        None
+    }
+}
+
+fn guard(more: Option<OsString>) -> Result<Exit, CommandError> {
+    let piped = fstat(std::io::stdin())
+        .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO);
+    if more.is_some() || !piped {
+        return Err(by_hand(
+            WATCHDOG,
+            "`aynig run` starts it, to end the commands of a runner that is killed",
+        ));
+    }
+    let served = watchdog::serve(std::io::stdin().lock());
+    Ok(if served.is_ok() { Exit::Done } else { Exit::Bug })
+}
+
+fn tell(words: Vec<OsString>) -> Result<Exit, CommandError> {
+    let refused = || by_hand(NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
+    let told = words.len() <= 3 && notify::has_notice();
+    let mut words = words.into_iter();
+    let line = words.next().and_then(|word| word.into_string().ok());
+    let seconds = words.next().and_then(|word| word.to_str()?.parse().ok());
+    let (true, Some(line), Some(seconds)) = (told, line, seconds) else { return Err(refused()) };
+    let (level, _) = Level::choose(None, std::env::var("LOG_LEVEL").ok().as_deref());
+    logging::start(level);
+    survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let directory = std::env::current_dir()
+        .map_err(|error| CommandError::because("find the working directory", &error))?;
+    notify::tell(line, Duration::from_secs(seconds), words.next().map(PathBuf::from), directory)
+}
+
+fn by_hand(name: &str, whose: &str) -> CommandError {
+    CommandError::usage(format!("{name} is not for people: {whose}; nothing was done"))
+        .hint("`aynig --help` lists the subcommands there are")
+}
+
+/// What people type who know other programs, and how it is said here.
+const ELSEWHERE: [(&[&str], &[&str]); 4] = [
+    (
+        &["watch", "daemon"],
+        &[
+            "to stay and run what becomes ready: `aynig run --watch`",
+            "to stay and show it: `aynig status --watch`",
+        ],
+    ),
+    (&["retry", "rerun"], &["to ask again what was asked last: `aynig set-state --retry --branch B`"]),
+    (&["list", "ls", "ps", "branches"], &["all branches with a state: `aynig status --all`"]),
+    (&["version"], &["`aynig --version`"]),
+];
+
+/// A command line that clap refused, with a better hint where it has the name of a subcommand that other programs have.
+pub fn explained(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let known = ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str()));
+    if let Some((_, hints)) = known {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let hints = hints.iter().map(|hint| (*hint).into()).collect();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
+    }
+    error
+}

@@ -1,0 +1,204 @@
+//! What is said to somebody who mistyped, or has to be told the next step: it names what was meant, and nothing else is acted on.
+
+use super::support::*;
+
+/// What a refusal says, hints and all.
+fn said<const N: usize>(repo: &Repo, code: i32, arguments: [&str; N]) -> String {
+    let output = repo.aynig(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
+    err(&output)
+}
+
+#[test]
+fn a_next_step_names_the_branch_that_was_asked_about() {
+    let repo = Repo::new();
+    repo.git(["branch", "plain"]);
+    repo.git(["branch", "a;b"]);
+    for branch in ["plain", "a;b"] {
+        let named = if branch == "plain" { "plain" } else { "'a;b'" };
+        let set = format!("`aynig set-state --branch {named} --state STATE");
+        let claim = said(&repo, 2, ["set-working", "--branch", branch]);
+        assert!(claim.contains(&set) && !claim.contains("HEAD"), "{claim}");
+        for text in [
+            said(&repo, 1, ["set-state", "--retry", "--branch", branch]),
+            said(&repo, 0, ["log", branch]),
+            said(&repo, 0, ["events", "--branch", branch]),
+        ] {
+            assert!(text.contains(&set), "{text}");
+        }
+        let logs = said(&repo, 1, ["logs", "--branch", branch]);
+        assert!(logs.contains(&format!("`aynig status --branch {named}`")), "{logs}");
+    }
+    let here = said(&repo, 2, ["set-working"]);
+    assert!(here.contains("`aynig set-state --state STATE`"), "what is checked out needs no name: {here}");
+}
+
+#[test]
+fn a_mistyped_branch_is_asked_about_and_not_to_be_made() {
+    let repo = Repo::new();
+    repo.git(["branch", "monday"]);
+    for arguments in
+        [["log", "mondya"].as_slice(), &["events", "--branch", "mondya"], &["logs", "--branch", "mondya"]]
+    {
+        let output = repo.aynig(arguments.iter().copied());
+        assert_refused(&output, 2, &["did you mean monday?", "`git branch` lists"]);
+        assert!(!err(&output).contains("make it"), "{}", err(&output));
+    }
+    let write = said(&repo, 2, ["set-state", "--state", "ok", "--branch", "mondya"]);
+    let (meant, make) = (write.find("did you mean monday?"), write.find("make it: `git branch mondya`"));
+    assert!(meant.is_some() && meant < make, "{write}");
+    for full in ["refs/heads/monday", "heads/monday"] {
+        for text in
+            [said(&repo, 2, ["log", full]), said(&repo, 2, ["set-state", "--state", "ok", "--branch", full])]
+        {
+            assert!(text.contains("`--branch monday`") && !text.contains("git branch "), "{text}");
+        }
+    }
+    let none = said(&repo, 2, ["set-state", "--state", "ok", "--branch", "refs/heads/none"]);
+    assert!(!none.contains("git branch refs"), "{none}");
+}
+
+#[test]
+fn a_branch_the_remote_lacks_can_be_made_there() {
+    let hub = Repo::new().into_bare();
+    let repo = Repo::new();
+    repo.git(["remote", "add", "origin", hub.path.to_str().expect("text")]);
+    repo.git(["push", "--quiet", "origin", "main"]);
+    let set = ["set-state", "--remote", "origin", "--branch", "newb", "--state", "ok"];
+    let text = said(&repo, 2, set);
+    assert!(text.contains("`git push origin HEAD:refs/heads/newb`"), "{text}");
+    repo.git(["push", "--quiet", "origin", "HEAD:refs/heads/newb"]);
+    repo.aynig_ok(set);
+    let read = said(&repo, 2, ["log", "--remote", "origin", "other"]);
+    assert!(!read.contains("git push"), "{read}");
+    let near = said(&repo, 2, ["log", "--remote", "origin", "nebw"]);
+    assert!(near.contains("did you mean newb?"), "{near}");
+}
+
+#[test]
+fn names_of_other_programs_lead_to_what_is_meant_here() {
+    let repo = Repo::new();
+    for (word, wanted) in [
+        ("watch", ["aynig run --watch", "aynig status --watch"].as_slice()),
+        ("retry", &["aynig set-state --retry"]),
+        ("list", &["aynig status --all"]),
+        ("ps", &["aynig status --all"]),
+        ("version", &["aynig --version"]),
+        ("statsu", &["'status'"]),
+    ] {
+        let text = said(&repo, 2, [word]);
+        assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{text}");
+        assert!(!text.contains("__"), "{text}");
+    }
+    for word in ["watchdo", "__watchdo", "notify", "__notif"] {
+        let text = said(&repo, 2, [word]);
+        assert!(!text.contains("__watchdog") && !text.contains("__notify"), "{text}");
+    }
+}
+
+#[test]
+fn what_the_program_calls_itself_is_refused_to_people() {
+    let repo = Repo::new();
+    for arguments in [
+        ["__watchdog"].as_slice(),
+        &["__notify"],
+        &["__notify", "true", "1"],
+        &["__notify", "true", "soon"],
+        &["__watchdog", "--help"],
+    ] {
+        let output = repo.aynig(arguments.iter().copied());
+        assert_refused(&output, 2, &["is not for people", "aynig --help"]);
+    }
+}
+
+#[test]
+fn a_remote_that_cannot_be_reached_is_told_in_a_persons_words() {
+    let repo = Repo::new();
+    repo.git(["remote", "add", "origin", "/nowhere/at/all"]);
+    for arguments in [
+        ["run", "--remote", "origin"].as_slice(),
+        &["status", "--remote", "origin", "--all"],
+        &["set-state", "--remote", "origin", "--branch", "main", "--state", "ok"],
+    ] {
+        let text = err(&repo.aynig(arguments.iter().copied()));
+        assert!(text.contains("`git ls-remote origin` shows"), "{text}");
+        assert!(!text.contains("--no-tags") && !text.contains("--end-of-options"), "{text}");
+        assert!(text.contains("/nowhere/at/all"), "git's own words stay: {text}");
+    }
+    let debug = err(&repo.aynig(["--log-level", "debug", "run", "--remote", "origin"]));
+    assert!(debug.contains("fetch --quiet --no-tags"), "{debug}");
+}
+
+#[test]
+fn a_key_that_is_nearly_one_that_is_read_is_asked_about_by_hand_and_in_set_state() {
+    let answer = r#"echo 'SET_STATE {"state":"done","trailers":{"dwp-notbefore":"x","dwp-step":"2"}}'"#;
+    let repo = Repo::with_commands(&[("work", answer)]);
+    repo.git(["branch", "task"]);
+    let set = |key: &str| {
+        let trailer = format!("{key}: 1");
+        err(&repo.aynig_ok(["set-state", "--branch", "task", "--state", "work", "--trailer", &trailer]))
+    };
+    let text = set("dwp-not-befor");
+    assert!(text.starts_with("warning: ") && text.contains("did you mean dwp-not-before?"), "{text}");
+    assert_eq!(repo.trailer("task", "dwp-not-befor"), "1", "and it is set all the same");
+    for lawful in ["dwp-step", "dwp-pr", "other"] {
+        assert_eq!(set(lawful), "", "{lawful}");
+    }
+    let ran = err(&repo.aynig_ok(["run"]));
+    assert_eq!(ran.matches("did you mean dwp-not-before?").count(), 1, "{ran}");
+    assert_eq!((repo.state("task"), repo.trailer("task", "dwp-notbefore")), ("done".into(), "x".into()));
+}
+
+#[test]
+fn a_number_that_is_none_is_answered_with_the_numbers_that_are_wanted() {
+    let repo = Repo::new();
+    for (arguments, wanted) in [
+        (["run", "--jobs", "x"].as_slice(), "write a number from 1 on"),
+        (&["run", "--jobs", "0"], "write a number from 1 on"),
+        (&["run", "--watch=x"], "write a number from 1 to 86400"),
+        (&["status", "--watch=0"], "write a number from 1 to 86400"),
+        (&["log", "-n", "x"], "write a number from 0 on"),
+        (&["run", "--grace-seconds=-1"], "write a number from 0 on"),
+        (&["clean", "--keep", "all"], "write a number from 0 on"),
+    ] {
+        let output = repo.aynig(arguments.iter().copied());
+        assert_refused(&output, 2, &[wanted]);
+        assert!(!err(&output).contains("invalid digit"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_page_of_the_manual_is_read_by_man_on_a_terminal_and_is_roff_elsewhere() {
+    let repo = Repo::new();
+    let bin = repo.beside("bin");
+    std::fs::create_dir(&bin).expect("a directory");
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let shown = |man: &str| {
+        let script = bin.join("man");
+        std::fs::write(&script, format!("#!/bin/sh\n{man}\n")).expect("a script");
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("chmod");
+        repo.in_terminal((24, 80), &[("PATH", path.as_str())], &["manual", "run"]).finish()
+    };
+    let (text, code) = shown(r#"echo "read by $*"; grep -c '^.SH' "#);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("read by -l -") && !text.contains(".SH"), "{text}");
+    let (text, code) = shown("cat >/dev/null; exit 16");
+    assert_eq!((code, text.matches(".SH SYNOPSIS").count()), (0, 1), "it could not be shown: {text}");
+    assert!(out(&repo.aynig_ok(["manual", "run"])).starts_with(".ie"), "elsewhere it is roff");
+}
+
+#[test]
+fn a_synopsis_shows_the_values_of_options() {
+    let repo = Repo::new();
+    for (page, wanted) in [
+        (["manual"].as_slice(), [r"\fB\-C\fR \fIDIR\fR]", r"\fB\-\-log\-level\fR \fILEVEL\fR]"]),
+        (&["manual", "run"], [r"\fB\-\-jobs\fR \fIN\fR]", r"\fB\-\-watch\fR[=\fISECONDS\fR]]"]),
+    ] {
+        let text = out(&repo.aynig_ok(page.iter().copied()));
+        let synopsis = text.split(".SH SYNOPSIS").nth(1).expect("a synopsis");
+        let synopsis = synopsis.lines().nth(1).expect("a line");
+        assert!(wanted.iter().all(|wanted| synopsis.contains(wanted)), "{synopsis}");
+        assert!(synopsis.contains(r"[\fB\-h\fR|\fB\-\-help\fR]") || page.len() > 1, "{synopsis}");
+    }
+}
