@@ -30,7 +30,7 @@ pub fn options(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> String {
         None if matches!(Inside::of(repo), Ok(None)) && here().as_ref() == Some(branch) => String::new(),
         None => format!(" --branch {}", typed(&branch.to_string())),
         Some(remote) => {
-            format!(" --remote {} --branch {}", typed(remote.as_str()), typed(&branch.to_string()))
+            format!(" --branch {} --remote {}", typed(&branch.to_string()), typed(remote.as_str()))
         }
     }
 }

@@ -202,3 +202,23 @@ fn a_synopsis_shows_the_values_of_options() {
         assert!(synopsis.contains(r"[\fB\-h\fR|\fB\-\-help\fR]") || page.len() > 1, "{synopsis}");
     }
 }
+
+#[test]
+fn a_state_below_somebodys_commit_is_pointed_at() {
+    let repo = Repo::new();
+    repo.git(["branch", "plain"]);
+    repo.ready("task", "review");
+    let reason = |branch: &str| {
+        let rows = json(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
+        rows[0]["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    repo.branch_from("task", "task", b"my own commit\n");
+    let said = reason("task");
+    assert!(said.contains("review") && said.contains("`aynig set-state --retry --branch task`"), "{said}");
+    repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
+    assert_eq!(repo.state("task"), "review");
+    assert_eq!(reason("plain"), "HEAD declares no state");
+    repo.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "elsewhere", 60, 0);
+    repo.branch_from("task", "task", b"the command's own commit\n");
+    assert_eq!(reason("task"), "HEAD declares no state", "its runner will end it");
+}

@@ -9,7 +9,8 @@ mod table;
 mod watch;
 
 use crate::clock;
-use crate::contract::ids::BranchName;
+use crate::contract::Head;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::observe::recall;
@@ -20,11 +21,15 @@ use crate::runner::trust::vet;
 use super::args::Status;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::missing;
 use super::run::{branch_globs, plain_options, role};
 use super::settings;
 use super::target;
 use super::ui::{self, FAINT, styled};
 use row::{Row, row, row_json};
+
+/// How many commits on top of a state are looked through for it.
+const COVER: usize = 100;
 
 /// What is to be looked at.
 #[derive(Debug, Clone)]
@@ -120,6 +125,13 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
         }
         seen.rows.push(row(repo, arbiter, one, now));
     }
+    // Of one branch that can be told in a moment, of all of them it could not.
+    if let [row] = seen.rows.as_mut_slice()
+        && row.kind == "unmanaged"
+        && let Some(reason) = covered(repo, arbiter, row)
+    {
+        row.reason = Some(reason);
+    }
     match &subject.one {
         Some(branch) if seen.rows.is_empty() => {
             Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
@@ -127,6 +139,21 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
         }
         Some(_) | None => Ok(seen),
     }
+}
+
+/// What to do where somebody's commits lie on a state that was waiting, and so cover it.
+fn covered(repo: &Repo, arbiter: &Arbiter, row: &Row) -> Option<String> {
+    let head = CommitId::parse_hex(row.commit.as_ref()?)?;
+    let below = repo.history(head).take(COVER).map_while(Result::ok);
+    let found = below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())?;
+    // A lease below is for its runner, or its recovery, to end.
+    let Head::Ready(event) = found else { return None };
+    let options = missing::options(repo, arbiter, &BranchName::new(row.branch.as_str()).ok()?);
+    Some(format!(
+        "HEAD declares no state, but lies on one that does ({}, {}): `aynig set-state --retry{options}` asks for it again",
+        event.commit.short(),
+        event.state
+    ))
 }
 
 impl Seen {
