@@ -173,6 +173,37 @@ fn a_signal_ends_it_and_gives_the_terminal_back() {
 }
 
 #[test]
+fn q_ends_it_and_what_is_typed_is_not_shown() {
+    let repo = zoo();
+    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
+    terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
+    terminal.press(b"xyzzy");
+    terminal.press(b"q");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, 0);
+    assert_restored(&shown, "ready");
+    assert!(!shown.contains('z'), "{shown:?}");
+}
+
+#[test]
+fn it_gives_the_terminal_back_while_it_is_suspended() {
+    let repo = zoo();
+    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
+    terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
+    terminal.wait_for_echo(false);
+    terminal.press(b"\x1a");
+    wait_until("the screen to be left", || terminal.shown().contains(LEAVE));
+    terminal.wait_for_echo(true);
+    terminal.signal(Signal::SIGCONT);
+    wait_until("the screen to be entered", || terminal.shown().matches(ENTER).count() == 2);
+    terminal.wait_for_echo(false);
+    terminal.press(b"q");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, 0);
+    assert_eq!(shown.matches(LEAVE).count(), 2, "{shown:?}");
+}
+
+#[test]
 fn the_clock_of_a_lease_goes_on_without_a_look() {
     let repo = zoo();
     let mut terminal = repo.in_terminal((30, 100), &[], &["status", "--branch", "held", "--watch=3600"]);

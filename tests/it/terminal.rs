@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::support::*;
 
 /// Starts its arguments from the third on in a terminal of the first two's size; hands on what they print, and obeys lines on its own
-/// standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`. Its exit is that of the program.
+/// standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`, `echo` (says whether what is typed is shown). Its exit is that of the program.
 const DRIVER: &str = r#"
 import fcntl, os, pty, select, signal, struct, sys, termios
 def resize(fd, lines, columns):
@@ -33,6 +33,9 @@ while terminal in listen:
                 verb, *words = line.decode().split()
                 if verb == "size":
                     resize(terminal, *words)
+                elif verb == "echo":
+                    shown = termios.tcgetattr(terminal)[3] & termios.ECHO
+                    os.write(1, b"<echo on>" if shown else b"<echo off>")
                 elif verb == "type":
                     os.write(terminal, bytes.fromhex(words[0]))
                 else:
@@ -89,6 +92,16 @@ impl Terminal {
     pub fn press(&mut self, bytes: &[u8]) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.order(&format!("type {hex}"));
+    }
+
+    /// Waits until the terminal shows what is typed, or does not.
+    pub fn wait_for_echo(&mut self, on: bool) {
+        let words = if on { "<echo on>" } else { "<echo off>" };
+        let asked = self.shown().len();
+        wait_until("the terminal's echo", || {
+            self.order("echo");
+            self.shown()[asked..].contains(words)
+        });
     }
 
     /// Sends the program a signal.

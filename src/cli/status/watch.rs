@@ -18,7 +18,7 @@ use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::counted;
 use crate::runner::watch::on_ref_changes;
-use crate::supervise::{Shutdown, on_resize};
+use crate::supervise::{Keyboard, Shutdown, on_key, on_resize, on_suspend, suspend};
 
 use super::{Seen, Subject, look};
 
@@ -39,11 +39,13 @@ enum News {
     Looked(Result<Seen, CommandError>),
     Refs,
     Resized,
+    Quit,
+    Suspend,
     Stop,
     Gone,
 }
 
-/// Looks until a signal comes.
+/// Looks until a signal comes, or a `q` where there is a picture.
 pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) -> Result<Exit, CommandError> {
     let listening = |error: std::io::Error| CommandError::because("listen for signals", &error);
     let shutdown = Shutdown::install().map_err(listening)?;
@@ -65,8 +67,15 @@ pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) ->
         interval = interval.max(LEAST_REMOTE);
         skew = i64::try_from(subject.options.skew_seconds).unwrap_or(i64::MAX);
     }
-    let looker = looker(store.handle(), arbiter, subject.clone(), interval, tell);
+    let looker = looker(store.handle(), arbiter, subject.clone(), interval, tell.clone());
     let face = Face::new(&subject);
+    if !face.is_plain() {
+        let suspended = tell.clone();
+        on_suspend(move || drop(suspended.send(News::Suspend))).map_err(listening)?;
+        let typed = tell.clone();
+        let reading = |error: std::io::Error| CommandError::because("read the keyboard", &error);
+        on_key(move |key| key != b'q' || typed.send(News::Quit).is_ok()).map_err(reading)?;
+    }
     let mut watch =
         Watch { subject, skew, interval, looker, face, seen: None, trouble: None, failures: 0, next: None };
     watch.ask();
@@ -170,6 +179,14 @@ impl Watch {
                 Some(News::Stop) => {
                     self.face.leave(self.seen.as_ref(), &self.subject);
                     return Ok(shutdown.requested().map_or(Exit::Done, Exit::Signal));
+                }
+                Some(News::Quit) => {
+                    self.face.leave(self.seen.as_ref(), &self.subject);
+                    return Ok(Exit::Done);
+                }
+                Some(News::Suspend) => {
+                    self.face.suspend();
+                    self.paint();
                 }
                 Some(News::Gone) => return Ok(Exit::Bug),
                 Some(News::Looked(seen)) => {
@@ -291,7 +308,7 @@ impl Seen {
 /// Where it is shown.
 enum Face {
     /// The other screen of a terminal, given back when this is dropped.
-    Screen { coloured: bool },
+    Screen { coloured: bool, keyboard: Option<Keyboard> },
     /// A file, a pipe, or a terminal that cannot move its cursor.
     Plain { first: bool },
 }
@@ -304,8 +321,9 @@ impl Face {
         if subject.json || !ui::moves_cursor() {
             return Self::Plain { first: true };
         }
+        let keyboard = Keyboard::take();
         ui::answer_bytes(ENTER.as_bytes());
-        Self::Screen { coloured: ui::coloured() }
+        Self::Screen { coloured: ui::coloured(), keyboard }
     }
 
     fn is_plain(&self) -> bool {
@@ -322,7 +340,7 @@ impl Face {
 
     /// Paints over what is there, in one write, so that nothing flickers.
     fn paint(&self, seen: &Seen, subject: &Subject, trouble: Option<&str>, now: i64) {
-        let (Self::Screen { coloured }, Some(room)) = (self, ui::room()) else { return };
+        let (Self::Screen { coloured, .. }, Some(room)) = (self, ui::room()) else { return };
         let mut foot = Vec::new();
         if let Some(trouble) = trouble {
             foot.push(styled(CARE, cut(&format!("trying again: {trouble}"), room.columns)));
@@ -347,6 +365,16 @@ impl Face {
         let body: Vec<String> =
             lines.iter().map(|line| format!("{}\x1b[K", ui::dyed(line, *coloured))).collect();
         ui::answer_bytes(format!("\x1b[H{}\x1b[J", body.join("\r\n")).as_bytes());
+    }
+
+    /// Gives the terminal back until this process is told to go on.
+    fn suspend(&mut self) {
+        let Self::Screen { keyboard, .. } = self else { return };
+        drop(keyboard.take());
+        ui::answer_bytes(LEAVE.as_bytes());
+        suspend();
+        *keyboard = Keyboard::take();
+        ui::answer_bytes(ENTER.as_bytes());
     }
 
     /// Gives the screen back, with what was on it last.
