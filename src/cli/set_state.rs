@@ -27,7 +27,7 @@ use super::missing;
 use super::notify;
 use super::settings;
 use super::target::{Target, Written, arbiter, warn, warn_of_foreign_lease, write};
-use super::ui::{self, CARE, FAINT, GOOD, STRONG, styled};
+use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> Result<Exit, CommandError> {
@@ -90,11 +90,7 @@ fn warn_of_a_slip(repo: &Repo, written: &Written) {
     if let Ok(Err(NoCommand { alike: Some(alike), .. })) =
         Resolver::new(None).in_tree(repo, &written.commit, &state)
     {
-        ui::narrate(&format!(
-            "{} {} has no command for {state}; did you mean {alike}?",
-            styled(CARE, "warning:"),
-            ui::harmless(&written.before.branch.to_string()),
-        ));
+        warn(&format!("{} has no command for {state}; did you mean {alike}?", written.before.branch));
     }
 }
 
