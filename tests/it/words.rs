@@ -61,9 +61,7 @@ fn a_mistyped_branch_is_asked_about_and_not_to_be_made() {
 #[test]
 fn a_branch_the_remote_lacks_can_be_made_there() {
     let hub = Repo::new().into_bare();
-    let repo = Repo::new();
-    repo.git(["remote", "add", "origin", hub.path.to_str().expect("text")]);
-    repo.git(["push", "--quiet", "origin", "main"]);
+    let repo = hub.clone_beside("clone");
     let set = ["set-state", "--remote", "origin", "--branch", "newb", "--state", "ok"];
     let text = said(&repo, 2, set);
     assert!(text.contains("`git push origin HEAD:refs/heads/newb`"), "{text}");
