@@ -1,16 +1,26 @@
 //! The keyboard of a terminal, while a picture is shown on it.
 //!
 //! Invariant: what is typed is not shown and comes key by key until this is dropped; then the terminal is as it was. The keys that send
-//! signals go on doing so. A process in the background leaves the terminal alone: it is somebody else's. What a key means is
+//! signals go on doing so, but for Ctrl-\. A process in the background leaves the terminal alone: it is somebody else's. What a key means is
 //! left to `cli`.
 
 use std::io::{self, IsTerminal, Read};
 use std::thread;
 
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 use signal_hook::consts::SIGTSTP;
 use signal_hook::iterator::Signals;
+
+/// Which of the special characters is the one that sends SIGQUIT.
+#[expect(clippy::as_conversions, reason = "nix has no other way to index with it")]
+const QUIT: usize = SpecialCharacterIndices::VQUIT as usize;
+
+/// What a special character is that no key stands for.
+const DISABLED: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
+
+/// What Ctrl-\ is as a key.
+pub const CONTROL_BACKSLASH: u8 = 0x1c;
 
 /// A terminal whose keys come one by one.
 pub struct Keyboard {
@@ -28,6 +38,8 @@ impl Keyboard {
         let before = tcgetattr(&input).ok()?;
         let mut silent = before.clone();
         silent.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);
+        // Ctrl-\ would end us with a core dump and the picture still up: it comes as a key.
+        silent.control_chars[QUIT] = DISABLED;
         tcsetattr(&input, SetArg::TCSADRAIN, &silent).ok()?;
         Some(Self { before })
     }

@@ -52,7 +52,7 @@ pub use detached::detach;
 pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::{Attend, Moment, run};
-pub use keys::{Keyboard, on_key, on_suspend, suspend};
+pub use keys::{CONTROL_BACKSLASH, Keyboard, on_key, on_suspend, suspend};
 pub use orphans::{occupants, users};
 pub use pager::Pager;
 pub use resizes::on_resize;

@@ -186,6 +186,18 @@ fn q_ends_it_and_what_is_typed_is_not_shown() {
 }
 
 #[test]
+fn the_key_that_would_dump_core_ends_it_like_q() {
+    let repo = zoo();
+    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
+    terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
+    terminal.wait_for_echo(false);
+    terminal.press(b"\x1c");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, 0);
+    assert_restored(&shown, "ready");
+}
+
+#[test]
 fn it_gives_the_terminal_back_while_it_is_suspended() {
     let repo = zoo();
     let mut terminal = repo.in_terminal((30, 100), &[], WATCH);

@@ -18,7 +18,7 @@ use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::counted;
 use crate::runner::watch::on_ref_changes;
-use crate::supervise::{Keyboard, Shutdown, on_key, on_resize, on_suspend, suspend};
+use crate::supervise::{CONTROL_BACKSLASH, Keyboard, Shutdown, on_key, on_resize, on_suspend, suspend};
 
 use super::{Seen, Subject, look};
 
@@ -74,7 +74,8 @@ pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) ->
         on_suspend(move || drop(suspended.send(News::Suspend))).map_err(listening)?;
         let typed = tell.clone();
         let reading = |error: std::io::Error| CommandError::because("read the keyboard", &error);
-        on_key(move |key| key != b'q' || typed.send(News::Quit).is_ok()).map_err(reading)?;
+        on_key(move |key| ![b'q', CONTROL_BACKSLASH].contains(&key) || typed.send(News::Quit).is_ok())
+            .map_err(reading)?;
     }
     let mut watch =
         Watch { subject, skew, interval, looker, face, seen: None, trouble: None, failures: 0, next: None };
