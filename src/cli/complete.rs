@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bstr::ByteSlice;
@@ -22,7 +22,6 @@ use crate::contract::Head;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::report::is_invisible_order;
 use crate::git::repo::Told;
-use crate::git::trusted::Content;
 use crate::git::{Repo, Store};
 use crate::runner::{attempt, typed};
 
@@ -201,17 +200,13 @@ fn fetched(repo: &Repo, remote: &RemoteName) -> Vec<String> {
 /// Commands in the checkout's newest commit: the role they are for, and the state.
 fn commands(repo: &Repo) -> Vec<(Option<String>, String)> {
     let tree = newest(repo).and_then(|head| repo.directory_at(head, ".aynig").ok().flatten());
-    let files = tree.and_then(|tree| repo.files_of(tree).ok()).unwrap_or_default();
-    let split = |path: &Path| {
-        let path = path.to_str()?;
-        match path.split('/').collect::<Vec<_>>()[..] {
-            ["command", state] => Some((None, state.to_owned())),
-            ["roles", role, "command", state] => Some((Some(role.to_owned()), state.to_owned())),
-            _ => None,
-        }
+    let paths = tree.and_then(|tree| repo.paths_in(tree).ok()).unwrap_or_default();
+    let split = |path: &String| match path.split('/').collect::<Vec<_>>()[..] {
+        ["command", state] => Some((None, state.to_owned())),
+        ["roles", role, "command", state] => Some((Some(role.to_owned()), state.to_owned())),
+        _ => None,
     };
-    let files = files.iter().filter(|(_, content)| !matches!(content, Content::Directory));
-    files.filter_map(|(path, _)| split(path)).collect()
+    paths.iter().filter_map(split).collect()
 }
 
 /// The newest commit of the checkout; in a bare repository, of the branch that HEAD names.

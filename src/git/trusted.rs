@@ -131,13 +131,16 @@ impl Repo {
 
     /// The directory `name` at the top of a commit's tree, by the object name of its own tree.
     pub fn directory_at(&self, commit: CommitId, name: &str) -> Result<Option<CommitId>, CommitError> {
-        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: commit, why: error_chain(error) };
-        let tree = self
+        self.directory_in(self.commit(commit)?.tree, name)
+    }
+
+    /// The same of a tree.
+    pub fn directory_in(&self, tree: CommitId, name: &str) -> Result<Option<CommitId>, CommitError> {
+        let found = self
             .gix
-            .find_commit(gits(commit))
-            .and_then(|commit| commit.tree())
-            .map_err(|error| unreadable(&error))?;
-        let entry = tree.find_entry(BString::from(name));
+            .find_tree(gits(tree))
+            .map_err(|error| CommitError::Unreadable { id: tree, why: error_chain(&error) })?;
+        let entry = found.find_entry(BString::from(name));
         Ok(entry.filter(|entry| entry.mode().is_tree()).map(|entry| ours(&entry.object_id())))
     }
 

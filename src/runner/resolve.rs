@@ -50,8 +50,11 @@ impl NoCommand {
     }
 
     fn none(reason: String, alike: Option<String>) -> Self {
-        let question = alike.as_ref().map_or_else(String::new, |alike| format!("; did you mean {alike}?"));
-        Self { reason: format!("{reason}{question}"), pause: Pause::Rests, alike }
+        let reason = match &alike {
+            None => reason,
+            Some(alike) => format!("{reason}; did you mean {alike}?"),
+        };
+        Self { reason, pause: Pause::Rests, alike }
     }
 }
 
@@ -73,6 +76,10 @@ pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
 pub struct Resolver<'a> {
     role: Option<&'a RoleName>,
     known: HashMap<(CommitId, StateName), Lookup>,
+    /// What the tree that all commands come from says of a state, where there is one.
+    trusted: HashMap<StateName, Resolved>,
+    /// What a state may be a slip for, by the tree of an `.aynig`, which far more branches share than a whole tree.
+    near: HashMap<(CommitId, StateName), Option<String>>,
     elsewhere: HashMap<StateName, Option<Elsewhere>>,
 }
 
@@ -94,7 +101,13 @@ struct Elsewhere {
 impl<'a> Resolver<'a> {
     /// With nothing known yet.
     pub fn new(role: Option<&'a RoleName>) -> Self {
-        Self { role, known: HashMap::new(), elsewhere: HashMap::new() }
+        Self {
+            role,
+            known: HashMap::new(),
+            trusted: HashMap::new(),
+            near: HashMap::new(),
+            elsewhere: HashMap::new(),
+        }
     }
 
     /// Looks in the tree of `commit`.
@@ -108,7 +121,13 @@ impl<'a> Resolver<'a> {
         let lookup = match self.known.get(&key) {
             Some(lookup) => lookup.clone(),
             None => {
-                let lookup = look_up(repo, commit, state, self.role)?;
+                let lookup = match look_up(repo, commit, state, self.role)? {
+                    Some(resolved) => Lookup::Resolved(resolved),
+                    None => {
+                        let directory = repo.directory_in(commit.tree, ".aynig")?;
+                        Lookup::Missing { alike: directory.and_then(|tree| self.alike_in(repo, tree, state)) }
+                    }
+                };
                 self.known.insert(key, lookup.clone());
                 lookup
             }
@@ -117,6 +136,32 @@ impl<'a> Resolver<'a> {
             Lookup::Resolved(resolved) => Ok(resolved),
             Lookup::Missing { alike } => Ok(Err(self.missing(repo, commit.id, state, alike))),
         }
+    }
+
+    /// Looks in the tree that all commands come from, the same for as long as this lives.
+    pub fn in_trusted(
+        &mut self,
+        repo: &Repo,
+        from: &CommandsFrom,
+        state: &StateName,
+    ) -> Result<Resolved, CommitError> {
+        if let Some(resolved) = self.trusted.get(state) {
+            return Ok(resolved.clone());
+        }
+        let resolved = match look_up_trusted(repo, from, state, self.role)? {
+            Ok(resolved) => resolved,
+            Err(missing) => {
+                let alike = from.tree.and_then(|tree| self.alike_in(repo, tree, state));
+                Err(NoCommand::none(missing, alike))
+            }
+        };
+        self.trusted.insert(state.clone(), resolved.clone());
+        Ok(resolved)
+    }
+
+    fn alike_in(&mut self, repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String> {
+        let near = self.near.entry((aynig, state.clone()));
+        near.or_insert_with(|| alike(&names(repo, aynig), state.as_str())).clone()
     }
 
     /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
@@ -147,15 +192,16 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// What the tree of `commit` has for a state; `None` if that is nothing.
 fn look_up(
     repo: &Repo,
     commit: &Stored,
     state: &StateName,
     role: Option<&RoleName>,
-) -> Result<Lookup, CommitError> {
+) -> Result<Option<Resolved>, CommitError> {
     for path in &candidates(state, role) {
         let problem = match repo.executable_at(commit.id, commit.tree, path)? {
-            Executable::Found => return Ok(Lookup::Resolved(Ok(Command { path: path.clone(), tree: None }))),
+            Executable::Found => return Ok(Some(Ok(Command { path: path.clone(), tree: None }))),
             Executable::Missing => continue,
             Executable::NotExecutable => format!(
                 "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
@@ -174,25 +220,24 @@ fn look_up(
                 format!("{path} is a link to {target}, which is not in the tree")
             }
         };
-        return Ok(Lookup::Resolved(Err(NoCommand::mistake(problem))));
+        return Ok(Some(Err(NoCommand::mistake(problem))));
     }
-    let directory = repo.directory_at(commit.id, ".aynig")?;
-    Ok(Lookup::Missing { alike: directory.and_then(|tree| alike(&names(repo, tree), state.as_str())) })
+    Ok(None)
 }
 
-/// Looks in the tree that all commands come from.
-pub fn in_trusted(
+/// What the tree that all commands come from has for a state; that it has nothing comes as the words for that.
+fn look_up_trusted(
     repo: &Repo,
     from: &CommandsFrom,
     state: &StateName,
     role: Option<&RoleName>,
-) -> Result<Resolved, CommitError> {
+) -> Result<Result<Resolved, String>, CommitError> {
     let paths = candidates(state, role);
     let (name, commit) = (&from.name, from.commit.short());
     for path in &paths {
         let (Some(tree), Some(below)) = (from.tree, path.strip_prefix(".aynig/")) else { break };
         let problem = match repo.executable_below(tree, below)? {
-            Executable::Found => return Ok(Ok(Command { path: path.clone(), tree: Some(tree) })),
+            Executable::Found => return Ok(Ok(Ok(Command { path: path.clone(), tree: Some(tree) }))),
             Executable::Missing => continue,
             Executable::NotExecutable => "is committed without the executable bit".to_owned(),
             Executable::Directory => "is a directory, not a command".to_owned(),
@@ -205,15 +250,13 @@ pub fn in_trusted(
             Executable::Dangling { target } => format!("is a link to {target}, which is not there"),
         };
         let reason = format!("{path} of {name} (commit {commit}), where commands come from, {problem}");
-        return Ok(Err(NoCommand::mistake(reason)));
+        return Ok(Ok(Err(NoCommand::mistake(reason))));
     }
-    let reason = format!(
+    Ok(Err(format!(
         "no command for this state: {} is not in {name} (commit {commit}), where commands come from (--commands-from, \
          aynig.commandsFrom)",
         paths.join(" or "),
-    );
-    let alike = from.tree.and_then(|tree| alike(&names(repo, tree), state.as_str()));
-    Ok(Err(NoCommand::none(reason, alike)))
+    )))
 }
 
 /// The names of all commands in the tree of an `.aynig`, whatever role they are for; none if it cannot be read.

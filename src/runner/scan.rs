@@ -313,7 +313,7 @@ impl View {
             (Err(reason), _) => {
                 return passed(event, reason.clone(), Pause::Mistake);
             }
-            (Ok(Some(from)), _) => resolve::in_trusted(repo, from, &event.state, options.role.as_ref()),
+            (Ok(Some(from)), _) => resolver.in_trusted(repo, from, &event.state),
             (Ok(None), Venue::InPlace) => {
                 let top = repo.checkout().map(|here| here.path);
                 Ok(resolve::on_disk(
