@@ -107,15 +107,17 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     let mut tries = 0;
     // Results whose push was not answered, or whose answer came when others had gone on already: what the branch descends from
     // has landed.
-    let mut tried: Vec<CommitId> = Vec::new();
+    let mut tried: Vec<(CommitId, Settlement, String)> = Vec::new();
     while tries < TRIES {
         let seen = if doubtful {
             look(repo, context.arbiter, claim, patience.share())
         } else {
             Ok((Standing::Ours, Some(finished.held)))
         };
-        let on_branch = |head: CommitId| tried.iter().copied().find(|own| repo.descends(head, *own));
-        if let Some(own) = seen.as_ref().ok().and_then(|(_, head)| *head).and_then(on_branch) {
+        if let Ok((_, Some(head))) = &seen
+            && let Some(at) = tried.iter().position(|(own, ..)| repo.descends(*head, *own))
+        {
+            let (own, settlement, why) = tried.swap_remove(at);
             if let Some(parent) = repo.commit(own).ok().and_then(|stored| stored.parents.first().copied()) {
                 follow_result(context, repo, finished, parent, own);
             }
@@ -195,7 +197,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         };
         crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
         let log = format!("aynig: {} after {}", state_word(&settlement), claim.trigger.state);
-        tried.push(new);
+        tried.push((new, settlement.clone(), why.clone()));
         match context.arbiter.land(repo, patience.share(), &claim.branch, [head, new], &log) {
             Ok(Swap::Won) => {
                 crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
