@@ -27,7 +27,7 @@ use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::internal;
 use super::narrator::Narrator;
-use super::target::{Inside, Written};
+use super::target::{Inside, Written, warn};
 use super::{settings, ui};
 
 /// Tells people what becomes of a run.
@@ -109,11 +109,8 @@ pub fn state_was_set(
     written: &Written,
     state: &StateName,
 ) {
-    let warn = |text: String| {
-        ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(&text)));
-    };
     let (line, limit, event) = match settings::notify(repo) {
-        Err(error) => return warn(format!("nobody is told: {}", error.message)),
+        Err(error) => return warn(&format!("nobody is told: {}", error.message)),
         Ok(settings::Notify { line: Some(line), limit, states, .. }) => match event_of(state, &states) {
             Some(event) => (line, limit, event),
             None => return,
@@ -136,7 +133,7 @@ pub fn state_was_set(
             detach(&surroundings.program, args, variables, repo.top(), body, nowhere)
         });
         if let Err(error) = started {
-            warn(format!("nobody is told, as no process could be started: {}", error_words(&error)));
+            warn(&format!("nobody is told, as no process could be started: {}", error_words(&error)));
         }
         return;
     }
@@ -146,7 +143,7 @@ pub fn state_was_set(
         directory: repo.top().to_owned(),
         environment,
         watchdog: None,
-        warn: Box::new(warn),
+        warn: Box::new(|text| warn(&text)),
     });
     notifier.send(letter);
     // A signal ends this process, as everything that is to be done is done.

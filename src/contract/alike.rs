@@ -24,6 +24,29 @@ pub fn nearest<N: AsRef<str>>(word: &str, names: impl IntoIterator<Item = N>) ->
         .map(|(_, name)| name)
 }
 
+/// The name that is so near to `state` that it may have been meant, if `state` itself is not among them. A state is often named after
+/// another (`test`, `tested`; `step-1`, `step-2`) and lawful without a command, so neither what goes on from a name nor another number
+/// counts.
+pub fn slip_of(names: &[String], state: &str) -> Option<String> {
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let slips = |name: &str| match name.chars().count().min(state.chars().count()) {
+        0..=3 => 0,
+        4..=7 => 1,
+        _ => 2,
+    };
+    if names.iter().any(|name| name == state) {
+        return None;
+    }
+    names
+        .iter()
+        .filter(|name| !name.starts_with(state) && !state.starts_with(name.as_str()))
+        .filter(|name| letters(name) != letters(state))
+        .map(|name| (strsim::osa_distance(name, state), name))
+        .filter(|(distance, name)| *distance <= slips(name))
+        .min()
+        .map(|(_, name)| name.clone())
+}
+
 /// What is to be said of trailers whose key nobody reads, but whose spelling is nearly that of one that is read and may be set. Any
 /// other key is a workflow's own.
 pub fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<String> {
@@ -86,5 +109,25 @@ mod tests {
             assert_eq!(nearest(word, names), wanted, "{word}");
         }
         assert_eq!(nearest::<&str>("monday", []), None);
+    }
+
+    #[test]
+    fn only_a_slip_is_alike() {
+        let names = ["review", "build", "test", "step-1", "ask", "implement"].map(str::to_owned);
+        for (state, expected) in [
+            ("revew", Some("review")),
+            ("reveiw", Some("review")),
+            ("biuld", Some("build")),
+            ("implment", Some("implement")),
+            ("review", None),
+            ("reviewed", None),
+            ("tested", None),
+            ("step-2", None),
+            ("as", None),
+            ("task", None),
+            ("done", None),
+        ] {
+            assert_eq!(slip_of(&names, state).as_deref(), expected, "{state}");
+        }
     }
 }

@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::contract::alike::slip_of;
 use crate::contract::ids::{CommitId, RoleName, StateName};
+use crate::fsutil::is_executable;
 use crate::git::commit::Stored;
 use crate::git::tree::Executable;
 use crate::git::{CommitError, Repo};
@@ -161,7 +163,7 @@ impl<'a> Resolver<'a> {
 
     fn alike_in(&mut self, repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String> {
         let near = self.near.entry((aynig, state.clone()));
-        near.or_insert_with(|| alike(&names(repo, aynig), state.as_str())).clone()
+        near.or_insert_with(|| slip_of(&names(repo, aynig), state.as_str())).clone()
     }
 
     /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
@@ -265,29 +267,6 @@ fn names(repo: &Repo, aynig: CommitId) -> Vec<String> {
     paths.iter().filter_map(|path| Some(format!("/{path}").split_once("/command/")?.1.to_owned())).collect()
 }
 
-/// The name that is so near to `state` that it may have been meant, if `state` itself is not among them. A state is often named after
-/// another (`test`, `tested`; `step-1`, `step-2`) and lawful without a command, so neither what goes on from a name nor another number
-/// counts.
-pub fn alike(names: &[String], state: &str) -> Option<String> {
-    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let slips = |name: &str| match name.chars().count().min(state.chars().count()) {
-        0..=3 => 0,
-        4..=7 => 1,
-        _ => 2,
-    };
-    if names.iter().any(|name| name == state) {
-        return None;
-    }
-    names
-        .iter()
-        .filter(|name| !name.starts_with(state) && !state.starts_with(name.as_str()))
-        .filter(|name| letters(name) != letters(state))
-        .map(|name| (strsim::osa_distance(name, state), name))
-        .filter(|(distance, name)| *distance <= slips(name))
-        .min()
-        .map(|(_, name)| name.clone())
-}
-
 /// Looks on disk, in the checkout at `top`.
 pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolved {
     let paths = candidates(state, role);
@@ -319,7 +298,7 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
     let here = std::fs::read_dir(top.join(".aynig/command")).into_iter().flatten().flatten();
     let here: Vec<String> = here.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let reason = format!("no command for this state: {} does not exist", paths.join(" and "));
-    Err(NoCommand::none(reason, alike(&here, state.as_str())))
+    Err(NoCommand::none(reason, slip_of(&here, state.as_str())))
 }
 
 /// Whether a command for `state` lies in the checkout we were started in, or in the main one.
@@ -333,34 +312,4 @@ fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Opti
         });
         Some(Elsewhere { path: path.clone(), checkout: checkout.path, committed })
     })
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_slip_is_alike() {
-        let names = ["review", "build", "test", "step-1", "ask", "implement"].map(str::to_owned);
-        for (state, expected) in [
-            ("revew", Some("review")),
-            ("reveiw", Some("review")),
-            ("biuld", Some("build")),
-            ("implment", Some("implement")),
-            ("review", None),
-            ("reviewed", None),
-            ("tested", None),
-            ("step-2", None),
-            ("as", None),
-            ("task", None),
-            ("done", None),
-        ] {
-            assert_eq!(alike(&names, state).as_deref(), expected, "{state}");
-        }
-    }
 }

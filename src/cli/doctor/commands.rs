@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 
 use crate::contract::Head;
+use crate::contract::alike::slip_of;
 use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
-use crate::runner::resolve::{Pause, Resolver, alike};
+use crate::runner::resolve::{Pause, Resolver};
 use crate::runner::{error_words, typed};
 
 use super::{Finding, head};
@@ -234,7 +235,7 @@ fn states(repo: &Repo) -> Finding {
                 ),
             );
         }
-        if let Some(near) = alike(&names, state) {
+        if let Some(near) = slip_of(&names, state) {
             let text = format!(
                 "{} asks for {state}, which no branch has a command for; did you mean {near}?",
                 branches.join(", ")
