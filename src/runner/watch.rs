@@ -156,7 +156,7 @@ impl Doorbell {
     /// Until the interval is over, the next lease ends, or a parked branch wakes; longer while the remote does not answer.
     fn nap(&self, context: &Context<'_>, interval: Duration) -> Duration {
         if self.failures > 0 {
-            return interval.saturating_mul(1 << self.failures.min(8)).min(LONGEST_BACK_OFF.max(interval));
+            return back_off(interval, self.failures);
         }
         self.due(context).map_or(interval, |left| interval.min(left.max(SHORTEST_NAP)))
     }
@@ -169,6 +169,11 @@ impl Doorbell {
         let look = self.next_look.map(|at| at.saturating_duration_since(clock::monotonic()));
         earlier(end, look)
     }
+}
+
+/// The pause after so many failures in a row where usually it is `interval`: doubled with each, up to five minutes.
+pub fn back_off(interval: Duration, failures: u32) -> Duration {
+    interval.saturating_mul(1 << failures.min(8)).min(LONGEST_BACK_OFF.max(interval))
 }
 
 /// The earlier of two times, where there are any.

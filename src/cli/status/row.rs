@@ -72,7 +72,7 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
         committed_at: stored.as_ref().map(|stored| stored.committed_at),
         ..Row::default()
     };
-    let current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&scanned.branch);
+    let is_current = || repo.checkout().and_then(|here| here.branch).as_ref() == Some(&scanned.branch);
     match &scanned.verdict {
         Verdict::Unmanaged => {
             row.kind = "unmanaged";
@@ -91,7 +91,7 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
             row.kind = "expired";
             leased(&mut row, lease, scanned.watched);
             let next = "the lease has run out; the next `aynig run` sets the branch stalled";
-            row.reason = Some(if current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+            row.reason = Some(if is_current() { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
         }
         Verdict::Passed { event, reason, pause, alike } => {
             row.kind = "waiting";

@@ -122,15 +122,14 @@ pub fn plain(rows: &[Row]) -> Vec<String> {
             let gap = if next.is_empty() { "" } else { "  " };
             let subject =
                 subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::harmless(subject)));
-            let line = format!(
+            format!(
                 "{}  {}  {}  {}{}",
                 styled(STRONG, cell(&ui::harmless(&row.branch), branches)),
                 styled(style(row), cell(&state_words(row), states)),
                 styled(FAINT, cell(row.label(), 9)),
                 next,
                 styled(FAINT, subject),
-            );
-            line
+            )
         })
         .collect()
 }

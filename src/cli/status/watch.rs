@@ -17,16 +17,13 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::counted;
-use crate::runner::watch::on_ref_changes;
+use crate::runner::watch::{back_off, on_ref_changes};
 use crate::supervise::{CONTROL_BACKSLASH, Keyboard, Shutdown, on_key, on_resize, on_suspend, suspend};
 
 use super::{Seen, Subject, look};
 
 /// However often one wishes to look: a remote is somebody else's machine.
 const LEAST_REMOTE: Duration = Duration::from_secs(5);
-
-/// A remote that does not answer is asked at least this often.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
 /// Between two strokes of the clock on the screen.
 const TICK: Duration = Duration::from_secs(1);
@@ -247,8 +244,7 @@ impl Watch {
 
     /// Until the next look after this one.
     fn pause(&self) -> Duration {
-        let longest = LONGEST_BACK_OFF.max(self.interval);
-        let pause = self.interval.saturating_mul(1 << self.failures.min(8)).min(longest);
+        let pause = back_off(self.interval, self.failures);
         match self.turn().filter(|_| self.failures == 0) {
             Some(turn) => pause.min(turn),
             None => pause,
