@@ -42,6 +42,7 @@ pub struct Surroundings {
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    ui::believe_the_terminal();
     let told = take_git_variables();
     match complete::answer(&told) {
         Ok(true) => return Exit::Done.into(),

@@ -33,7 +33,10 @@ const VARIABLES: [(&str, &str); 8] = [
     ("AYNIG_RUNNER_ID", "Who this runner is in leases; the host's name if unset."),
     ("ROLE", "The role, unless --role gives one."),
     ("LOG_LEVEL", "The level of diagnosis, unless --log-level gives one."),
-    ("NO_COLOR", "No colours if set."),
+    (
+        "NO_COLOR, CLICOLOR_FORCE, TERM",
+        "No colours if NO_COLOR is set; colours although there is no terminal, or a dumb one, if CLICOLOR_FORCE is.",
+    ),
     (
         "AYNIG_BRANCH, AYNIG_RUN_ID, AYNIG_GIT_DIR, WORKTREE_PATH",
         "Set for a command. set-state and set-working act on that branch unless --branch names another, and only \

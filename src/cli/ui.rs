@@ -76,9 +76,22 @@ pub fn room() -> Option<Room> {
     Some(Room { columns: usize::from(columns), lines: usize::from(lines) })
 }
 
+/// Whether `TERM` names a terminal that can do more than show one character after the other.
+fn is_able() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
 /// Whether the terminal of the answer knows how to move its cursor.
 pub fn moves_cursor() -> bool {
-    room().is_some() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+    room().is_some() && is_able()
+}
+
+/// Takes a terminal at its word; to be called before anything is printed. The library lets `CI` and `CLICOLOR` say that a
+/// dumb terminal has colours after all. What is forced is forced.
+pub fn believe_the_terminal() {
+    if !is_able() && std::env::var_os("CLICOLOR_FORCE").is_none_or(|value| value.is_empty()) {
+        ColorChoice::Never.write_global();
+    }
 }
 
 /// Whether the answer is coloured.

@@ -90,11 +90,20 @@ fn colours_are_for_terminals_that_want_them() {
     let repo = zoo();
     let (shown, _) = repo.in_terminal((30, 100), &[], ALL).finish();
     assert!(shown.contains("\x1b[32m"), "{shown:?}");
-    for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
-        let (shown, _) = repo.in_terminal((30, 100), &[variable], ALL).finish();
-        assert!(!shown.contains('\x1b'), "{variable:?}: {shown:?}");
-        assert!(shown.contains("BRANCH"), "{shown:?}");
+    // A terminal is what it says it is, wherever it is.
+    for place in [("CI", ""), ("CI", "true"), ("CLICOLOR", "1")] {
+        for variable in [("NO_COLOR", "1"), ("TERM", "dumb"), ("TERM", "")] {
+            let (shown, _) = repo.in_terminal((30, 100), &[place, variable], ALL).finish();
+            assert!(!shown.contains('\x1b'), "{place:?}, {variable:?}: {shown:?}");
+            assert!(shown.contains("BRANCH"), "{shown:?}");
+            let (shown, _) =
+                repo.in_terminal((30, 100), &[place, variable], &["status", "--nonsense"]).finish();
+            assert!(!shown.contains('\x1b'), "{place:?}, {variable:?}: {shown:?}");
+        }
     }
+    let forced = [("TERM", "dumb"), ("CLICOLOR_FORCE", "1")];
+    let (shown, _) = repo.in_terminal((30, 100), &forced, ALL).finish();
+    assert!(shown.contains("\x1b[32m"), "{shown:?}");
 }
 
 #[test]

@@ -53,11 +53,13 @@ pub struct Terminal {
 }
 
 impl Repo {
-    /// `aynig` in a terminal, with colours unless `NO_COLOR` is among `variables`.
+    /// `aynig` in a terminal that has colours, unless `variables` say otherwise.
     pub fn in_terminal(&self, size: (u16, u16), variables: &[(&str, &str)], arguments: &[&str]) -> Terminal {
         let mut driver = Command::new("python3");
         hermetic(&mut driver).current_dir(&self.path).env("TERM", "xterm-256color").env_remove("NO_COLOR");
-        for name in ["GIT_PAGER", "PAGER", "LESS", "LV", "COLUMNS", "LINES"] {
+        for name in
+            ["GIT_PAGER", "PAGER", "LESS", "LV", "COLUMNS", "LINES", "CLICOLOR", "CLICOLOR_FORCE", "CI"]
+        {
             driver.env_remove(name);
         }
         driver.envs(variables.iter().copied());

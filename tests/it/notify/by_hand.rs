@@ -79,3 +79,16 @@ fn what_a_command_left_behind_sets_later_is_told() {
     wait_until("it to be told", || repo.told().len() == 1);
     assert_eq!(repo.told_briefly(), [["state", "task", "done"]]);
 }
+
+/// What is told waits in a file without a name for the process that tells it.
+#[test]
+fn it_is_told_although_the_commands_own_place_for_temporary_files_is_gone() {
+    let repo = repo(&[(
+        "work",
+        r#"TMPDIR=$ROOM/gone; export TMPDIR; "$AYNIG_BIN" set-state --state stalled --subject over"#,
+    )]);
+    repo.ready("task", "work");
+    exits(&repo.aynig(["run"]), 0);
+    wait_until("it to be told", || !repo.told().is_empty());
+    assert_eq!(repo.told_briefly(), [["stalled", "task", "stalled"]]);
+}
