@@ -98,8 +98,10 @@ fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether the process has let go of all it held. One that is killed is called a zombie as soon as its first thread has ended.
 fn gone(pid: i32) -> bool {
-    matches!(state(pid), None | Some('Z' | 'X'))
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    matches!(state(pid), None | Some('Z' | 'X')) && threads() <= 1
 }
 
 fn run_alone(spec: Spec) -> Finished<&'static str> {
