@@ -20,7 +20,7 @@ use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
     clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, run, set_state,
-    set_working, settings, status, ui,
+    set_working, settings, signals, status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -67,7 +67,7 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             ui::narrate(&render(&error));
-            error.exit.into()
+            signals::exit(error.exit).into()
         }
     }
 }

@@ -173,7 +173,7 @@ impl From<PassError> for CommandError {
                     ProcessError::NotStarted { .. } => {
                         "put the directory of the program `git` into PATH (cron gives programs a short one)"
                     }
-                    ProcessError::Failed { .. } | ProcessError::TooSlow { .. } => {
+                    ProcessError::Failed { .. } | ProcessError::TooSlow { .. } | ProcessError::Stopped { .. } => {
                         "git itself does not work with this repository; run again when `git status` does"
                     }
                 };

@@ -30,6 +30,7 @@ pub mod run;
 pub mod set_state;
 pub mod set_working;
 pub mod settings;
+pub mod signals;
 pub mod status;
 pub mod target;
 pub mod ui;

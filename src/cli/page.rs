@@ -6,7 +6,7 @@
 use crate::git::Repo;
 use crate::supervise::Pager;
 
-use super::ui;
+use super::{signals, ui};
 
 /// Where the lines go.
 #[derive(Debug)]
@@ -21,9 +21,11 @@ impl Page {
     pub fn open(repo: &Repo, pager: bool) -> Self {
         let room = ui::room();
         let command = room.filter(|_| pager).and_then(|_| repo.pager());
+        signals::leave_ctrl_c(command.is_some());
         let started = command.and_then(|command| match Pager::start(&command) {
             Ok(pager) => Some(pager),
             Err(error) => {
+                signals::leave_ctrl_c(false);
                 tracing::debug!(%error, command, "no pager");
                 None
             }

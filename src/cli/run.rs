@@ -14,10 +14,10 @@ use crate::runner::arbiter::Arbiter;
 use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
 use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust};
-use crate::runner::pass::{Summary, drain, pass};
+use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::watch::watch;
-use crate::runner::{Context, counted, notice::Notice};
-use crate::supervise::{Shutdown, Watchdog};
+use crate::runner::{Context, counted, error_words, notice::Notice};
+use crate::supervise::Watchdog;
 
 use super::args::{Current, Run, TakeoverBy};
 use super::entry::Surroundings;
@@ -26,16 +26,15 @@ use super::internal;
 use super::live::Live;
 use super::narrator::Narrator;
 use super::notify::Teller;
-use super::settings;
-use super::ui::{self, FAINT, styled};
+use super::ui::{self, FAINT, harmless, styled};
+use super::{settings, signals};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
     let repo = store.handle();
     let options = options(&repo, surroundings, arguments)?;
     let arbiter = arbiter(&repo, arguments.remote.as_ref())?;
-    let shutdown =
-        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let shutdown = signals::shutdown()?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
     let teller =
@@ -56,7 +55,14 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     let grace = arguments.grace_seconds;
     let running = narrator.running();
+    let interrupt = repo.interrupt().clone();
     let _words = shutdown.subscribe(move |notice| {
+        // What has begun is to land, and its lease to be known; at the second signal that may fail.
+        if notice.count == 1 {
+            interrupt.end_scans();
+        } else {
+            interrupt.end_all();
+        }
         let count = running.lock().map_or(0, |running| running.len());
         if notice.count == 1 && count > 0 {
             ui::narrate(&format!(
@@ -84,14 +90,29 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     let passed = match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
-        None if arguments.drain => drain(&context, &repo, &mut Memory::default()).map(&mut report),
+        None if arguments.drain => match drain(&context, &repo, &mut Memory::default()) {
+            Ok(summary) => Ok(report(summary)),
+            Err(halted) => {
+                let Halted { done, error } = *halted;
+                if done.passes > 0 {
+                    report(done);
+                }
+                Err(error)
+            }
+        },
         None => pass(&context, &repo).map(&mut report),
     };
     // However it ended: what is true by now is told.
     if let Some(teller) = teller {
         teller.close(&shutdown, &narrator);
     }
-    passed?;
+    match passed {
+        // Nobody wants to know any more what the remote has.
+        Err(PassError::Remote(error)) if shutdown.requested().is_some() => {
+            ui::narrate(&styled(FAINT, harmless(&error_words(&error))));
+        }
+        other => other?,
+    }
     Ok(shutdown.requested().map_or(exit, Exit::Signal))
 }
 

@@ -25,7 +25,7 @@ use crate::runner::{error_words, typed};
 
 use super::error::CommandError;
 use super::missing::{Want, missing};
-use super::{run, ui};
+use super::{run, signals, ui};
 
 /// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
 const TRIES: u32 = 10;
@@ -70,7 +70,17 @@ impl Inside {
 
 /// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
 /// checkout's HEAD says.
+///
+/// Where that is a remote, a signal ends the calls to it from now on.
 pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
+    let arbiter = deciding(repo, named)?;
+    if arbiter.source().is_some() {
+        signals::end_calls(repo)?;
+    }
+    Ok(arbiter)
+}
+
+fn deciding(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
     if named.is_none()
         && let Some(inside) = Inside::of(repo)?
     {

@@ -31,12 +31,14 @@
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `probe` | questions that only a check-up asks |
 //! | `process` | one call of the `git` program |
+//! | `interrupt` | ending calls over a network |
 
 pub mod commit;
 pub mod config;
 pub mod ignored;
 pub mod incoming;
 pub mod index;
+pub mod interrupt;
 pub mod kept;
 pub mod landed;
 mod moves;

@@ -6,12 +6,11 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
+use super::interrupt::{Errand, Interrupt};
 use super::process::{Git, ProcessError};
 use super::remote::QUIET_FETCH;
 use super::repo::{Checkout, Repo, error_chain, gits, ours};
@@ -99,16 +98,11 @@ pub struct Fetched {
 }
 
 /// Fetches `reference` from `url` into a repository of its own below `place`: one commit, where the source can do that. Ends soon after
-/// `stop` is set.
+/// `stop` says so.
 ///
 /// # Errors
 /// All of [`PackError`] but [`PackError::TooLarge`].
-pub fn fetch(
-    place: &Path,
-    url: &OsStr,
-    reference: &str,
-    stop: &Arc<AtomicBool>,
-) -> Result<Fetched, PackError> {
+pub fn fetch(place: &Path, url: &OsStr, reference: &str, stop: &Interrupt) -> Result<Fetched, PackError> {
     match fetch_in_format(place, url, reference, "sha1", stop) {
         Err(error) if said(&error).contains("mismatched algorithms") => {
             fetch_in_format(place, url, reference, "sha256", stop)
@@ -122,7 +116,7 @@ fn fetch_in_format(
     url: &OsStr,
     reference: &str,
     format: &str,
-    stop: &Arc<AtomicBool>,
+    stop: &Interrupt,
 ) -> Result<Fetched, PackError> {
     let no_room = |source| PackError::Room { place: place.display().to_string(), source };
     let room = tempfile::Builder::new().prefix("fetch-").tempdir_in(place).map_err(no_room)?;
@@ -175,13 +169,19 @@ fn fetch_specs(
     url: &OsStr,
     specs: &[&str],
     shallow: bool,
-    stop: &Arc<AtomicBool>,
+    stop: &Interrupt,
 ) -> Result<(), ProcessError> {
     let mut git = Git::shared(room).env("GIT_DIR", room).args(QUIET_FETCH);
     if shallow {
         git = git.arg("--depth=1");
     }
-    git.arg("--end-of-options").arg(url).args(specs).timeout(PATIENCE).until(stop).run().map(drop)
+    git.arg("--end-of-options")
+        .arg(url)
+        .args(specs)
+        .timeout(PATIENCE)
+        .over_network(stop, Errand::Other)
+        .run()
+        .map(drop)
 }
 
 fn said(error: &PackError) -> String {

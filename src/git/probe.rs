@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 
 use super::commit::{CommitError, NewCommit};
+use super::interrupt::Errand;
 use super::process::{Git, ProcessError};
 use super::remote::{PLAIN_PUSH, QUESTION};
 use super::repo::Repo;
@@ -47,7 +48,7 @@ impl Repo {
 
     /// Pushes `commit` to a name of its own without doing it: whether the remote would let us.
     pub fn try_push(&self, remote: &RemoteName, commit: CommitId) -> Result<(), ProcessError> {
-        self.remote_git()
+        self.remote_git(Errand::Other)
             .args(PLAIN_PUSH)
             .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])

@@ -2,19 +2,18 @@
 //!
 //! Invariant: whatever environment we were started in (a hook, an alias, cron), a `git` started here acts on the
 //! directory it is given and on nothing else, speaks English, reads an empty stdin unless given bytes, runs no
-//! hook of the repository, and does not die of a Ctrl-C meant for us. What the calls mean is left to the modules
-//! beside this one.
+//! hook of the repository, and does not die of a Ctrl-C meant for us; one that goes over a network has no terminal, on which
+//! the programs it starts could ask a question that nobody sees. What the calls mean is left to the modules beside this one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use super::interrupt::{Errand, Interrupt};
 use super::repo::Repo;
 use crate::clock::Stopwatch;
 
@@ -65,6 +64,14 @@ pub enum ProcessError {
         /// How long it was given.
         limit: Duration,
     },
+    /// A stop was asked for while it ran, or before.
+    #[error("`git {what}` in {} was ended, as a stop was asked for", directory.display())]
+    Stopped {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+    },
     /// The program ran and said no.
     #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
     Failed {
@@ -105,7 +112,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
-    stop: Option<Arc<AtomicBool>>,
+    network: Option<(Interrupt, Errand)>,
     name: Option<String>,
 }
 
@@ -129,7 +136,7 @@ impl Git {
             environment: Vec::new(),
             stdin: None,
             timeout: None,
-            stop: None,
+            network: None,
             name: None,
         }
     }
@@ -188,9 +195,10 @@ impl Git {
         self
     }
 
-    /// Ends the call, and everything it started, soon after `stop` is set; it has then failed by a signal.
-    pub fn until(mut self, stop: &Arc<AtomicBool>) -> Self {
-        self.stop = Some(Arc::clone(stop));
+    /// Says that the call goes over a network: it is ended, and everything it started, soon after it is interrupted, and asks
+    /// nobody anything.
+    pub(super) fn over_network(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
+        self.network = Some((interrupt.clone(), errand));
         self
     }
 
@@ -211,7 +219,7 @@ impl Git {
         let whole = self.described();
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
         let what = self.name.clone().unwrap_or(whole);
-        if self.stdin.is_none() && self.timeout.is_none() && self.stop.is_none() {
+        if self.stdin.is_none() && self.timeout.is_none() && self.network.is_none() {
             self.run_plainly(what)
         } else {
             self.run_watched(what)
@@ -232,7 +240,11 @@ impl Git {
         }
         // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
         // rescue in half.
-        command.process_group(0);
+        if self.network.is_none() {
+            command.process_group(0);
+        } else {
+            without_terminal(command);
+        }
     }
 
     /// The usual call, which is only waited for: made so that the standard library neither copies our memory for the
@@ -253,7 +265,12 @@ impl Git {
     /// A call that has something to read, or is ended if it takes too long.
     fn run_watched(mut self, what: String) -> Result<Output, ProcessError> {
         let stdin = self.stdin.take();
-        let (directory, timeout, stop) = (self.directory.clone(), self.timeout, self.stop.clone());
+        let (directory, timeout, network) = (self.directory.clone(), self.timeout, self.network.clone());
+        let _under_way = network.as_ref().map(|(interrupt, _)| interrupt.call());
+        let stopped = || network.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand));
+        if stopped() {
+            return Err(ProcessError::Stopped { what, directory });
+        }
         let mut expression = duct::cmd("git", &self.arguments)
             .dir(&directory)
             .stdout_capture()
@@ -271,18 +288,22 @@ impl Git {
             |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
         let handle = expression.start().map_err(not_started)?;
         let watch = Stopwatch::start();
-        let stopped = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-        let mut late = false;
-        while stop.is_some() || timeout.is_some() {
+        let mut ended = None;
+        while network.is_some() || timeout.is_some() {
             let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
-            let slice = if stop.is_some() { left.min(LOOK) } else { left };
+            let slice = if network.is_some() { left.min(LOOK) } else { left };
             if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
                 break;
             }
-            late = timeout.is_some_and(|limit| watch.elapsed() >= limit);
-            if !late && !stopped() {
-                continue;
-            }
+            ended = match timeout.filter(|limit| watch.elapsed() >= *limit) {
+                Some(limit) => {
+                    Some(ProcessError::TooSlow { what: what.clone(), directory: directory.clone(), limit })
+                }
+                None if stopped() => {
+                    Some(ProcessError::Stopped { what: what.clone(), directory: directory.clone() })
+                }
+                None => continue,
+            };
             for pid in handle.pids() {
                 // The transport helpers git started are in its group.
                 let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
@@ -293,8 +314,8 @@ impl Git {
             drop(handle.kill());
             break;
         }
-        if late && let Some(limit) = timeout {
-            return Err(ProcessError::TooSlow { what, directory, limit });
+        if let Some(ended) = ended {
+            return Err(ended);
         }
         let output = handle.into_output().map_err(not_started)?;
         Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
@@ -320,6 +341,19 @@ impl Repo {
     /// anything is claimed.
     pub fn check_git(&self) -> Result<(), ProcessError> {
         Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run().map(drop)
+    }
+}
+
+/// Gives the program a session of its own, which has no terminal: ssh and the like, whose process group is not the
+/// terminal's, would stop for ever at a question there (for a passphrase, whether to trust a host) instead of failing.
+#[expect(
+    unsafe_code,
+    reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes one async-signal-safe call"
+)]
+fn without_terminal(command: &mut Command) {
+    // SAFETY: setsid is async-signal-safe, and an error is made from a number.
+    unsafe {
+        command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::interrupt::Errand;
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
 use super::swap::{RefError, Tip};
@@ -133,7 +134,8 @@ impl Repo {
 
     /// Fetches all branches of `remote`; one connection.
     pub fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
-        self.fetch(remote, &[format!("+refs/heads/*:refs/aynig/remotes/{remote}/*")], true, PATIENCE)
+        let all = format!("+refs/heads/*:refs/aynig/remotes/{remote}/*");
+        self.fetch(remote, &[all], Errand::Scan, PATIENCE)
     }
 
     /// Fetches some branches of `remote`, those that exist.
@@ -147,14 +149,14 @@ impl Repo {
             .iter()
             .map(|branch| format!("+refs/heads/{branch}:refs/aynig/remotes/{remote}/{branch}"))
             .collect();
-        self.fetch(remote, &specs, false, within)
+        self.fetch(remote, &specs, Errand::Other, within)
     }
 
     fn fetch(
         &self,
         remote: &RemoteName,
         specs: &[String],
-        prune: bool,
+        errand: Errand,
         within: Duration,
     ) -> Result<(), RemoteError> {
         // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
@@ -165,11 +167,11 @@ impl Repo {
         let turn = |patience| turns.as_ref().and_then(|dir| DirLock::acquire(dir, patience).ok());
         let left = || within.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
         let held = turn(TURN.min(within));
-        match self.fetch_once(remote, specs, prune, left()) {
+        match self.fetch_once(remote, specs, errand, left()) {
             // Without a turn somebody else may have moved the refs: once more when they are done.
             Err(ProcessError::Failed { .. }) if held.is_none() && watch.elapsed() < within => {
                 let _held = turn(left());
-                self.fetch_once(remote, specs, prune, left())
+                self.fetch_once(remote, specs, errand, left())
             }
             other => other,
         }
@@ -184,14 +186,14 @@ impl Repo {
         &self,
         remote: &RemoteName,
         specs: &[String],
-        prune: bool,
+        errand: Errand,
         within: Duration,
     ) -> Result<(), ProcessError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut git = self.remote_git().args(QUIET_FETCH);
-            if prune {
+            let mut git = self.remote_git(errand).args(QUIET_FETCH);
+            if errand == Errand::Scan {
                 git = git.arg("--prune");
             }
             let done = git
@@ -213,12 +215,13 @@ impl Repo {
     }
 
     /// A call of git about a remote: where a person would type it, as a relative address counts from there.
-    pub(super) fn remote_git(&self) -> Git {
-        if self.is_bare() {
+    pub(super) fn remote_git(&self, errand: Errand) -> Git {
+        let git = if self.is_bare() {
             Git::shared(self.common_dir())
         } else {
             Git::inside(self.top(), self.common_dir())
-        }
+        };
+        git.over_network(self.interrupt(), errand)
     }
 
     /// The directory whose lock is held by whoever moves the fetched refs.
@@ -271,8 +274,9 @@ impl Repo {
         branches: &[BranchName],
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
-        let mut git =
-            self.remote_git().args(["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()]);
+        let errand = if branches.is_empty() { Errand::Scan } else { Errand::Other };
+        let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
+        let mut git = self.remote_git(errand).args(asking);
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
@@ -293,7 +297,7 @@ impl Repo {
         moves: &[Move],
         within: Duration,
     ) -> Result<Vec<Pushed>, RemoteError> {
-        let mut git = self.remote_git().args(PLAIN_PUSH).arg("--porcelain");
+        let mut git = self.remote_git(Errand::Other).args(PLAIN_PUSH).arg("--porcelain");
         for Move { branch, expected, .. } in moves {
             git = git.arg(format!("--force-with-lease={}:{expected}", branch.full_ref()));
         }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use bstr::ByteSlice;
 
 use super::commit::Identity;
+use super::interrupt::Interrupt;
 use super::moves::Ledger;
 use crate::contract::ids::{BranchName, CommitId};
 
@@ -77,6 +78,7 @@ struct Place {
     ledger: Ledger,
     /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
     registry: Mutex<()>,
+    interrupt: Interrupt,
 }
 
 /// The opened repository; shared between threads, each of which takes its own [`Repo`].
@@ -156,8 +158,18 @@ impl Store {
         let identity = Identity::configured(&gix, &runner_id);
         let ledger = Ledger::new(&common_dir);
         let registry = Mutex::default();
-        let place =
-            Place { common_dir, git_dir: own_git_dir, top, checkout, identity, runner_id, ledger, registry };
+        let interrupt = Interrupt::default();
+        let place = Place {
+            common_dir,
+            git_dir: own_git_dir,
+            top,
+            checkout,
+            identity,
+            runner_id,
+            ledger,
+            registry,
+            interrupt,
+        };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
 
@@ -195,6 +207,11 @@ impl Repo {
     /// The repository for other threads, each of which takes its own handle.
     pub fn store(&self) -> Store {
         Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
+    }
+
+    /// What ends calls over a network, of all handles of this store.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.place.interrupt
     }
 
     /// Makes the threads of this process take turns at the registry of worktrees.

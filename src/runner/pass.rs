@@ -11,7 +11,6 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
 use crate::git::{ProcessError, Repo};
 
-use super::Context;
 use super::arbiter::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
 use super::dispatch::{Dispatched, Unclaimed, dispatch};
@@ -23,6 +22,7 @@ use super::recover::{Closing, Over, recover, sweep};
 use super::resolve::Pause;
 use super::scan::{ScanError, Scanned, Verdict, scan};
 use super::trust::{self, TrustError};
+use super::{Context, error_words};
 use crate::git::worktree::WorktreeError;
 
 /// Why a pass could not be made. Nothing was claimed.
@@ -230,11 +230,27 @@ fn over(lease: &Lease, watched: Option<Watched>, now: i64) -> Over {
     }
 }
 
+/// Why there was no further pass, and what the ones before did.
+#[derive(Debug)]
+pub struct Halted {
+    /// The passes before; nothing at all if the first one failed.
+    pub done: Summary,
+    /// Why the next one failed.
+    pub error: PassError,
+}
+
 /// Passes until one finds nothing to do; leaves alone what `memory` says, and adds to it.
-pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
+pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, Box<Halted>> {
     let mut total = Summary::default();
     loop {
-        let one = pass_beyond(context, repo, memory)?;
+        let one = match pass_beyond(context, repo, memory) {
+            Ok(one) => one,
+            Err(error) => {
+                total.failed.push(error_words(&error));
+                total.remote_trouble |= matches!(&error, PassError::Remote(cause) if cause.is_remote());
+                return Err(Box::new(Halted { done: total, error }));
+            }
+        };
         memory.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
         let go_on = one.did_something() && context.shutdown.requested().is_none();
         total.add(one);

@@ -44,10 +44,9 @@ impl Patience {
     /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
     pub fn wait(&mut self, context: &Context<'_>) -> bool {
         let left = self.left();
-        if left.is_zero() || context.shutdown.count() > 1 {
+        if left.is_zero() || context.shutdown.wait(2, self.pause.min(left)) {
             return false;
         }
-        clock::pause(self.pause.min(left));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
     }

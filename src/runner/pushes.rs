@@ -289,7 +289,7 @@ impl Remote {
             Err(error) => {
                 tracing::warn!(remote = %self.name, %error, "a push broke off; asking the remote what became of it");
                 broken =
-                    !matches!(error, RemoteError::Unreachable { source: ProcessError::TooSlow { .. }, .. });
+                    matches!(error, RemoteError::Unreachable { source: ProcessError::Failed { .. }, .. });
                 vec![Pushed::Unknown; moves.len()]
             }
         };

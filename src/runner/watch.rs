@@ -18,7 +18,7 @@ use crate::git::Repo;
 use super::arbiter::ArbiterError;
 use super::memory::Memory;
 use super::notice::Notice;
-use super::pass::{PassError, Summary, drain};
+use super::pass::{Halted, PassError, Summary, drain};
 use super::{Context, error_words};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
@@ -65,8 +65,17 @@ pub fn watch(
                         each(round);
                     }
                 }
-                Err(PassError::Remote(error)) => doorbell.failed(context, &error),
-                Err(error) => return Err(error),
+                Err(halted) => {
+                    let Halted { done, error } = *halted;
+                    if done.did_something() {
+                        each(done);
+                    }
+                    match error {
+                        PassError::Remote(_) if context.shutdown.requested().is_some() => return Ok(()),
+                        PassError::Remote(error) => doorbell.failed(context, &error),
+                        error => return Err(error),
+                    }
+                }
             }
         }
         if context.shutdown.requested().is_some() {
@@ -111,6 +120,8 @@ impl Doorbell {
         let asked = match context.arbiter.ask(repo) {
             None => return true,
             Some(Ok(asked)) => asked,
+            // Nobody waits for the answer any more.
+            Some(Err(_)) if context.shutdown.requested().is_some() => return false,
             Some(Err(error)) => {
                 self.failed(context, &error);
                 return false;

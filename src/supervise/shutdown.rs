@@ -27,6 +27,8 @@ pub struct Notice {
     pub signal: i32,
     /// How many have come, this one included; from 2 on there is to be no grace.
     pub count: u32,
+    /// The one that came now.
+    pub latest: i32,
 }
 
 /// A shared, one-way switch from "go on" to "stop". Clones are the same switch.
@@ -98,8 +100,10 @@ impl Shutdown {
     pub fn request(&self, signal: i32) {
         let mut state = self.lock();
         let notice = match state.notice {
-            Some(Notice { signal, count }) => Notice { signal, count: count.saturating_add(1) },
-            None => Notice { signal, count: 1 },
+            Some(Notice { signal: first, count, .. }) => {
+                Notice { signal: first, count: count.saturating_add(1), latest: signal }
+            }
+            None => Notice { signal, count: 1, latest: signal },
         };
         state.notice = Some(notice);
         for (_, listener) in &state.listeners {
@@ -120,13 +124,13 @@ impl Shutdown {
         self.lock().notice.map_or(0, |notice| notice.count)
     }
 
-    /// Waits until a stop is requested or `timeout` has passed; says whether one is. At once if one was requested
+    /// Waits until a stop has been requested so many times or `timeout` has passed; says whether it has. At once if it was
     /// before.
     #[must_use]
-    pub fn wait(&self, timeout: Duration) -> bool {
+    pub fn wait(&self, count: u32, timeout: Duration) -> bool {
         let deadline = clock::monotonic().checked_add(timeout);
         let mut state = self.lock();
-        while state.notice.is_none() {
+        while state.notice.is_none_or(|notice| notice.count < count) {
             let left =
                 deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(clock::monotonic()));
             if left.is_zero() {
@@ -208,11 +212,11 @@ mod tests {
     fn the_first_signal_stays_and_the_others_count() {
         let shutdown = Shutdown::manual();
         assert_eq!((shutdown.requested(), shutdown.count()), (None, 0));
-        assert!(!shutdown.wait(Duration::from_millis(1)));
+        assert!(!shutdown.wait(1, Duration::from_millis(1)));
         shutdown.request(15);
         shutdown.clone().request(2);
         assert_eq!((shutdown.requested(), shutdown.count()), (Some(15), 2));
-        assert!(shutdown.wait(Duration::ZERO));
+        assert!(shutdown.wait(1, Duration::ZERO) && shutdown.wait(2, Duration::ZERO));
     }
 
     #[test]
@@ -223,7 +227,7 @@ mod tests {
                 .map(|index| {
                     let shutdown = shutdown.clone();
                     let long = if index == 0 { Duration::MAX } else { LONG };
-                    scope.spawn(move || shutdown.wait(long))
+                    scope.spawn(move || shutdown.wait(1, long))
                 })
                 .collect();
             shutdown.request(2);
@@ -241,7 +245,10 @@ mod tests {
         drop(subscription);
         shutdown.request(3);
         let heard: Vec<_> = receiver.iter().collect();
-        assert_eq!(heard, [Notice { signal: 1, count: 1 }, Notice { signal: 1, count: 2 }]);
+        assert_eq!(
+            heard,
+            [Notice { signal: 1, count: 1, latest: 1 }, Notice { signal: 1, count: 2, latest: 2 }]
+        );
     }
 
     #[test]

@@ -342,7 +342,7 @@ fn a_blocked_attend_makes_nothing_deaf() {
     let finished = thread::scope(|scope| {
         let job = scope.spawn(|| {
             run(room.script("echo $$ > ready; sleep 600"), &shutdown, &mut |_| {
-                assert!(release.wait(DEADLINE));
+                assert!(release.wait(1, DEADLINE));
                 NEVER
             })
         });
@@ -477,7 +477,7 @@ fn body_shutdown() {
     let Some(room) = Room::of_body() else { return };
     let shutdown = Shutdown::install().unwrap();
     crate::fsutil::replace(&room.path("ready"), b"0\n").unwrap();
-    assert!(shutdown.wait(DEADLINE));
+    assert!(shutdown.wait(1, DEADLINE));
     let told = format!("{:?} {}", shutdown.requested(), shutdown.count());
     crate::fsutil::replace(&room.path("told"), told.as_bytes()).unwrap();
 }

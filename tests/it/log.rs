@@ -465,12 +465,15 @@ fn a_pager_outlives_an_interrupt_as_with_git() {
     );
     std::fs::write(&pager, script).expect("a file");
     std::fs::set_permissions(&pager, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
-    let mut terminal =
-        repo.in_terminal((20, 100), &[("GIT_PAGER", pager.to_str().unwrap())], &["log", "task"]);
-    wait_until("the pager", || terminal.shown().contains("reading"));
-    terminal.press(b"\x03");
-    wait_until("the interrupt", || terminal.shown().contains("told"));
-    repo.release("go");
-    let (shown, code) = terminal.finish();
-    assert!(code == 0 && shown.contains("bye"), "{code}: {shown:?}");
+    repo.git(["remote", "add", "origin", "."]);
+    for arguments in [&["log", "task"] as &[&str], &["log", "task", "--remote", "origin"]] {
+        let mut terminal = repo.in_terminal((20, 100), &[("GIT_PAGER", pager.to_str().unwrap())], arguments);
+        wait_until("the pager", || terminal.shown().contains("reading"));
+        terminal.press(b"\x03");
+        wait_until("the interrupt", || terminal.shown().contains("told"));
+        repo.release("go");
+        let (shown, code) = terminal.finish();
+        assert!(code == 0 && shown.contains("bye"), "{code}: {shown:?}");
+        std::fs::remove_file(repo.beside("go")).expect("it was there");
+    }
 }

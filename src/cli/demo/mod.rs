@@ -27,6 +27,7 @@ use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
 use super::run::plain_options;
+use super::signals;
 use super::ui::{self, FAINT, STRONG, styled};
 
 /// More passes than this the story does not need: three features, at most three attempts each.
@@ -36,8 +37,7 @@ const PASSES: usize = 20;
 pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, CommandError> {
     need_git(surroundings)?;
     let place = place(surroundings, arguments.place.as_deref())?;
-    let shutdown =
-        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let shutdown = signals::shutdown()?;
     let store = scene::build(&place, surroundings)
         .map_err(|error| error.hint(format!("what was made so far is in {}", place.display())))?;
     ui::answer(&format!("A repository to look at: {}", styled(STRONG, place.display())));

@@ -17,6 +17,7 @@ use crate::runner::counted;
 use super::args::Doctor;
 use super::entry::{Surroundings, open};
 use super::error::{CommandError, Exit};
+use super::signals;
 use super::ui::{self, BAD, CARE, GOOD, styled};
 
 /// How bad it is.
@@ -110,7 +111,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, Comm
             counted(warnings, "warning")
         ));
     }
-    Ok(if errors > 0 { Exit::Setup } else { Exit::Done })
+    Ok(signals::exit(if errors > 0 { Exit::Setup } else { Exit::Done }))
 }
 
 /// The commit that is checked out here; in a bare repository, the one HEAD's branch is at.

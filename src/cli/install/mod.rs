@@ -12,8 +12,6 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -21,14 +19,15 @@ use serde_json::json;
 use crate::clock;
 use crate::contract::ids::{RoleName, StateName};
 use crate::fsutil::{self, DirLock};
+use crate::git::interrupt::Interrupt;
 use crate::git::pack::{Fetched, PackError, fetch};
 use crate::git::{Checkout, ProcessError, Repo, Store};
 use crate::runner::{error_words, typed};
-use crate::supervise::Shutdown;
 
 use super::args::Install;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::signals;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, harmless, styled};
 use disk::Disk;
 use pack::{AYNIG, Item, Mode, Pack, RECORD};
@@ -193,12 +192,11 @@ fn prepare(
 /// Fetches the source. A signal ends that, and not before what was fetched so far is removed; after it, nothing takes long enough to
 /// be worth an interruption, and the writing must not be cut in half.
 fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
-    let shutdown =
-        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    let _heard = shutdown.subscribe(move |_| flag.store(true, Ordering::Relaxed));
-    let fetched = fetch(place, &asked.source.url, asked.reference, &stop);
+    let shutdown = signals::shutdown()?;
+    let interrupt = Interrupt::default();
+    let stop = interrupt.clone();
+    let _heard = shutdown.subscribe(move |_| stop.end_all());
+    let fetched = fetch(place, &asked.source.url, asked.reference, &interrupt);
     if let Some(signal) = shutdown.requested() {
         return Err(CommandError {
             exit: Exit::Signal(signal),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::columns::cut;
 use crate::cli::error::{CommandError, Exit};
+use crate::cli::signals;
 use crate::cli::ui::{self, CARE, FAINT, styled};
 use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId};
@@ -27,6 +28,9 @@ const LEAST_REMOTE: Duration = Duration::from_secs(5);
 
 /// Between two strokes of the clock on the screen.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How long a call to a remote may take to end with us.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// After a first change, how long to wait for the rest of it (a push of many refs): so a repository that never rests is not
 /// looked at without rest.
@@ -45,10 +49,11 @@ enum News {
 /// Looks until a signal comes, or a `q` where there is a picture.
 pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) -> Result<Exit, CommandError> {
     let listening = |error: std::io::Error| CommandError::because("listen for signals", &error);
-    let shutdown = Shutdown::install().map_err(listening)?;
+    let shutdown = signals::shutdown()?;
     let (tell, news) = mpsc::channel();
     let stop = tell.clone();
     let _subscription = shutdown.subscribe(move |_| drop(stop.send(News::Stop)));
+    signals::leave();
     let resized = tell.clone();
     on_resize(move || drop(resized.send(News::Resized))).map_err(listening)?;
     let repo = store.handle();
@@ -77,7 +82,12 @@ pub fn watch(store: &Store, arbiter: Arbiter, subject: Subject, seconds: u64) ->
     let mut watch =
         Watch { subject, skew, interval, looker, face, seen: None, trouble: None, failures: 0, next: None };
     watch.ask();
-    watch.go_on(&news, &shutdown)
+    let ended = watch.go_on(&news, &shutdown);
+    // Not a moment before the picture is gone, and nothing is left behind.
+    drop(watch);
+    repo.interrupt().end_all();
+    repo.interrupt().wait_idle(FAREWELL);
+    ended
 }
 
 /// Takes looks when asked to, on its own thread; the first one at what was fetched already.

@@ -15,6 +15,7 @@ mod claims;
 mod failures;
 mod guard;
 mod hanging;
+mod interrupted;
 mod landings;
 mod observed;
 mod places;

@@ -1,0 +1,69 @@
+//! Signals that come while a subcommand talks to a remote.
+//!
+//! Most subcommands just die of one. But a call of git over a network, which is not in our process group, would go on
+//! without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
+//! ends with 128 plus the signal's number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use signal_hook::consts::SIGINT;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::git::Repo;
+use crate::supervise::{Shutdown, Subscription};
+
+use super::error::{CommandError, Exit};
+
+/// Signals are this process's, so there is one of it.
+static SHUTDOWN: OnceLock<Shutdown> = OnceLock::new();
+
+/// What ends calls, as long as nothing else listens.
+static ENDING: Mutex<Option<Subscription>> = Mutex::new(None);
+
+/// Whether a Ctrl-C is the pager's.
+static PAGING: AtomicBool = AtomicBool::new(false);
+
+/// What hears SIGINT, SIGTERM and SIGHUP; from now on nobody dies of them unasked.
+pub fn shutdown() -> Result<Shutdown, CommandError> {
+    if let Some(shutdown) = SHUTDOWN.get() {
+        return Ok(shutdown.clone());
+    }
+    let shutdown =
+        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
+}
+
+/// Lets a signal end calls of git over a network that are under way; where none is, and at a second one, we die of it.
+pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
+    let interrupt = repo.interrupt().clone();
+    let subscription = shutdown()?.subscribe(move |notice| {
+        if notice.latest == SIGINT && PAGING.load(Ordering::Relaxed) {
+            return;
+        }
+        let idle = interrupt.is_idle();
+        interrupt.end_all();
+        if (idle || notice.count > 1)
+            && let Err(error) = emulate_default_handler(notice.latest)
+        {
+            tracing::warn!(%error, signal = notice.latest, "cannot end by the signal");
+        }
+    });
+    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
+    Ok(())
+}
+
+/// Leaves signals to whoever listens from now on.
+pub fn leave() {
+    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Whether from now on a Ctrl-C is for a pager.
+pub fn leave_ctrl_c(to_pager: bool) {
+    PAGING.store(to_pager, Ordering::Relaxed);
+}
+
+/// The exit code of a subcommand that failed with `exit`: that of the signal, if one came.
+pub fn exit(exit: Exit) -> Exit {
+    SHUTDOWN.get().and_then(Shutdown::requested).map_or(exit, Exit::Signal)
+}

@@ -1,0 +1,78 @@
+//! The wish to stop, for calls of git over a network: they may hang, and are out of a Ctrl-C's reach (`process`).
+//!
+//! Invariants: one-way, and shared by all handles of a repository; a call that is ended, or not begun, for this says so
+//! ([`super::ProcessError::Stopped`]). Calls that change files here are never cut short. Which signal ends what is `cli`'s
+//! business.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The switch; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt {
+    scans: Arc<AtomicBool>,
+    all: Arc<AtomicBool>,
+    calls: Arc<(Mutex<usize>, Condvar)>,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// Looking for work.
+    Scan,
+    /// Anything that work already begun depends on.
+    Other,
+}
+
+/// A call under way; over when dropped.
+#[derive(Debug)]
+pub(super) struct Call<'a>(&'a Interrupt);
+
+impl Interrupt {
+    /// Ends what only asks a remote for its branches; nothing is lost with that.
+    pub fn end_scans(&self) {
+        self.scans.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends every call over a network. What became of a push is unknown then.
+    pub fn end_all(&self) {
+        self.end_scans();
+        self.all.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no call is under way.
+    pub fn is_idle(&self) -> bool {
+        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner) == 0
+    }
+
+    /// Waits until no call is under way, so that none is left behind; not for ever.
+    pub fn wait_idle(&self, most: Duration) {
+        let (calls, changed) = &*self.calls;
+        let calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_timeout_while(calls, most, |calls| *calls > 0));
+    }
+
+    /// Whether a call for this is to end.
+    pub(super) fn ends(&self, errand: Errand) -> bool {
+        match errand {
+            Errand::Scan => &self.scans,
+            Errand::Other => &self.all,
+        }
+        .load(Ordering::Relaxed)
+    }
+
+    /// Notes that a call is under way.
+    pub(super) fn call(&self) -> Call<'_> {
+        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Call(self)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let (calls, changed) = &*self.0.calls;
+        *calls.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        changed.notify_all();
+    }
+}

@@ -1,0 +1,214 @@
+//! Ctrl-C, and the like, while a remote does not answer: it is heard at once, and no call is left behind. What has begun may
+//! still land at the first one, and is saved at the second.
+
+use nix::sys::signal::Signal;
+
+use super::*;
+
+/// The first call of this kind tells who it is, and hangs.
+fn hanging(hub: &Repo, verb: &str) -> Wrapper {
+    Wrapper::new(
+        hub,
+        &format!(r#"if [ "$verb" = {verb} ] && [ ! -e "$ROOM/hangs" ]; then say hangs $$; await never; fi"#),
+    )
+}
+
+/// The call that hangs.
+fn call(hub: &Repo) -> Process {
+    Process(hub.said("hangs").parse().expect("a process id"))
+}
+
+#[test]
+fn a_run_that_looks_for_work_ends_at_the_first_signal() {
+    for (arguments, verb) in [
+        (&["run", "--remote", "origin"] as &[&str], "fetch"),
+        (&["run", "--remote", "origin", "--drain"], "fetch"),
+        (&["run", "--remote", "origin", "--watch"], "ls-remote"),
+        (&["run", "--remote", "origin", "--watch"], "fetch"),
+    ] {
+        let hub = hub(&[("work", "next done")]);
+        let clone = clone(&hub);
+        hub.ready("task", "work");
+        let before = heads(&hub);
+        let wrapper = hanging(&hub, verb);
+        let runner = wrapper.start(&clone, arguments);
+        let call = call(&hub);
+        runner.signal(Signal::SIGINT);
+        let output = runner.finish();
+        call.gone();
+        assert_exit(&output, 130);
+        assert!(!err(&output).contains("trying again"), "{}", told(&output));
+        assert!(!err(&output).contains("hint"), "{}", told(&output));
+        assert_eq!(heads(&hub), before);
+        clone.assert_tidy();
+    }
+}
+
+#[test]
+fn what_a_drain_has_done_is_told_though_the_next_look_is_ended() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next more"), ("more", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let script = r#"if [ "$verb$count" = fetch2 ]; then say hangs $$; await never; fi"#;
+    let wrapper = Wrapper::new(&hub, script);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--drain", "--json"]);
+    let call = call(&hub);
+    runner.signal(Signal::SIGTERM);
+    let output = runner.finish();
+    call.gone();
+    assert_exit(&output, 143);
+    let summary = out(&output).lines().last().map(str::to_owned).expect("a summary");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!(summary["steps"].as_array().map(Vec::len), Some(1), "{}", told(&output));
+    assert_eq!(hub.state("task"), "more");
+    clone.assert_tidy();
+}
+
+#[test]
+fn what_a_drain_has_done_is_told_though_the_remote_goes_away() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next more"), ("more", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper =
+        Wrapper::new(&hub, r#"if [ "$verb$count" = fetch2 ]; then echo 'fatal: gone' >&2; exit 128; fi"#);
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--drain", "--json"]);
+    assert_exit(&output, 4);
+    let summary = out(&output).lines().last().map(str::to_owned).expect("a summary");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!(summary["steps"].as_array().map(Vec::len), Some(1), "{}", told(&output));
+    assert_eq!(summary["errors"].as_array().map(Vec::len), Some(1), "{}", told(&output));
+    assert_eq!(err(&output).matches("fatal: gone").count(), 1, "{}", told(&output));
+}
+
+#[test]
+fn a_result_that_is_on_its_way_lands_after_the_first_signal() {
+    let script = r#"if [ "$AYNIG_BRANCH" = a ]; then await on; next done; exit; fi
+trap 'say stopped yes; exit 1' TERM; say on yes; await never"#;
+    let hub = hub(&[("work", script)]);
+    let clone = clone(&hub);
+    hub.ready("a", "work");
+    hub.ready("b", "work");
+    // The claims are the first one.
+    let wrapper = Wrapper::new(&hub, r#"if [ "$verb$count" = push2 ]; then say hangs $$; await release; fi"#);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "2"]);
+    let call = call(&hub);
+    runner.signal(Signal::SIGINT);
+    hub.said("stopped");
+    assert!(call.lives());
+    hub.release("release");
+    let output = runner.finish();
+    assert_exit(&output, 130);
+    assert_eq!([hub.state("a"), hub.state("b")], ["done", "stalled"]);
+    assert_eq!(states(&hub, "a"), ["work", "working", "done"]);
+    clone.assert_tidy();
+}
+
+#[test]
+fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
+    let hub = hub(&[("work", &format!("{WORK} next done"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(
+        &hub,
+        r#"if [ "$verb" = push ] && [ -e "$ROOM/release" ]; then say hangs $$; await never; fi"#,
+    );
+    let runner = wrapper.start(&clone, RUN);
+    hub.said("at");
+    hub.release("release");
+    let call = call(&hub);
+    runner.signal(Signal::SIGINT);
+    // Two in one instant may count as one.
+    wait_until("the runner to end", || {
+        runner.signal(Signal::SIGINT);
+        !is_alive(call.0)
+    });
+    let output = runner.finish();
+    assert_exit(&output, 130);
+    assert_work_saved(&clone, &output);
+    assert_eq!(hub.state("task"), "working", "nobody knows whether the push arrived");
+}
+
+#[test]
+fn other_subcommands_say_what_became_of_it() {
+    let (set, hold) = (["set-state", "--state", "done"], ["set-working", "--lease-seconds", "60"]);
+    for (arguments, verb, words) in [
+        (&[&set[..], &["--branch", "task"]].concat()[..], "push", "was not answered"),
+        (&[&set[..], &["--branch", "task"]].concat(), "ls-remote", "as a stop was asked for"),
+        (&[&hold[..], &["--branch", "task"]].concat(), "push", "was not answered"),
+        (&["status", "--all"], "fetch", "as a stop was asked for"),
+        (&["status", "--all", "--watch"], "fetch", "as a stop was asked for"),
+        (&["doctor"], "ls-remote", "as a stop was asked for"),
+        (&["events", "--branch", "task"], "ls-remote", "as a stop was asked for"),
+        (&["log", "task"], "ls-remote", "as a stop was asked for"),
+    ] {
+        for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+            let hub = hub(&[("work", "next done")]);
+            let clone = clone(&hub);
+            hub.ready("task", "work");
+            let before = heads(&hub);
+            let wrapper = hanging(&hub, verb);
+            let runner = wrapper.start(&clone, &[arguments, &["--remote", "origin"]].concat());
+            let call = call(&hub);
+            runner.signal(signal);
+            let output = runner.finish();
+            call.gone();
+            assert_exit(&output, code);
+            assert!(told(&output).contains(words), "{arguments:?}: {}", told(&output));
+            assert_eq!(heads(&hub), before);
+        }
+    }
+}
+
+#[test]
+fn a_watched_table_leaves_no_call_behind() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = hanging(&hub, "ls-remote");
+    let runner = wrapper.start(&clone, &["status", "--all", "--watch=5", "--remote", "origin"]);
+    let call = call(&hub);
+    runner.signal(Signal::SIGINT);
+    let output = runner.finish();
+    assert!(!call.lives(), "it ended before we did");
+    assert_exit(&output, 130);
+}
+
+/// Where no call is under way, a signal is what it always is.
+#[test]
+fn waiting_for_a_person_ends_by_the_signal_itself() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(&hub, "");
+    // Signing may ask for a passphrase.
+    let signer = wrapper.directory.join("sign");
+    fs::write(&signer, format!("#!/bin/sh\n{}\n", hub.scripted("say signs $$; await never")))
+        .expect("a file");
+    fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).expect("chmod");
+    clone.git(["config", "commit.gpgSign", "true"]);
+    clone.git(["config", "gpg.program", signer.to_str().expect("UTF-8")]);
+    let setting = ["set-state", "--state", "done", "--remote", "origin", "--branch", "task"];
+    let runner = wrapper.start(&clone, &setting);
+    let _signer = Process(hub.said("signs").parse().expect("a process id"));
+    runner.signal(Signal::SIGTERM);
+    let output = runner.finish();
+    assert_eq!(output.status.signal(), Some(Signal::SIGTERM as i32), "{}", told(&output));
+    assert_eq!(hub.state("task"), "work");
+}
+
+/// What asks for a passphrase or whether to trust a host would be stopped for ever in the background of a terminal.
+#[test]
+fn a_call_over_a_network_has_no_terminal_to_ask_on() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    let wrapper = Wrapper::new(
+        &hub,
+        r#"if (: </dev/tty) 2>/dev/null; then say terminal yes; else say terminal no; fi"#,
+    );
+    let path = format!("{}:{}", wrapper.directory.display(), std::env::var("PATH").expect("a PATH"));
+    let (_, code) = clone.in_terminal((30, 100), &[("PATH", &path)], RUN).finish();
+    assert_eq!(code, 0);
+    assert_eq!(hub.said("terminal"), "no");
+}
