@@ -156,8 +156,26 @@ fn reachable(error: &ArbiterError) -> Vec<String> {
     let ask = |remote: &RemoteName| {
         format!("`git ls-remote {}` shows whether it can be reached", typed(remote.as_str()))
     };
-    remote.map(ask).into_iter().collect()
+    let mut hints: Vec<String> = remote.map(ask).into_iter().collect();
+    let words = error_words(error);
+    if UNASKED.iter().any(|unasked| words.contains(unasked)) {
+        hints.push(
+            "aynig asks nothing: `ssh-add` gives an agent the key, a git credential helper has the password, and that \
+             `git ls-remote` asks whether to trust the host"
+                .to_owned(),
+        );
+    }
+    hints
 }
+
+/// What ssh and git say where a person would have been asked.
+const UNASKED: [&str; 5] = [
+    "Permission denied",
+    "Host key verification failed",
+    "terminal prompts disabled",
+    "could not read Username",
+    "could not read Password",
+];
 
 impl From<PassError> for CommandError {
     fn from(error: PassError) -> Self {

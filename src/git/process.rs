@@ -357,14 +357,28 @@ fn without_terminal(command: &mut Command) {
     }
 }
 
-/// What of git's stderr is worth repeating: its `fatal:`/`error:` lines, else its last line; bounded, on one line.
+/// What git says when another program's words, which came before, are the reason.
+const NO_REASON: [&str; 2] = ["Could not read from remote repository", "hung up unexpectedly"];
+
+/// How many lines of that program are worth repeating.
+const BEFORE: usize = 3;
+
+/// What of git's stderr is worth repeating: its `fatal:`/`error:` lines, with what a transport said before, else its last
+/// line; bounded, on one line.
 fn last_words(stderr: &[u8]) -> String {
     let text = stderr.to_str_lossy();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let names_failure =
+        |line: &str| line.starts_with("fatal:") || line.starts_with("error:") || line.contains("not found");
+    let without_reason = lines
+        .iter()
+        .position(|line| line.starts_with("fatal:") && NO_REASON.iter().any(|words| line.contains(words)));
+    let reasons = without_reason.map_or(0..0, |at| at.saturating_sub(BEFORE)..at);
     let mut said: Vec<&str> = lines
         .iter()
-        .copied()
-        .filter(|line| line.starts_with("fatal:") || line.starts_with("error:") || line.contains("not found"))
+        .enumerate()
+        .filter(|(at, line)| reasons.contains(at) || names_failure(line))
+        .map(|(_, line)| *line)
         .collect();
     if said.is_empty() {
         said.extend(lines.last());
@@ -391,6 +405,18 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("`git rev-parse --git-dir`"), "{text}");
         assert!(text.contains("not a git repository"), "{text}");
+    }
+
+    #[test]
+    fn what_a_transport_says_is_the_reason() {
+        let ssh = b"a banner\nof many\nlines\nWarning: added\r\nHost key verification failed.\r\nfatal: Could not read from remote repository.\n\n\
+            Please make sure you have the correct access rights\nand the repository exists.\n";
+        assert_eq!(
+            last_words(ssh),
+            "lines; Warning: added; Host key verification failed.; fatal: Could not read from remote repository."
+        );
+        assert_eq!(last_words(b"hint: x\nfatal: no such thing\n"), "fatal: no such thing");
+        assert_eq!(last_words(b"one\ntwo\n"), "two");
     }
 
     #[test]

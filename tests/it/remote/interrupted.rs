@@ -212,3 +212,24 @@ fn a_call_over_a_network_has_no_terminal_to_ask_on() {
     assert_eq!(code, 0);
     assert_eq!(hub.said("terminal"), "no");
 }
+
+#[test]
+fn what_ssh_would_ask_is_told_instead() {
+    let hub = hub(&[("work", "next done")]);
+    let server = match servers::sshd(&hub) {
+        Ok(server) => server,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let clone = clone(&hub);
+    clone.git(["remote", "set-url", "origin", &server.url]);
+    let known = format!("{}/sshd/known", hub.beside("x").parent().expect("the room").display());
+    let (_, ssh) = &server.environment[0];
+    assert!(ssh.contains(&known) && ssh.contains("BatchMode=yes"), "{ssh}");
+    let asking = ssh
+        .replace(&known, "/dev/null")
+        .replace("BatchMode=yes", "BatchMode=no")
+        .replace("StrictHostKeyChecking=yes", "StrictHostKeyChecking=ask");
+    let (shown, code) = clone.in_terminal((30, 100), &[("GIT_SSH_COMMAND", &asking)], RUN).finish();
+    assert_eq!(code, 4, "{shown}");
+    assert!(shown.contains("Host key verification failed.") && shown.contains("ssh-add"), "{shown}");
+}
