@@ -90,16 +90,16 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     let passed = match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
-        None if arguments.drain => match drain(&context, &repo, &mut Memory::default()) {
-            Ok(summary) => Ok(report(summary)),
-            Err(halted) => {
+        None if arguments.drain => {
+            let drained = drain(&context, &repo, &mut Memory::default());
+            drained.map(&mut report).map_err(|halted| {
                 let Halted { done, error } = *halted;
                 if done.passes > 0 {
                     report(done);
                 }
-                Err(error)
-            }
-        },
+                error
+            })
+        }
         None => pass(&context, &repo).map(&mut report),
     };
     // However it ended: what is true by now is told.

@@ -38,7 +38,9 @@ pub enum CommitError {
         why: String,
     },
     /// `commit.gpgSign` is set and the signature could not be made.
-    #[error("could not sign the commit (commit.gpgSign is set)")]
+    #[error(
+        "could not sign the commit (commit.gpgSign is set; nobody is asked for a passphrase, so an agent must hold the key; `aynig doctor` tries it)"
+    )]
     Unsigned(#[source] ProcessError),
 }
 
@@ -230,6 +232,8 @@ impl Repo {
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)
             .stdin(message)
+            .might_ask()
+            .known_as("commit-tree -S")
             .run()
             .map_err(CommitError::Unsigned)?;
         CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {

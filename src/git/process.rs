@@ -2,8 +2,8 @@
 //!
 //! Invariant: whatever environment we were started in (a hook, an alias, cron), a `git` started here acts on the
 //! directory it is given and on nothing else, speaks English, reads an empty stdin unless given bytes, runs no
-//! hook of the repository, and does not die of a Ctrl-C meant for us; one that goes over a network has no terminal, on which
-//! the programs it starts could ask a question that nobody sees. What the calls mean is left to the modules beside this one.
+//! hook of the repository, and does not die of a Ctrl-C meant for us; one that goes over a network, or signs, has no terminal, on
+//! which the programs it starts could ask a question that nobody sees. What the calls mean is left to the modules beside this one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -113,6 +113,7 @@ pub struct Git {
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
     network: Option<(Interrupt, Errand)>,
+    asks: bool,
     name: Option<String>,
 }
 
@@ -137,6 +138,7 @@ impl Git {
             stdin: None,
             timeout: None,
             network: None,
+            asks: false,
             name: None,
         }
     }
@@ -199,6 +201,12 @@ impl Git {
     /// nobody anything.
     pub(super) fn over_network(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
         self.network = Some((interrupt.clone(), errand));
+        self.might_ask()
+    }
+
+    /// Says that the call may start what asks a person something, who is not there.
+    pub(super) fn might_ask(mut self) -> Self {
+        self.asks = true;
         self
     }
 
@@ -219,7 +227,7 @@ impl Git {
         let whole = self.described();
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
         let what = self.name.clone().unwrap_or(whole);
-        if self.stdin.is_none() && self.timeout.is_none() && self.network.is_none() {
+        if self.stdin.is_none() && self.timeout.is_none() && self.network.is_none() && !self.asks {
             self.run_plainly(what)
         } else {
             self.run_watched(what)
@@ -229,6 +237,8 @@ impl Git {
     /// What holds for every call: where and in which environment it runs.
     fn prepare(&self, command: &mut Command) {
         command.env("LC_ALL", "C.UTF-8").env("LANGUAGE", "C").env("GIT_TERMINAL_PROMPT", "0");
+        // For what a filter starts: ssh asks a program that shows a dialog, if there is one, and nobody else.
+        command.env("SSH_ASKPASS_REQUIRE", "force");
         for name in LOCAL_VARIABLES {
             command.env_remove(name);
         }
@@ -240,10 +250,10 @@ impl Git {
         }
         // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
         // rescue in half.
-        if self.network.is_none() {
-            command.process_group(0);
-        } else {
+        if self.asks {
             without_terminal(command);
+        } else {
+            command.process_group(0);
         }
     }
 

@@ -279,6 +279,7 @@ impl Inner {
         let mut environment = terms.environment.clone();
         environment.extend(letter.variables.iter().cloned());
         let spec = Spec {
+            terminal: true,
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), terms.line.clone().into()],
             directory: terms.directory.clone(),

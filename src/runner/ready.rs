@@ -239,6 +239,7 @@ fn set_up(
 ) -> Result<(), Ending> {
     let stream = || command.stderr.try_clone().map_err(|error| failed(error.to_string()));
     let spec = Spec {
+        terminal: false,
         program: PathBuf::from("/bin/sh"),
         args: vec!["-c".into(), line.into()],
         directory: command.directory.clone(),

@@ -190,6 +190,7 @@ fn supervise(
         Err(error) => return unstarted(claim, site, Some(files), error.to_string()),
     };
     let spec = Spec {
+        terminal: false,
         program: top.join(&claim.command.path),
         args: Vec::new(),
         directory: directory.clone(),

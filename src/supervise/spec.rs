@@ -1,6 +1,6 @@
 //! What is to be run: everything about one command, decided by the caller, and nothing about why.
 //!
-//! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, limits and session: the
+//! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, its limits and, if so said, its terminal: the
 //! environment is exactly the one given, stdin is empty or a file (programs wait on an open one, and a file waits for
 //! nobody), the streams are files the caller opened (CONTRACT.md §3, §10). Which variables, which log files and how long a grace are the
 //! caller's to say.
@@ -29,6 +29,9 @@ pub struct Spec {
     pub stdout: File,
     /// Where its stderr goes.
     pub stderr: File,
+    /// Whether it sees the terminal we are on, to ring its bell, say. What asks a question there would be stopped for ever, as
+    /// its group is not the terminal's; without a terminal it fails at once.
+    pub terminal: bool,
     /// How long the group may take after SIGTERM before SIGKILL; zero kills at once (`--grace-seconds`).
     pub grace: Duration,
     /// How long the command may take, if there is a bound (`--command-timeout`).

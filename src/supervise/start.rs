@@ -1,7 +1,7 @@
 //! Starting the command: its group, what it inherits, and a good answer when it cannot be started.
 //!
-//! Invariants (CONTRACT.md §10): the command leads its own process group before it runs a single
-//! instruction of its own; on Linux it dies with the thread that started it; it begins with an empty signal mask and
+//! Invariants (CONTRACT.md §10): the command leads its own process group, and unless it may see our terminal its own session,
+//! before it runs a single instruction of its own; on Linux it dies with the thread that started it; it begins with an empty signal mask and
 //! with no signal ignored that was not already ignored when the runner was started. The watching is `job`'s.
 
 use std::fs;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::{Pid, getpid, getppid, setsid};
 
 use super::finished::NotStarted;
 use super::spec::Spec;
@@ -26,7 +26,7 @@ use super::watchdog::Announcement;
 ///
 /// With an `announcement` the command is on the watchdog's list before it runs.
 pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
-    let Spec { program, args, directory, environment, stdin, stdout, stderr, .. } = spec;
+    let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, .. } = spec;
     let runner = getpid();
     let expression = duct::cmd(program.as_path(), args).full_env(environment).dir(directory.as_path());
     let expression = match stdin {
@@ -35,8 +35,10 @@ pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
     };
     let expression =
         expression.stdout_file(stdout).stderr_file(stderr).unchecked().before_spawn(move |command| {
-            command.process_group(0);
-            prepare(command, runner, announcement.clone());
+            if terminal {
+                command.process_group(0);
+            }
+            prepare(command, runner, terminal, announcement.clone());
             Ok(())
         });
     // A file just written may still be open for writing in a child of another thread that has not reached its exec
@@ -60,11 +62,15 @@ pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
     unsafe_code,
     reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes only async-signal-safe calls"
 )]
-fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement>) {
-    // SAFETY: sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are async-signal-safe, no handler is
+fn prepare(command: &mut Command, runner: Pid, terminal: bool, announcement: Option<Announcement>) {
+    // SAFETY: setsid, sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are async-signal-safe, no handler is
     // installed, and an error is made from a number.
     unsafe {
         command.pre_exec(move || {
+            if !terminal {
+                // Its leader leads a group of the same number as well.
+                setsid()?;
+            }
             if let Some(announcement) = &announcement {
                 signal(Signal::SIGPIPE, SigHandler::SigIgn)?;
                 announcement.enlist_self();

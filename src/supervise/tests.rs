@@ -69,6 +69,7 @@ impl Room {
             grace: LONG,
             timeout: None,
             watchdog: None,
+            terminal: false,
         }
     }
 

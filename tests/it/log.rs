@@ -466,7 +466,7 @@ fn a_pager_outlives_an_interrupt_as_with_git() {
     std::fs::write(&pager, script).expect("a file");
     std::fs::set_permissions(&pager, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
     repo.git(["remote", "add", "origin", "."]);
-    for arguments in [&["log", "task"] as &[&str], &["log", "task", "--remote", "origin"]] {
+    for arguments in [["log", "task"].as_slice(), &["log", "task", "--remote", "origin"]] {
         let mut terminal = repo.in_terminal((20, 100), &[("GIT_PAGER", pager.to_str().unwrap())], arguments);
         wait_until("the pager", || terminal.shown().contains("reading"));
         terminal.press(b"\x03");

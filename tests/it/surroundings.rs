@@ -415,6 +415,33 @@ fn a_broken_signing_key_is_an_error_and_nothing_is_written() {
     );
 }
 
+/// Whoever asks on a terminal whose foreground is not theirs is stopped until somebody notices.
+#[test]
+fn nothing_can_ask_on_the_terminal() {
+    let look = r#"if (: </dev/tty) 2>/dev/null; then next terminal; else next alone; fi"#;
+    let repo = Repo::scene(&[("work", look)]);
+    repo.ready("task", "work");
+    repo.git(["config", "aynig.setup", "! (: </dev/tty) 2>/dev/null"]);
+    // To ring a bell is not to ask.
+    repo.git(["config", "aynig.notify", "(: >/dev/tty) && echo rang"]);
+    repo.git(["config", "aynig.notifyStates", "*"]);
+    let (shown, code) = repo.in_terminal((30, 100), &[], &["run"]).finish();
+    assert_eq!((repo.state("task").as_str(), code), ("alone", 0), "{shown}");
+    let log = std::fs::read_to_string(repo.path.join(".aynig/logs/notify.log")).expect("a log");
+    assert!(log.contains("rang"), "{log}");
+
+    sign_with_ssh(&repo);
+    let key = repo.git(["config", "user.signingKey"]);
+    let key = key.trim_end_matches(".pub");
+    let changed = Command::new("ssh-keygen").args(["-q", "-p", "-P", "", "-N", "secret", "-f", key]).status();
+    assert!(changed.expect("ssh-keygen runs").success());
+    let before = repo.head("task");
+    let (shown, code) =
+        repo.in_terminal((30, 100), &[], &["set-state", "--state", "x", "--branch", "task"]).finish();
+    assert_eq!((repo.head("task"), code), (before, 3), "{shown}");
+    assert!(shown.contains("an agent must hold the key"), "{shown}");
+}
+
 #[test]
 fn without_an_identity_the_runner_signs_for_itself() {
     let repo = Repo::one_step(DONE);

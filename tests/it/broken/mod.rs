@@ -5,6 +5,7 @@
 
 mod clones;
 mod configuration;
+mod elsewhere;
 mod full;
 mod locks;
 mod objects;

@@ -13,15 +13,10 @@ fn hanging(hub: &Repo, verb: &str) -> Wrapper {
     )
 }
 
-/// The call that hangs.
-fn call(hub: &Repo) -> Process {
-    Process(hub.said("hangs").parse().expect("a process id"))
-}
-
 #[test]
 fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     for (arguments, verb) in [
-        (&["run", "--remote", "origin"] as &[&str], "fetch"),
+        (["run", "--remote", "origin"].as_slice(), "fetch"),
         (&["run", "--remote", "origin", "--drain"], "fetch"),
         (&["run", "--remote", "origin", "--watch"], "ls-remote"),
         (&["run", "--remote", "origin", "--watch"], "fetch"),
@@ -32,7 +27,7 @@ fn a_run_that_looks_for_work_ends_at_the_first_signal() {
         let before = heads(&hub);
         let wrapper = hanging(&hub, verb);
         let runner = wrapper.start(&clone, arguments);
-        let call = call(&hub);
+        let call = hub.said_pid("hangs");
         runner.signal(Signal::SIGINT);
         let output = runner.finish();
         call.gone();
@@ -52,7 +47,7 @@ fn what_a_drain_has_done_is_told_though_the_next_look_is_ended() {
     let script = r#"if [ "$verb$count" = fetch2 ]; then say hangs $$; await never; fi"#;
     let wrapper = Wrapper::new(&hub, script);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--drain", "--json"]);
-    let call = call(&hub);
+    let call = hub.said_pid("hangs");
     runner.signal(Signal::SIGTERM);
     let output = runner.finish();
     call.gone();
@@ -91,7 +86,7 @@ trap 'say stopped yes; exit 1' TERM; say on yes; await never"#;
     // The claims are the first one.
     let wrapper = Wrapper::new(&hub, r#"if [ "$verb$count" = push2 ]; then say hangs $$; await release; fi"#);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "2"]);
-    let call = call(&hub);
+    let call = hub.said_pid("hangs");
     runner.signal(Signal::SIGINT);
     hub.said("stopped");
     assert!(call.lives());
@@ -115,7 +110,7 @@ fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     let runner = wrapper.start(&clone, RUN);
     hub.said("at");
     hub.release("release");
-    let call = call(&hub);
+    let call = hub.said_pid("hangs");
     runner.signal(Signal::SIGINT);
     // Two in one instant may count as one.
     wait_until("the runner to end", || {
@@ -148,7 +143,7 @@ fn other_subcommands_say_what_became_of_it() {
             let before = heads(&hub);
             let wrapper = hanging(&hub, verb);
             let runner = wrapper.start(&clone, &[arguments, &["--remote", "origin"]].concat());
-            let call = call(&hub);
+            let call = hub.said_pid("hangs");
             runner.signal(signal);
             let output = runner.finish();
             call.gone();
@@ -157,20 +152,6 @@ fn other_subcommands_say_what_became_of_it() {
             assert_eq!(heads(&hub), before);
         }
     }
-}
-
-#[test]
-fn a_watched_table_leaves_no_call_behind() {
-    let hub = hub(&[("work", "next done")]);
-    let clone = clone(&hub);
-    hub.ready("task", "work");
-    let wrapper = hanging(&hub, "ls-remote");
-    let runner = wrapper.start(&clone, &["status", "--all", "--watch=5", "--remote", "origin"]);
-    let call = call(&hub);
-    runner.signal(Signal::SIGINT);
-    let output = runner.finish();
-    assert!(!call.lives(), "it ended before we did");
-    assert_exit(&output, 130);
 }
 
 /// Where no call is under way, a signal is what it always is.
@@ -191,10 +172,11 @@ fn waiting_for_a_person_ends_by_the_signal_itself() {
     clone.git(["config", "gpg.program", signer.to_str().expect("UTF-8")]);
     let setting = ["set-state", "--state", "done", "--remote", "origin", "--branch", "task"];
     let runner = wrapper.start(&clone, &setting);
-    let _signer = Process(hub.said("signs").parse().expect("a process id"));
+    let _signer = hub.said_pid("signs");
     runner.signal(Signal::SIGTERM);
     let output = runner.finish();
-    assert_eq!(output.status.signal(), Some(Signal::SIGTERM as i32), "{}", told(&output));
+    let signal = output.status.signal().and_then(|number| Signal::try_from(number).ok());
+    assert_eq!(signal, Some(Signal::SIGTERM), "{}", told(&output));
     assert_eq!(hub.state("task"), "work");
 }
 
