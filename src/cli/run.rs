@@ -68,6 +68,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             ui::narrate(&format!(
                 "stopping: {count} running, with {grace} s to end; the same again ends it now"
             ));
+        } else if notice.count == 1 && interrupt.is_at_work() {
+            ui::narrate("stopping, once the remote has answered; the same again ends that now");
         }
     });
     let mut exit = Exit::Done;

@@ -13,7 +13,23 @@ use std::time::Duration;
 pub struct Interrupt {
     scans: Arc<AtomicBool>,
     all: Arc<AtomicBool>,
-    calls: Arc<(Mutex<usize>, Condvar)>,
+    calls: Arc<(Mutex<Calls>, Condvar)>,
+}
+
+/// How many calls are under way.
+#[derive(Debug, Default)]
+struct Calls {
+    scans: usize,
+    others: usize,
+}
+
+impl Calls {
+    fn of(&mut self, errand: Errand) -> &mut usize {
+        match errand {
+            Errand::Scan => &mut self.scans,
+            Errand::Other => &mut self.others,
+        }
+    }
 }
 
 /// What a call is for.
@@ -27,7 +43,7 @@ pub(super) enum Errand {
 
 /// A call under way; over when dropped.
 #[derive(Debug)]
-pub(super) struct Call<'a>(&'a Interrupt);
+pub(super) struct Call<'a>(&'a Interrupt, Errand);
 
 impl Interrupt {
     /// Ends what only asks a remote for its branches; nothing is lost with that.
@@ -43,14 +59,20 @@ impl Interrupt {
 
     /// Whether no call is under way.
     pub fn is_idle(&self) -> bool {
-        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner) == 0
+        let calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.scans + calls.others == 0
+    }
+
+    /// Whether a call is under way that is more than a look for work.
+    pub fn is_at_work(&self) -> bool {
+        self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
     }
 
     /// Waits until no call is under way, so that none is left behind; not for ever.
     pub fn wait_idle(&self, most: Duration) {
         let (calls, changed) = &*self.calls;
         let calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_timeout_while(calls, most, |calls| *calls > 0));
+        drop(changed.wait_timeout_while(calls, most, |calls| calls.scans + calls.others > 0));
     }
 
     /// Whether a call for this is to end.
@@ -63,16 +85,16 @@ impl Interrupt {
     }
 
     /// Notes that a call is under way.
-    pub(super) fn call(&self) -> Call<'_> {
-        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Call(self)
+    pub(super) fn call(&self, errand: Errand) -> Call<'_> {
+        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).of(errand) += 1;
+        Call(self, errand)
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         let (calls, changed) = &*self.0.calls;
-        *calls.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *calls.lock().unwrap_or_else(PoisonError::into_inner).of(self.1) -= 1;
         changed.notify_all();
     }
 }

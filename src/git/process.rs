@@ -276,7 +276,7 @@ impl Git {
     fn run_watched(mut self, what: String) -> Result<Output, ProcessError> {
         let stdin = self.stdin.take();
         let (directory, timeout, network) = (self.directory.clone(), self.timeout, self.network.clone());
-        let _under_way = network.as_ref().map(|(interrupt, _)| interrupt.call());
+        let _under_way = network.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
         let stopped = || network.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand));
         if stopped() {
             return Err(ProcessError::Stopped { what, directory });

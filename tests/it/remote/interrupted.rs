@@ -39,6 +39,27 @@ fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     }
 }
 
+/// A claim may have arrived: whoever stops it does not know.
+#[test]
+fn a_claim_whose_push_hangs_ends_at_the_second_signal() {
+    let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
+    let clone = clone(&hub);
+    let trigger = hub.ready("task", "work");
+    let wrapper = hanging(&hub, "push");
+    let mut terminal = clone.in_terminal((30, 100), &[("PATH", &wrapper.path())], RUN);
+    let call = hub.said_pid("hangs");
+    terminal.press(b"\x03");
+    wait_until("the word", || terminal.shown().contains("the same again ends that now"));
+    assert!(call.lives());
+    terminal.press(b"\x03");
+    let (shown, code) = terminal.finish();
+    assert_eq!(code, 130, "{shown}");
+    assert!(!call.lives() && shown.contains("was not answered"), "{shown}");
+    assert_eq!(hub.noted_lines("ran"), Vec::<String>::new());
+    assert_eq!(hub.head("task"), trigger);
+    clone.assert_tidy();
+}
+
 #[test]
 fn what_a_drain_has_done_is_told_though_the_next_look_is_ended() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next more"), ("more", "next done")]);
@@ -189,8 +210,7 @@ fn a_call_over_a_network_has_no_terminal_to_ask_on() {
         &hub,
         r#"if (: </dev/tty) 2>/dev/null; then say terminal yes; else say terminal no; fi"#,
     );
-    let path = format!("{}:{}", wrapper.directory.display(), std::env::var("PATH").expect("a PATH"));
-    let (_, code) = clone.in_terminal((30, 100), &[("PATH", &path)], RUN).finish();
+    let (_, code) = clone.in_terminal((30, 100), &[("PATH", &wrapper.path())], RUN).finish();
     assert_eq!(code, 0);
     assert_eq!(hub.said("terminal"), "no");
 }

@@ -91,11 +91,15 @@ impl Wrapper {
         fs::read_to_string(&self.calls).unwrap_or_default().lines().filter(|line| *line == verb).count()
     }
 
+    /// A PATH with this git in it.
+    fn path(&self) -> String {
+        format!("{}:{}", self.directory.display(), std::env::var("PATH").expect("a PATH"))
+    }
+
     /// `aynig` in a clone, with this git.
     fn aynig(&self, clone: &Repo, arguments: &[&str]) -> Command {
         let mut command = clone.aynig_command();
-        let path = std::env::var("PATH").expect("a PATH");
-        command.env("PATH", format!("{}:{path}", self.directory.display())).args(arguments);
+        command.env("PATH", self.path()).args(arguments);
         command
     }
 

@@ -10,9 +10,8 @@ fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed()
     let clone = clone(&hub);
     hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
     let git = Wrapper::new(&hub, "");
-    let path = format!("{}:{}", git.directory.display(), std::env::var("PATH").expect("a PATH"));
     let arguments = ["status", "--all", "--remote", "origin", "--watch=1"];
-    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &path)], &arguments);
+    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &git.path())], &arguments);
     let of_task = |picture: &[String]| picture.iter().find(|line| line.starts_with("task")).cloned();
     let first = of_task(&terminal.wait_for_picture("the table", |picture| of_task(picture).is_some()));
     assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
@@ -41,9 +40,8 @@ fn a_remote_that_hangs_does_not_hold_up_the_end() {
     hub.ready("task", "work");
     let clone = clone(&hub);
     let git = Wrapper::new(&hub, "[ $verb = ls-remote ] && { say hangs $$; await release; }");
-    let path = format!("{}:{}", git.directory.display(), std::env::var("PATH").expect("a PATH"));
     let arguments = ["status", "--all", "--remote", "origin", "--watch=5"];
-    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &path)], &arguments);
+    let mut terminal = clone.in_terminal((20, 100), &[("PATH", &git.path())], &arguments);
     terminal.wait_for_picture("the table", |picture| picture.iter().any(|line| line.starts_with("task")));
     let hung = hub.said_pid("hangs");
     terminal.press(b"\x03");
