@@ -66,8 +66,9 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            ui::narrate(&render(&error));
-            signals::exit(error.exit).into()
+            let exit = signals::exit(error.exit);
+            ui::narrate(&render(&error, matches!(exit, Exit::Signal(_))));
+            exit.into()
         }
     }
 }

@@ -51,6 +51,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What the message of a pass that failed begins with.
+const NOTHING_RUN: &str = "nothing was run: ";
+
 /// Why a subcommand failed.
 #[derive(Debug)]
 pub struct CommandError {
@@ -81,6 +84,14 @@ impl CommandError {
     /// A set-up error out of a lower one; `trying` says what we were about to do.
     pub fn because(trying: &str, error: &dyn std::error::Error) -> Self {
         Self::setup(format!("could not {trying}: {}", error_words(error)))
+    }
+
+    /// The same for who has run something before.
+    pub fn after_others(mut self) -> Self {
+        if let Some(rest) = self.message.strip_prefix(NOTHING_RUN) {
+            self.message = format!("nothing more was run: {rest}");
+        }
+        self
     }
 
     /// Adds the next thing to do.
@@ -168,6 +179,9 @@ fn reachable(error: &ArbiterError) -> Vec<String> {
     hints
 }
 
+/// What is said of a push whose outcome is not known.
+const UNKNOWN: &str = "was not answered";
+
 /// What ssh and git say where a person would have been asked.
 const UNASKED: [&str; 5] = [
     "Permission denied",
@@ -183,7 +197,7 @@ impl From<PassError> for CommandError {
             PassError::Scan(error) => error.into(),
             PassError::Remote(ref cause) => Self {
                 exit: if cause.is_remote() { Exit::Remote } else { Exit::Setup },
-                message: format!("nothing was run: {}", error_words(&error)),
+                message: format!("{NOTHING_RUN}{}", error_words(&error)),
                 hints: reachable(cause),
             },
             PassError::Git(error) => {
@@ -195,21 +209,24 @@ impl From<PassError> for CommandError {
                         "git itself does not work with this repository; run again when `git status` does"
                     }
                 };
-                Self::setup(format!("nothing was run: {}", error_words(&error))).hint(hint)
+                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error))).hint(hint)
             }
-            PassError::Trust(_) => Self::setup(format!("nothing was run: {}", error_words(&error)))
+            PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
                 .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
             PassError::Worktrees(_) | PassError::Logs(_) => {
-                Self::setup(format!("nothing was run: {}", error_words(&error)))
+                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
             }
         }
     }
 }
 
-/// The text of an error, as it is printed; it may quote commits and file names, which are made harmless.
-pub fn render(error: &CommandError) -> String {
-    let mut text = format!("error: {}", harmless(&error.message));
-    for hint in &error.hints {
+/// The text of an error, as it is printed; it may quote commits and file names, which are made harmless. Who has `stopped` it
+/// themselves needs no advice, unless it is unknown what that has stopped.
+pub fn render(error: &CommandError, stopped: bool) -> String {
+    let heading = if stopped { "stopped" } else { "error" };
+    let mut text = format!("{heading}: {}", harmless(&error.message));
+    let hints: &[String] = if stopped && !error.message.contains(UNKNOWN) { &[] } else { &error.hints };
+    for hint in hints {
         text.push_str("\n  hint: ");
         text.push_str(&harmless(hint));
     }

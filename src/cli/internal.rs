@@ -81,9 +81,41 @@ const ELSEWHERE: [(&[&str], &[&str]); 4] = [
     (&["version"], &["`aynig --version`"]),
 ];
 
-/// A command line that clap refused, with a better hint where it has the name of a subcommand that other programs have.
+/// What a word without an option before it was probably meant to be, after this subcommand.
+fn bare(subcommand: &str, word: &str) -> Option<String> {
+    let number = word.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match subcommand {
+        "run" if number => format!("to look every {word} seconds: `--watch={word}`"),
+        "run" | "events" | "set-working" => format!("a branch is named by `--branch {word}`"),
+        "set-state" => format!("a state is named by `--state {word}`, a branch by `--branch {word}`"),
+        _ => return None,
+    })
+}
+
+/// A command line that clap refused, with a better hint where it has the name of a subcommand that other programs have, or a word that
+/// belongs to an option.
 pub fn explained(mut error: clap::Error) -> clap::Error {
-    use clap::error::{ContextKind, ContextValue};
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let subcommand = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => {
+            let usage = usage.to_string();
+            usage.split_whitespace().skip_while(|word| *word != "aynig").nth(1).unwrap_or_default().to_owned()
+        }
+        _ => String::new(),
+    };
+    let hint = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            bare(&subcommand, word)
+        }
+        (ErrorKind::MissingRequiredArgument, _) if subcommand == "set-state" => {
+            Some("to ask again for what was asked last: `--retry`".to_owned())
+        }
+        _ => None,
+    };
+    if let Some(hint) = hint {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+        return error;
+    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let known = ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str()));
     if let Some((_, hints)) = known {

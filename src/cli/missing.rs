@@ -76,7 +76,7 @@ fn missing_here(repo: &Repo, branch: &BranchName, want: Want) -> CommandError {
     }
     if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
         return CommandError::setup(format!("branch {branch} has no commit yet"))
-            .hint("`aynig set-state --state STATE` makes its first one");
+            .hint("make its first one: `git commit`, with the commands it is to have");
     }
     let mut error =
         CommandError::usage(format!("there is no branch {branch} in {}", repo.common_dir().display()));

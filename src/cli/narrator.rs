@@ -115,7 +115,8 @@ impl Narrator {
         self.above_live(|| if self.json { ui::narrate(line) } else { ui::answer(line) });
     }
 
-    fn note(&self, line: &str) {
+    /// Prints a line above those that are live.
+    pub fn note(&self, line: &str) {
         self.above_live(|| ui::narrate(line));
     }
 

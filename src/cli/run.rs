@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::contract::alike::nearest;
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::contract::message::Message;
 use crate::git::{Repo, Store};
@@ -69,10 +70,10 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
                 "stopping: {count} running, with {grace} s to end; the same again ends it now"
             ));
         } else if notice.count == 1 && interrupt.is_at_work() {
-            ui::narrate("stopping, once the remote has answered; the same again ends that now");
+            ui::narrate("stopping, once what is under way is done; the same again ends that now");
         }
     });
-    let mut exit = Exit::Done;
+    let (mut exit, mut ran) = (Exit::Done, false);
     let stays = arguments.watch.is_some();
     let mut report = |summary: Summary| {
         // Only to a person who waits for it: cron sends whatever is said.
@@ -81,6 +82,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             let looked = counted(summary.branches, "branch");
             ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
         }
+        ran |= summary.did_something();
         if summary.any_failure() {
             exit = Exit::Failed;
         } else if !summary.failed.is_empty() && exit == Exit::Done {
@@ -90,6 +92,26 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             ui::answer(&summary_json(&summary).to_string());
         }
     };
+    // Its lines go when it does, and must not be kept by who may never have a word.
+    let waiting = Arc::downgrade(&narrator);
+    signals::say_when_waiting(repo.interrupt(), &arbiter, move |words| {
+        if let Some(narrator) = waiting.upgrade() {
+            narrator.note(words);
+        }
+    });
+    if let Some(seconds) = arguments.watch
+        && !arguments.json
+        && ui::somebody_listens()
+    {
+        let place = match arbiter.source() {
+            Some(remote) => format!("{remote} of {}", repo.top().display()),
+            None => repo.top().display().to_string(),
+        };
+        narrator.note(&styled(
+            FAINT,
+            harmless(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")),
+        ));
+    }
     let passed = match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
         None if arguments.drain => {
@@ -113,7 +135,10 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         Err(PassError::Remote(error)) if shutdown.requested().is_some() => {
             ui::narrate(&styled(FAINT, harmless(&error_words(&error))));
         }
-        other => other?,
+        other => other.map_err(|error| {
+            let error = CommandError::from(error);
+            if ran { error.after_others() } else { error }
+        })?,
     }
     Ok(shutdown.requested().map_or(exit, Exit::Signal))
 }
@@ -154,6 +179,7 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
             commands_from: arguments.commands_from.clone(),
             require_signed: arguments.require_signed,
             states: self::globs("--states", &arguments.states)?,
+            branches: globset::GlobSet::empty(),
         },
         worktrees: absolute_below(repo.top(), &arguments.worktree),
         jobs: arguments.jobs,
@@ -226,8 +252,13 @@ pub fn arbiter(repo: &Repo, flag: Option<&RemoteName>) -> Result<Arbiter, Comman
         return Ok(Arbiter::remote(remote));
     }
     let from = if flag.is_some() { "--remote" } else { "dwp-source at HEAD" };
-    Err(CommandError::usage(format!("{from} names the remote {remote}, which this repository does not have"))
-        .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")))
+    let error =
+        CommandError::usage(format!("{from} names the remote {remote}, which this repository does not have"));
+    Err(match nearest(remote.as_str(), &repo.remote_names()) {
+        Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
+        None => error
+            .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
+    })
 }
 
 fn source_at_head(repo: &Repo) -> Option<RemoteName> {

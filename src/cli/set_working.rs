@@ -11,6 +11,7 @@ use crate::contract::ids::AttemptId;
 use crate::contract::manual::{ManualLease, set_working_draft};
 use crate::contract::message::Message;
 use crate::git::Store;
+use crate::runner::typed;
 
 use super::args::SetWorking;
 use super::entry::Surroundings;
@@ -18,7 +19,7 @@ use super::error::{CommandError, Exit};
 use super::missing;
 use super::set_state::{body, refused, transition};
 use super::target::{arbiter, lease_words, runner_words, warn, write};
-use super::ui;
+use super::ui::{self, FAINT, styled};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -> Result<Exit, CommandError> {
@@ -80,6 +81,17 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
     } else {
         let more = format!(", attempt {} of {} until {until}", lease.run_id, runner_words(&lease));
         ui::answer(&transition(&written, "working", &more));
+        if written.before.lease().is_none() {
+            // As its holder, whom a server that guards its branches lets do so.
+            let branch = typed(&written.before.branch.to_string());
+            let remote = arbiter.source().map(|remote| format!("AYNIG_REMOTE={} ", typed(remote.as_str())));
+            let remote = remote.unwrap_or_default();
+            let line = format!(
+                "end it with `AYNIG_BRANCH={branch} {remote}AYNIG_RUN_ID={} aynig set-state --state STATE`",
+                lease.run_id
+            );
+            ui::narrate(&styled(FAINT, ui::harmless(&line)));
+        }
     }
     Ok(Exit::Done)
 }

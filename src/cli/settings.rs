@@ -214,11 +214,11 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
     let settings = repo.settings("aynig");
     let named =
         |name: &'static str| settings.iter().filter(move |setting| setting.name.eq_ignore_ascii_case(name));
-    let mut states = Vec::new();
-    for setting in named("states") {
-        is_glob(setting)?;
-        states.push(setting.value.clone());
-    }
+    let texts = |name| {
+        named(name)
+            .map(|setting| is_glob(setting).map(|()| setting.value.clone()))
+            .collect::<Result<Vec<String>, CommandError>>()
+    };
     let commands_from = match named("commandsFrom").next_back() {
         Some(setting) => parse("commands-from", setting)?.commands_from,
         None => None,
@@ -226,7 +226,8 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
     Ok(Trust {
         commands_from,
         require_signed: flag(repo, "requireSigned")?.unwrap_or(false),
-        states: globs("--states", &states)?,
+        states: globs("--states", &texts("states")?)?,
+        branches: globs("--branch", &texts("branch")?)?,
     })
 }
 

@@ -1,25 +1,35 @@
-//! Signals that come while a subcommand talks to a remote.
+//! Signals that come while a subcommand talks to a remote, or waits for a signature.
 //!
-//! Most subcommands just die of one. But a call of git over a network, which is not in our process group, would go on
-//! without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
+//! Most subcommands just die of one. But a call of git that waits for somebody else, which is not in our process group, would go
+//! on without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
 //! ends with 128 plus the signal's number.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::git::Repo;
+use crate::git::interrupt::Interrupt;
+use crate::runner::arbiter::Arbiter;
 use crate::supervise::{Shutdown, Subscription};
 
 use super::error::{CommandError, Exit};
+use super::ui::{self, FAINT, harmless, styled};
 
 /// Signals are this process's, so there is one of it.
 static SHUTDOWN: OnceLock<Shutdown> = OnceLock::new();
 
 /// What ends calls, as long as nothing else listens.
 static ENDING: Mutex<Option<Subscription>> = Mutex::new(None);
+
+/// Whether somebody else listens.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// After so long a person wonders.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Whether a Ctrl-C is the pager's.
 static PAGING: AtomicBool = AtomicBool::new(false);
@@ -34,7 +44,7 @@ pub fn shutdown() -> Result<Shutdown, CommandError> {
     Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
 }
 
-/// Lets a signal end calls of git over a network that are under way; where none is, and at a second one, we die of it.
+/// Lets a signal end calls of git that wait for somebody else; where none is, and at a second one, we die of it.
 pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
     let interrupt = repo.interrupt().clone();
     let subscription = shutdown()?.subscribe(move |notice| {
@@ -53,8 +63,23 @@ pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Says once to a person at a terminal that a remote does not answer, when it has not for a while, by `say`; not once somebody else
+/// listens to signals, whose terminal it is then.
+pub fn say_when_waiting(interrupt: &Interrupt, arbiter: &Arbiter, say: impl Fn(&str) + Send + 'static) {
+    let Some(remote) = arbiter.source().filter(|_| ui::somebody_listens()).cloned() else { return };
+    let interrupt = interrupt.clone();
+    std::thread::spawn(move || {
+        interrupt.wait_busy(SILENCE);
+        if !LEFT.load(Ordering::Relaxed) {
+            let words = format!("waiting for {remote}, which has not answered yet; Ctrl-C ends that");
+            say(&styled(FAINT, harmless(&words)));
+        }
+    });
+}
+
 /// Leaves signals to whoever listens from now on.
 pub fn leave() {
+    LEFT.store(true, Ordering::Relaxed);
     *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 

@@ -71,11 +71,12 @@ impl Inside {
 /// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
 /// checkout's HEAD says.
 ///
-/// Where that is a remote, a signal ends the calls to it from now on.
+/// Where that is a remote, or commits are signed, a signal ends the calls that wait for somebody else from now on.
 pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
     let arbiter = deciding(repo, named)?;
-    if arbiter.source().is_some() {
+    if arbiter.source().is_some() || repo.config_flag("commit.gpgSign") {
         signals::end_calls(repo)?;
+        signals::say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
     }
     Ok(arbiter)
 }

@@ -6,6 +6,7 @@
 
 use bstr::{BString, ByteSlice};
 
+use super::interrupt::Errand;
 use super::process::{Git, ProcessError};
 use super::repo::{Repo, error_chain, gits, ours};
 use crate::clock;
@@ -232,7 +233,7 @@ impl Repo {
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)
             .stdin(message)
-            .might_ask()
+            .for_others(self.interrupt(), Errand::Other)
             .known_as("commit-tree -S")
             .run()
             .map_err(CommitError::Unsigned)?;

@@ -1,12 +1,15 @@
-//! The wish to stop, for calls of git over a network: they may hang, and are out of a Ctrl-C's reach (`process`).
+//! The wish to stop, for calls of git that wait for somebody else, over a network or for a key: they may hang, and are out of a
+//! Ctrl-C's reach (`process`).
 //!
 //! Invariants: one-way, and shared by all handles of a repository; a call that is ended, or not begun, for this says so
-//! ([`super::ProcessError::Stopped`]). Calls that change files here are never cut short. Which signal ends what is `cli`'s
+//! ([`super::ProcessError::Stopped`]). How they are ended is `ending`'s business. Which signal ends what is `cli`'s
 //! business.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::clock::Stopwatch;
 
 /// The switch; clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,8 @@ pub struct Interrupt {
 struct Calls {
     scans: usize,
     others: usize,
+    /// Since when there has been one all the time.
+    since: Option<Stopwatch>,
 }
 
 impl Calls {
@@ -63,6 +68,19 @@ impl Interrupt {
         calls.scans + calls.others == 0
     }
 
+    /// Waits until there has been a call under way for so long, however long that takes.
+    pub fn wait_busy(&self, long: Duration) {
+        let (calls, changed) = &*self.calls;
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            calls = match calls.since.map(|since| long.saturating_sub(since.elapsed())) {
+                None => changed.wait(calls).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return,
+                Some(left) => changed.wait_timeout(calls, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+
     /// Whether a call is under way that is more than a look for work.
     pub fn is_at_work(&self) -> bool {
         self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
@@ -86,7 +104,10 @@ impl Interrupt {
 
     /// Notes that a call is under way.
     pub(super) fn call(&self, errand: Errand) -> Call<'_> {
-        *self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).of(errand) += 1;
+        let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls.of(errand) += 1;
+        calls.since.get_or_insert_with(Stopwatch::start);
+        self.calls.1.notify_all();
         Call(self, errand)
     }
 }
@@ -94,7 +115,11 @@ impl Interrupt {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         let (calls, changed) = &*self.0.calls;
-        *calls.lock().unwrap_or_else(PoisonError::into_inner).of(self.1) -= 1;
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls.of(self.1) -= 1;
+        if calls.scans + calls.others == 0 {
+            calls.since = None;
+        }
         changed.notify_all();
     }
 }

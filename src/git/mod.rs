@@ -31,10 +31,12 @@
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `probe` | questions that only a check-up asks |
 //! | `process` | one call of the `git` program |
-//! | `interrupt` | ending calls over a network |
+//! | `interrupt` | the wish that calls over a network end |
+//! | `ending` | ending a call so that nothing is left half done |
 
 pub mod commit;
 pub mod config;
+mod ending;
 pub mod ignored;
 pub mod incoming;
 pub mod index;

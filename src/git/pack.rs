@@ -179,7 +179,7 @@ fn fetch_specs(
         .arg(url)
         .args(specs)
         .timeout(PATIENCE)
-        .over_network(stop, Errand::Other)
+        .for_others(stop, Errand::Other)
         .run()
         .map(drop)
 }

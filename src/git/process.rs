@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use super::ending;
 use super::interrupt::{Errand, Interrupt};
 use super::repo::Repo;
 use crate::clock::Stopwatch;
@@ -112,8 +113,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
-    network: Option<(Interrupt, Errand)>,
-    asks: bool,
+    others: Option<(Interrupt, Errand)>,
     name: Option<String>,
 }
 
@@ -137,8 +137,7 @@ impl Git {
             environment: Vec::new(),
             stdin: None,
             timeout: None,
-            network: None,
-            asks: false,
+            others: None,
             name: None,
         }
     }
@@ -197,16 +196,10 @@ impl Git {
         self
     }
 
-    /// Says that the call goes over a network: it is ended, and everything it started, soon after it is interrupted, and asks
-    /// nobody anything.
-    pub(super) fn over_network(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
-        self.network = Some((interrupt.clone(), errand));
-        self.might_ask()
-    }
-
-    /// Says that the call may start what asks a person something, who is not there.
-    pub(super) fn might_ask(mut self) -> Self {
-        self.asks = true;
+    /// Says that the call waits for somebody else, over a network or for a key: it is ended, and everything it started, soon after
+    /// it is interrupted, and asks nobody anything.
+    pub(super) fn for_others(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
+        self.others = Some((interrupt.clone(), errand));
         self
     }
 
@@ -227,7 +220,7 @@ impl Git {
         let whole = self.described();
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
         let what = self.name.clone().unwrap_or(whole);
-        if self.stdin.is_none() && self.timeout.is_none() && self.network.is_none() && !self.asks {
+        if self.stdin.is_none() && self.timeout.is_none() && self.others.is_none() {
             self.run_plainly(what)
         } else {
             self.run_watched(what)
@@ -250,10 +243,10 @@ impl Git {
         }
         // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
         // rescue in half.
-        if self.asks {
-            without_terminal(command);
-        } else {
+        if self.others.is_none() {
             command.process_group(0);
+        } else {
+            without_terminal(command);
         }
     }
 
@@ -275,9 +268,9 @@ impl Git {
     /// A call that has something to read, or is ended if it takes too long.
     fn run_watched(mut self, what: String) -> Result<Output, ProcessError> {
         let stdin = self.stdin.take();
-        let (directory, timeout, network) = (self.directory.clone(), self.timeout, self.network.clone());
-        let _under_way = network.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
-        let stopped = || network.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand));
+        let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
+        let _under_way = others.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
+        let stopped = || others.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand));
         if stopped() {
             return Err(ProcessError::Stopped { what, directory });
         }
@@ -299,9 +292,9 @@ impl Git {
         let handle = expression.start().map_err(not_started)?;
         let watch = Stopwatch::start();
         let mut ended = None;
-        while network.is_some() || timeout.is_some() {
+        while others.is_some() || timeout.is_some() {
             let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
-            let slice = if network.is_some() { left.min(LOOK) } else { left };
+            let slice = if others.is_some() { left.min(LOOK) } else { left };
             if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
                 break;
             }
@@ -314,20 +307,17 @@ impl Git {
                 }
                 None => continue,
             };
-            for pid in handle.pids() {
-                // The transport helpers git started are in its group.
-                let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
-                if let Err(error) = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL) {
-                    tracing::debug!(%error, "a git that took too long was gone already");
-                }
+            for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
+                ending::end(leader, |slice| Ok(handle.wait_timeout(slice)?.is_some()))
+                    .map_err(not_started)?;
             }
-            drop(handle.kill());
             break;
         }
-        if let Some(ended) = ended {
+        let output = handle.into_output().map_err(not_started)?;
+        // What was done by then is done, and its answer is one.
+        if let Some(ended) = ended.filter(|_| !output.status.success()) {
             return Err(ended);
         }
-        let output = handle.into_output().map_err(not_started)?;
         Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 
@@ -377,7 +367,12 @@ const BEFORE: usize = 3;
 /// line; bounded, on one line.
 fn last_words(stderr: &[u8]) -> String {
     let text = stderr.to_str_lossy();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        // That nobody could be asked is no reason, but what came of it.
+        .filter(|line| !line.is_empty() && !line.contains("ssh_askpass: exec("))
+        .collect();
     let names_failure =
         |line: &str| line.starts_with("fatal:") || line.starts_with("error:") || line.contains("not found");
     let without_reason = lines
@@ -393,11 +388,27 @@ fn last_words(stderr: &[u8]) -> String {
     if said.is_empty() {
         said.extend(lines.last());
     }
+    let said: Vec<&str> = said.iter().map(|line| line.trim_end_matches('.')).collect();
     let mut words = said.join("; ");
     if words.is_empty() {
         words.push_str("it gave no reason");
     }
-    words.chars().filter(|c| !c.is_control()).take(600).collect()
+    without_secrets(&words).chars().filter(|c| !c.is_control()).take(600).collect()
+}
+
+/// The same without what stands before the host in an address: it may be a token.
+fn without_secrets(words: &str) -> String {
+    let mut parts = words.split("://");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || "/'\"".contains(c)).unwrap_or(part.len());
+        let (place, rest) = part.split_at(end);
+        let host = place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, host)| format!("…@{host}"));
+        clean.push_str("://");
+        clean.push_str(&host);
+        clean.push_str(rest);
+    }
+    clean
 }
 
 #[cfg(test)]
@@ -418,12 +429,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_before_a_host_is_not_repeated() {
+        let said = b"fatal: could not read Password for 'http://sekret@127.0.0.1:89/r': no; https://a:b@c/d@e ssh://h/x\n";
+        assert_eq!(
+            last_words(said),
+            "fatal: could not read Password for 'http://\u{2026}@127.0.0.1:89/r': no; https://\u{2026}@c/d@e ssh://h/x"
+        );
+    }
+
+    #[test]
     fn what_a_transport_says_is_the_reason() {
         let ssh = b"a banner\nof many\nlines\nWarning: added\r\nHost key verification failed.\r\nfatal: Could not read from remote repository.\n\n\
             Please make sure you have the correct access rights\nand the repository exists.\n";
         assert_eq!(
             last_words(ssh),
-            "lines; Warning: added; Host key verification failed.; fatal: Could not read from remote repository."
+            "lines; Warning: added; Host key verification failed; fatal: Could not read from remote repository"
         );
         assert_eq!(last_words(b"hint: x\nfatal: no such thing\n"), "fatal: no such thing");
         assert_eq!(last_words(b"one\ntwo\n"), "two");

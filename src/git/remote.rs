@@ -221,7 +221,7 @@ impl Repo {
         } else {
             Git::inside(self.top(), self.common_dir())
         };
-        git.over_network(self.interrupt(), errand)
+        git.for_others(self.interrupt(), errand)
     }
 
     /// The directory whose lock is held by whoever moves the fetched refs.

@@ -46,6 +46,16 @@ pub enum WorktreeError {
         #[source]
         source: std::io::Error,
     },
+    /// A checkout has gone another way.
+    #[error("{branch} in {} has gone another way; `git log --oneline --graph {branch} {to}` shows both", path.display(), to = to.short())]
+    Diverged {
+        /// The checkout.
+        path: PathBuf,
+        /// What it has checked out.
+        branch: BranchName,
+        /// Where it was to go.
+        to: CommitId,
+    },
     /// The place for worktrees is not one we may use.
     #[error("{} is {what}; choose another place with --worktree", path.display())]
     Unsuitable {
@@ -367,10 +377,9 @@ impl Repo {
             None => self.advance_detached(&checkout.path, &checkout.git_dir, from, to).map(drop),
             Some(local) => match self.swap(local.full_ref().as_bstr(), Some(from), to, log)? {
                 Swap::Won => Ok(()),
-                Swap::Lost { .. } => Err(WorktreeError::Unsuitable {
-                    path: checkout.path.clone(),
-                    what: "not where it was a moment ago",
-                }),
+                Swap::Lost { .. } => {
+                    Err(WorktreeError::Diverged { path: checkout.path.clone(), branch: local, to })
+                }
             },
         }
     }

@@ -61,6 +61,14 @@ pub struct Record {
     pub stderr: PathBuf,
 }
 
+impl Record {
+    /// Whether nothing was printed but on standard error.
+    pub fn only_on_stderr(&self) -> bool {
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+        length(&self.stdout) == 0 && length(&self.stderr) > 0
+    }
+}
+
 /// An attempt's files, open for the command.
 #[derive(Debug)]
 pub struct Files {

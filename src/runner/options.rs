@@ -56,6 +56,8 @@ pub struct Trust {
     pub require_signed: bool,
     /// Globs on the states that are run; empty means all.
     pub states: globset::GlobSet,
+    /// Globs on the branches that are run, where more are looked at; empty means all.
+    pub branches: globset::GlobSet,
 }
 
 /// All settings of a run.

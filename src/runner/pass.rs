@@ -185,7 +185,12 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
     }
     let globs = &context.options.selection.globs;
     if !globs.is_empty() && admitted == 0 {
-        let text = "no branch matches --branch; `git branch` lists the branches there are".to_owned();
+        let list = match context.arbiter.source() {
+            None => "git branch".to_owned(),
+            Some(remote) => format!("git ls-remote --heads {remote}"),
+        };
+        let text =
+            format!("no branch matches --branch, or aynig.branch; `{list}` lists the branches there are");
         (context.tell)(Notice::Warning { branch: None, text });
     }
     if !candidates.is_empty() {

@@ -300,7 +300,9 @@ impl View {
             }
             Head::Ready(event) => event,
         };
-        if let Some(reason) = trust::foreign_state(&options.trust, &event.state) {
+        let foreign = trust::foreign_branch(&options.trust, branch)
+            .or_else(|| trust::foreign_state(&options.trust, &event.state));
+        if let Some(reason) = foreign {
             return passed(event, reason, Pause::Waits);
         }
         match parking(&event.message.trailers, now) {

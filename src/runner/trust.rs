@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::contract::ids::{CommitId, StateName};
+use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
 
@@ -71,6 +71,14 @@ pub fn foreign_state(trust: &Trust, state: &StateName) -> Option<String> {
     let admitted = trust.states.is_empty() || trust.states.is_match(state.to_string());
     (!admitted).then(|| {
         format!("{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)")
+    })
+}
+
+/// Why `branch` is not one this runner runs, if so.
+pub fn foreign_branch(trust: &Trust, branch: &BranchName) -> Option<String> {
+    let admitted = trust.branches.is_empty() || trust.branches.is_match(branch.to_string());
+    (!admitted).then(|| {
+        "it is not one of the branches this runner runs (`git config --get-all aynig.branch`)".to_owned()
     })
 }
 

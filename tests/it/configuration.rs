@@ -48,6 +48,8 @@ fn branches_the_current_one_and_jobs_can_be_settled() {
     }
     repo.aynig_ok(["run"]);
     assert_eq!([repo.state("a"), repo.state("b"), repo.state("c")], ["done", "done", "work"]);
+    let status = out(&repo.aynig_ok(["status", "--branch", "c"]));
+    assert!(status.contains("waiting") && status.contains("aynig.branch"), "{status}");
     repo.aynig_ok(["run", "--branch", "c"]);
     assert_eq!(repo.state("c"), "done", "the flag takes the place of the setting");
     repo.git(["config", "--unset-all", "aynig.branch"]);

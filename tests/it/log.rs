@@ -77,10 +77,12 @@ fn a_real_life_from_the_wish_to_the_end() {
     assert!(firsts[2].ends_with("`review` exited with 3."), "{said}");
     assert!(firsts[4].ends_with("Test Person  please build"), "{said}");
     assert!(firsts[5].ends_with("before the first state: commands"), "{said}");
-    let stalled = &repo.head("task~3")[..10];
     assert!(said.contains(&format!("saved    {}\n", repo.rescue())), "{said}");
-    assert!(said.contains(&format!("printed  `aynig logs {stalled}` shows it")), "{said}");
-    assert_eq!(out(&repo.aynig_ok(["logs", "--stderr", stalled])), "why\n", "as it says");
+    let attempt: String = repo.trailer("task~4", "dwp-run-id").chars().take(8).collect();
+    assert!(said.contains(&format!("printed  `aynig logs --attempt {attempt} --stderr` shows it")), "{said}");
+    assert_eq!(out(&repo.aynig_ok(["logs", "--attempt", &attempt, "--stderr"])), "why\n", "as it says");
+    let silent = repo.aynig_ok(["logs", "--attempt", &attempt]);
+    assert!(out(&silent).is_empty() && err(&silent).contains("add --stderr"), "{}", err(&silent));
     assert!(said.contains("beside   1 commit by Test Person: own work"), "{said}");
     assert_eq!(said.matches("printed").count(), 1, "of what went well nobody asks: {said}");
     // The current branch is meant when none is named.

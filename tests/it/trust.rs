@@ -395,6 +395,11 @@ fn only_what_has_a_good_signature_is_run() {
     repo.aynig_ok(["run", "--branch", "good"]);
     assert_eq!(repo.state("good"), "work");
     assert!(reason(&repo, "good").contains("gpg.ssh.allowedSignersFile"), "{}", reason(&repo, "good"));
+    let check = out(&repo.aynig(["doctor"]));
+    assert!(
+        check.contains("error    signing     aynig.requireSigned is set, and no gpg.ssh.allowed"),
+        "{check}"
+    );
     repo.git(["config", "aynig.requireSigned", "false"]);
     repo.aynig_ok(["run", "--require-signed", "--branch", "good"]);
     assert_eq!(repo.state("good"), "work", "the flag does what the setting does");

@@ -48,6 +48,11 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
                 format!("{path} is committed without the executable bit"),
                 format!("git add --chmod=+x {}, and commit it", typed(&path)),
             )),
+            Some(true) if has_no_interpreter(&file.head) => findings.push(Finding::warning(
+                "commands",
+                format!("{path} has no `#!` line, so `sh` has to make sense of it"),
+                "begin it with `#!/bin/sh`, or what else is to run it",
+            )),
             Some(true) => findings.extend(trouble(&file.head).map(|(why, next)| {
                 Finding::error("commands", format!("{path} cannot be started: {why}"), next)
             })),
@@ -105,26 +110,20 @@ fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
     Some((program, named.filter(|_| by_env)))
 }
 
-/// Why a program that begins so cannot be started, and what to do.
+/// Whether it is neither a script that names who is to run it, nor a program, which begins with a magic number.
+fn has_no_interpreter(head: &[u8]) -> bool {
+    let magic: [&[u8]; 3] = [b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
+    interpreter(head).is_none() && !magic.iter().any(|magic| head.starts_with(magic))
+}
+
+/// Why a script that begins so cannot be started, and what to do.
 fn trouble(head: &[u8]) -> Option<(String, String)> {
-    // Other programs than scripts begin with a magic number.
-    if head.starts_with(b"\x7fELF")
-        || head.starts_with(b"\xcf\xfa\xed\xfe")
-        || head.starts_with(b"\xca\xfe\xba\xbe")
-    {
-        return None;
-    }
     let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     if first.starts_with(b"#!") && first.ends_with(b"\r") {
         let next = "end its lines with a line feed alone, and keep it so: `* text eol=lf` in .gitattributes";
         return Some(("its `#!` line ends with a carriage return".to_owned(), next.to_owned()));
     }
-    let Some((program, named)) = interpreter(head) else {
-        return Some((
-            "it has no `#!` line".to_owned(),
-            "begin it with `#!/bin/sh`, or what else is to run it".to_owned(),
-        ));
-    };
+    let (program, named) = interpreter(head)?;
     if !is_executable(Path::new(&program)) {
         return Some((
             format!("{program} is not there"),
@@ -272,7 +271,9 @@ mod tests {
         );
         assert_eq!(named("echo"), None);
         assert!(trouble(b"#!/bin/sh\n").is_none() && trouble(b"\x7fELF\x02").is_none());
-        for text in ["echo\n", "", "#!/bin/sh\r\n", "#!/nowhere/sh\n", "#!/usr/bin/env no-such-program\n"] {
+        assert!(has_no_interpreter(b"echo\n") && has_no_interpreter(b""));
+        assert!(!has_no_interpreter(b"#!/bin/sh\n") && !has_no_interpreter(b"\x7fELF\x02"));
+        for text in ["#!/bin/sh\r\n", "#!/nowhere/sh\n", "#!/usr/bin/env no-such-program\n"] {
             assert!(trouble(text.as_bytes()).is_some(), "{text:?}");
         }
     }

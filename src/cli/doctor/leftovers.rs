@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::lease::Liveness;
 use crate::contract::retention::age_words;
 use crate::git::Repo;
+use crate::git::worktree::Registered;
 use crate::runner::{error_words, typed};
 
 use super::Finding;
@@ -28,7 +31,7 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
     let ours: Vec<_> = all.iter().filter(|registered| registered.mark.is_some()).collect();
     let left: Vec<String> = ours
         .iter()
-        .filter(|registered| !repo.is_held(&registered.checkout.git_dir))
+        .filter(|registered| !repo.is_held(&registered.checkout.git_dir) && !goes_on(repo, registered))
         .map(|registered| registered.checkout.path.display().to_string())
         .collect();
     let mut findings = Vec::new();
@@ -48,6 +51,23 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
         findings.push(Finding::ok("worktrees", format!("{} are in use, none was left", ours.len())));
     }
     findings
+}
+
+/// Whether the attempt of a worktree still holds its branch: something that its command started goes on.
+fn goes_on(repo: &Repo, registered: &Registered) -> bool {
+    let Some(mark) = &registered.mark else { return false };
+    let head = match &mark.remote {
+        None => repo.branch_head(&mark.branch),
+        Some(remote) => repo.fetched_head(remote, &mark.branch),
+    };
+    let Ok(Some(Ok(stored))) = head.map(|head| head.map(|head| repo.commit(head))) else { return false };
+    match Head::read(&stored.facts()) {
+        Head::Working(lease) => {
+            let live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
+            live && lease.attempt() == Some(mark.attempt)
+        }
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => false,
+    }
 }
 
 fn locks(common_dir: &Path) -> Vec<Finding> {

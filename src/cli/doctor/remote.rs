@@ -78,7 +78,12 @@ fn guard(git_dir: &Path) -> Finding {
     let Ok(text) = std::fs::read(&hook) else {
         let text =
             format!("{} does not guard its branches: whoever may push can break a lease", git_dir.display());
-        return Finding::warning("guard", text, format!("cp contrib/hooks/pre-receive {at}"));
+        let next = format!(
+            "if others push there: cp contrib/hooks/pre-receive {at} && git -C {} config receive.advertisePushOptions true \
+             (the file is in aynig's repository; of the package in /usr/share/doc/aynig/examples/hooks/)",
+            typed(&git_dir.display().to_string())
+        );
+        return Finding::warning("guard", text, next);
     };
     if !is_executable(&hook) {
         return Finding::warning(

@@ -73,6 +73,7 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
         ),
         Err(error) => Finding::error("signing", error_words(&error), "df -h . && git fsck"),
     });
+    findings.extend(unsigned(repo, signs));
     findings.extend(ignored(repo));
     findings.extend(settings(repo));
     findings.push(match Room::at(repo.common_dir()) {
@@ -80,6 +81,30 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
         Err(error) => Finding::warning("disk", format!("its room could not be read: {error}"), "df -h ."),
     });
     findings
+}
+
+/// What keeps good signatures from being made or seen, where only signed commits are run.
+fn unsigned(repo: &Repo, signs: bool) -> Option<Finding> {
+    let required = settings::trust(repo).is_ok_and(|trust| trust.require_signed);
+    if !required {
+        return None;
+    }
+    let by_ssh = repo.config("gpg.format").as_deref() == Some("ssh");
+    let signers = repo.config("gpg.ssh.allowedSignersFile").filter(|file| !file.is_empty());
+    if by_ssh && signers.is_none() {
+        return Some(Finding::error(
+            "signing",
+            "aynig.requireSigned is set, and no gpg.ssh.allowedSignersFile says whose ssh keys are good: nothing will be run",
+            "git config gpg.ssh.allowedSignersFile FILE, an absolute path",
+        ));
+    }
+    (!signs).then(|| {
+        Finding::warning(
+            "signing",
+            "aynig.requireSigned is set, but what is committed here, by aynig too, is not signed, and so is not run any further",
+            "git config commit.gpgSign true",
+        )
+    })
 }
 
 /// What so much room means.

@@ -38,6 +38,9 @@ const WIDTHS: [Widths; 6] = [
 /// Where a time is this wide only its largest unit is told.
 const SHORT: usize = 7;
 
+/// So much of an attempt's id is enough to name it.
+const SHORT_ID: usize = 8;
+
 /// A date without its hours.
 const DAY: usize = 10;
 
@@ -240,8 +243,11 @@ impl Teller<'_> {
             let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
             add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
         }
-        if wants_log && super::log_of(self.repo, attempt).is_some() {
-            add("printed", &format!("`aynig logs {}` shows it", first.id));
+        if wants_log && let Some(logs) = super::logs_of(self.repo, attempt) {
+            // A commit would be two attempts': what one of them came to, and what another one was made on.
+            let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
+            let stream = if logs.only_on_stderr() { " --stderr" } else { "" };
+            add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
         }
         let mut lines = self.draw(&first);
         lines.append(&mut below);

@@ -7,8 +7,6 @@
 mod lines;
 mod value;
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::clock;
@@ -16,7 +14,7 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::story::{Attempt, Entry, Story};
 use crate::git::commit::Signed;
 use crate::git::{CommitError, Repo, Store};
-use crate::runner::attempt;
+use crate::runner::attempt::{self, Record};
 
 use super::args::Log;
 use super::error::{CommandError, Exit};
@@ -149,8 +147,8 @@ where
     }
 }
 
-/// The log of what an attempt printed, if it is on this host.
-fn log_of(repo: &Repo, told: &Attempt) -> Option<PathBuf> {
+/// What was kept of an attempt, if what it printed is on this host.
+fn logs_of(repo: &Repo, told: &Attempt) -> Option<Record> {
     let id = AttemptId::parse(&told.run_id)?;
-    attempt::find(repo, id).map(|record| record.stdout).filter(|log| log.exists())
+    attempt::find(repo, id).filter(|record| record.stdout.exists())
 }

@@ -66,7 +66,7 @@ fn of_attempt(repo: &Repo, attempt: &Attempt) -> Value {
         "notBefore": event.and_then(|event| not_before(event)),
         "leases": leases,
         "commits": attempt.commits.count,
-        "log": super::log_of(repo, attempt).map(|log| log.display().to_string()),
+        "log": super::logs_of(repo, attempt).map(|logs| logs.stdout.display().to_string()),
     })
 }
 

@@ -9,7 +9,9 @@ use super::*;
 fn hanging(hub: &Repo, verb: &str) -> Wrapper {
     Wrapper::new(
         hub,
-        &format!(r#"if [ "$verb" = {verb} ] && [ ! -e "$ROOM/hangs" ]; then say hangs $$; await never; fi"#),
+        &format!(
+            r#"if [ "$verb" = {verb} ] && [ ! -e "$ROOM/hangs" ]; then say hangs $$; exec tail -f /dev/null; fi"#
+        ),
     )
 }
 
@@ -65,7 +67,7 @@ fn what_a_drain_has_done_is_told_though_the_next_look_is_ended() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next more"), ("more", "next done")]);
     let clone = clone(&hub);
     hub.ready("task", "work");
-    let script = r#"if [ "$verb$count" = fetch2 ]; then say hangs $$; await never; fi"#;
+    let script = r#"if [ "$verb$count" = fetch2 ]; then say hangs $$; exec tail -f /dev/null; fi"#;
     let wrapper = Wrapper::new(&hub, script);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--drain", "--json"]);
     let call = hub.said_pid("hangs");
@@ -93,6 +95,7 @@ fn what_a_drain_has_done_is_told_though_the_remote_goes_away() {
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
     assert_eq!(summary["steps"].as_array().map(Vec::len), Some(1), "{}", told(&output));
     assert_eq!(summary["errors"].as_array().map(Vec::len), Some(1), "{}", told(&output));
+    assert_eq!(err(&output).matches("nothing more was run").count(), 1, "{}", told(&output));
     assert_eq!(err(&output).matches("fatal: gone").count(), 1, "{}", told(&output));
 }
 
@@ -126,7 +129,7 @@ fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     hub.ready("task", "work");
     let wrapper = Wrapper::new(
         &hub,
-        r#"if [ "$verb" = push ] && [ -e "$ROOM/release" ]; then say hangs $$; await never; fi"#,
+        r#"if [ "$verb" = push ] && [ -e "$ROOM/release" ]; then say hangs $$; exec tail -f /dev/null; fi"#,
     );
     let runner = wrapper.start(&clone, RUN);
     hub.said("at");
@@ -142,6 +145,66 @@ fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     assert_exit(&output, 130);
     assert_work_saved(&clone, &output);
     assert_eq!(hub.state("task"), "working", "nobody knows whether the push arrived");
+}
+
+#[test]
+fn who_waits_at_a_terminal_is_told_for_whom() {
+    for arguments in [["run", "--watch"], ["status", "--all"]] {
+        let hub = hub(&[("work", "next done")]);
+        let clone = clone(&hub);
+        let wrapper = Wrapper::new(&hub, "say hangs $$; exec tail -f /dev/null");
+        let arguments = [&arguments[..], &["--remote", "origin"]].concat();
+        let mut terminal = clone.in_terminal((30, 100), &[("PATH", &wrapper.path())], &arguments);
+        wait_until("the word", || terminal.shown().contains("waiting for origin"));
+        terminal.press(b"\x03");
+        let (shown, code) = terminal.finish();
+        assert_eq!(code, 130, "{shown}");
+        assert_eq!(shown.contains("watching origin of "), arguments[0] == "run", "{shown}");
+        assert!(!shown.contains("error") && !shown.contains("hint"), "{shown}");
+    }
+}
+
+/// A git that moves refs would leave their locks behind, and every later fetch would meet them.
+#[test]
+fn a_fetch_that_has_what_it_needs_comes_to_its_end() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    // Its transport is told to go; what it does then is its own, and takes a while.
+    let script = r#"if [ "$verb" = fetch ]; then tail -f /dev/null & say hangs $$; wait $!
+i=0; while [ $i -lt 4000000 ]; do i=$((i + 1)); done; say finished yes; exit 0; fi"#;
+    let wrapper = Wrapper::new(&hub, script);
+    let runner = wrapper.start(&clone, RUN);
+    hub.said("hangs");
+    runner.signal(Signal::SIGINT);
+    let output = runner.finish();
+    assert_exit(&output, 130);
+    assert!(hub.beside("finished").exists(), "{}", told(&output));
+    assert_eq!(hub.state("task"), "work");
+}
+
+/// A remote in a directory is served by our own processes.
+#[test]
+fn a_push_that_is_ended_leaves_no_lock_in_the_remote() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    hook(
+        &hub,
+        "reference-transaction",
+        &hub.scripted(r#"[ "$1" != prepared ] || { say prepared yes; await never; }"#),
+    );
+    let setting = ["set-state", "--state", "done", "--remote", "origin", "--branch", "task"];
+    let runner =
+        Running::start(clone.aynig_command().args(setting).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    hub.said("prepared");
+    runner.signal(Signal::SIGTERM);
+    let output = runner.finish();
+    assert_exit(&output, 143);
+    fs::remove_file(hub.path.join("hooks/reference-transaction")).expect("it was there");
+    wait_until("the lock to go", || !hub.path.join("refs/heads/task.lock").exists());
+    clone.aynig_ok(setting);
+    assert_eq!(hub.state("task"), "done");
 }
 
 #[test]
@@ -175,30 +238,59 @@ fn other_subcommands_say_what_became_of_it() {
     }
 }
 
+/// A program beside the wrapper.
+fn program(hub: &Repo, wrapper: &Wrapper, name: &str, script: &str) -> String {
+    let path = wrapper.directory.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{}\n", hub.scripted(script))).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+    path.display().to_string()
+}
+
+/// Signing may wait for a passphrase, or for a key on a chain.
+#[test]
+fn a_signature_that_does_not_come_is_not_waited_for() {
+    let set = ["set-state", "--state", "done", "--branch", "task"];
+    let far = [&set[..], &["--remote", "origin"]].concat();
+    for (arguments, signals) in [(&set[..], 1), (&far, 1), (RUN, 2), (&["run"], 2)] {
+        let hub = hub(&[("work", "next done")]);
+        let clone = clone(&hub);
+        hub.ready("task", "work");
+        clone.git(["fetch", "-q", "origin", "task:task"]);
+        let wrapper = Wrapper::new(&hub, "");
+        let signer = program(&hub, &wrapper, "sign", "say signs $$; exec tail -f /dev/null");
+        clone.git(["config", "commit.gpgSign", "true"]);
+        clone.git(["config", "gpg.program", &signer]);
+        let runner = wrapper.start(&clone, arguments);
+        let signer = hub.said_pid("signs");
+        runner.signal(Signal::SIGTERM);
+        wait_until("the signer to end", || {
+            if signals > 1 {
+                runner.signal(Signal::SIGTERM);
+            }
+            !signer.lives()
+        });
+        let output = runner.finish();
+        assert_exit(&output, 143);
+        assert_eq!([hub.state("task"), clone.state("task")], ["work", "work"], "{}", told(&output));
+        clone.assert_tidy();
+    }
+}
+
 /// Where no call is under way, a signal is what it always is.
 #[test]
-fn waiting_for_a_person_ends_by_the_signal_itself() {
-    use std::os::unix::process::ExitStatusExt;
-
+fn who_reads_a_page_dies_of_the_signal_itself() {
     let hub = hub(&[("work", "next done")]);
-    let clone = clone(&hub);
     hub.ready("task", "work");
+    let clone = clone(&hub);
     let wrapper = Wrapper::new(&hub, "");
-    // Signing may ask for a passphrase.
-    let signer = wrapper.directory.join("sign");
-    fs::write(&signer, format!("#!/bin/sh\n{}\n", hub.scripted("say signs $$; await never")))
-        .expect("a file");
-    fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).expect("chmod");
-    clone.git(["config", "commit.gpgSign", "true"]);
-    clone.git(["config", "gpg.program", signer.to_str().expect("UTF-8")]);
-    let setting = ["set-state", "--state", "done", "--remote", "origin", "--branch", "task"];
-    let runner = wrapper.start(&clone, &setting);
-    let _signer = hub.said_pid("signs");
-    runner.signal(Signal::SIGTERM);
-    let output = runner.finish();
-    let signal = output.status.signal().and_then(|number| Signal::try_from(number).ok());
-    assert_eq!(signal, Some(Signal::SIGTERM), "{}", told(&output));
-    assert_eq!(hub.state("task"), "work");
+    let pager = program(&hub, &wrapper, "page", "cat >/dev/null; say pages $$; exec tail -f /dev/null");
+    let arguments = ["log", "task", "--remote", "origin"];
+    let mut terminal = clone.in_terminal((20, 100), &[("GIT_PAGER", &pager)], &arguments);
+    let _pager = hub.said_pid("pages");
+    terminal.signal(Signal::SIGTERM);
+    let (shown, code) = terminal.finish();
+    // 256 less the signal's number: the driver tells it so.
+    assert_eq!(code, 241, "{shown}");
 }
 
 /// What asks for a passphrase or whether to trust a host would be stopped for ever in the background of a terminal.
@@ -233,5 +325,5 @@ fn what_ssh_would_ask_is_told_instead() {
         .replace("StrictHostKeyChecking=yes", "StrictHostKeyChecking=ask");
     let (shown, code) = clone.in_terminal((30, 100), &[("GIT_SSH_COMMAND", &asking)], RUN).finish();
     assert_eq!(code, 4, "{shown}");
-    assert!(shown.contains("Host key verification failed.") && shown.contains("ssh-add"), "{shown}");
+    assert!(shown.contains("Host key verification failed;") && shown.contains("ssh-add"), "{shown}");
 }

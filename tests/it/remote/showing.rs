@@ -39,7 +39,7 @@ fn a_remote_that_hangs_does_not_hold_up_the_end() {
     let hub = hub(&[("work", "next done")]);
     hub.ready("task", "work");
     let clone = clone(&hub);
-    let git = Wrapper::new(&hub, "[ $verb = ls-remote ] && { say hangs $$; await release; }");
+    let git = Wrapper::new(&hub, "[ $verb = ls-remote ] && { say hangs $$; exec tail -f /dev/null; }");
     let arguments = ["status", "--all", "--remote", "origin", "--watch=5"];
     let mut terminal = clone.in_terminal((20, 100), &[("PATH", &git.path())], &arguments);
     terminal.wait_for_picture("the table", |picture| picture.iter().any(|line| line.starts_with("task")));

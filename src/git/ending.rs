@@ -1,0 +1,95 @@
+//! Ending a call of git that takes too long or that nobody waits for any more, so that it leaves nothing half done.
+//!
+//! Invariant: git itself is not killed while it may be changing refs or files, of which it would leave the locks. What it
+//! talks to a remote by is asked to go first: git then gives up by itself, or, with all it needs, comes to its end. Only one
+//! that does nothing is asked as well, as git takes its locks along then; and only what is deaf to that is killed.
+
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use crate::clock::Stopwatch;
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A git that has used no processor for so long does nothing.
+const QUIET: Duration = Duration::from_millis(1_500);
+
+/// How long what was asked to go may take.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The most that all of it takes.
+const MOST: Duration = Duration::from_secs(30);
+
+/// Ends the call whose first process, the leader of a group, is `leader`; `is_over` waits a while for its end.
+pub(super) fn end(
+    leader: i32,
+    mut is_over: impl FnMut(Duration) -> std::io::Result<bool>,
+) -> std::io::Result<()> {
+    let group = Pid::from_raw(leader);
+    let (watch, mut quiet, mut asked) = (Stopwatch::start(), Stopwatch::start(), None::<Stopwatch>);
+    let mut used = None;
+    loop {
+        let look = Look::at(leader);
+        for pid in &look.others {
+            tell(kill(Pid::from_raw(*pid), Signal::SIGTERM));
+        }
+        if look.used != used {
+            (used, quiet) = (look.used, Stopwatch::start());
+        }
+        let at_work = look.others.is_empty() && look.used.is_some() && quiet.elapsed() < QUIET;
+        match asked {
+            Some(asked) if asked.elapsed() >= GRACE => tell(killpg(group, Signal::SIGKILL)),
+            None if watch.elapsed() >= MOST || (!at_work && watch.elapsed() >= QUIET) => {
+                asked = Some(Stopwatch::start());
+                tell(killpg(group, Signal::SIGTERM));
+            }
+            Some(_) | None => {}
+        }
+        if is_over(LOOK)? {
+            return Ok(());
+        }
+    }
+}
+
+fn tell(sent: nix::Result<()>) {
+    if let Err(error) = sent {
+        tracing::debug!(%error, "a process to be ended was gone already");
+    }
+}
+
+/// What is seen of a group.
+#[derive(Debug, Default)]
+struct Look {
+    /// Its processes but the first, that have not ended.
+    others: Vec<i32>,
+    /// How much the first one has used of the processor, where that can be told.
+    used: Option<u64>,
+}
+
+impl Look {
+    /// Looks at `/proc`; where there is none nothing is seen.
+    fn at(leader: i32) -> Self {
+        let mut look = Self::default();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            // The name, in parentheses, may hold anything.
+            let Some((_, fields)) = stat.rsplit_once(") ") else { continue };
+            let fields: Vec<&str> = fields.split(' ').collect();
+            let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+            if pid == leader {
+                look.used = Some(number(11).unwrap_or_default() + number(12).unwrap_or_default());
+            } else if fields.get(2).is_some_and(|group| *group == leader.to_string())
+                && !fields.first().is_some_and(|state| ["Z", "X"].contains(state))
+            {
+                look.others.push(pid);
+            }
+        }
+        look
+    }
+}
