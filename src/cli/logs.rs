@@ -72,7 +72,7 @@ pub fn run(store: &Store, arguments: &Logs) -> Result<Exit, CommandError> {
     let about = format!("attempt {}: {}", found.run_id, log.display());
     ui::narrate(&styled(FAINT, ui::harmless(&about)));
     print(&repo, &found, &log, arguments.follow)?;
-    if !arguments.stderr && found.record.as_ref().is_some_and(Record::only_on_stderr) {
+    if !arguments.stderr && found.record.as_ref().is_some_and(Record::printed_errors_alone) {
         ui::narrate(&styled(
             FAINT,
             "nothing was printed here, but there is something on standard error: add --stderr",

@@ -17,6 +17,7 @@ use super::ending;
 use super::interrupt::{Errand, Interrupt};
 use super::repo::Repo;
 use crate::clock::Stopwatch;
+use crate::session;
 
 /// How often is looked whether a call is to be ended early.
 const LOOK: Duration = Duration::from_millis(50);
@@ -246,7 +247,7 @@ impl Git {
         if self.others.is_none() {
             command.process_group(0);
         } else {
-            without_terminal(command);
+            session::begin(command);
         }
     }
 
@@ -341,19 +342,6 @@ impl Repo {
     /// anything is claimed.
     pub fn check_git(&self) -> Result<(), ProcessError> {
         Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run().map(drop)
-    }
-}
-
-/// Gives the program a session of its own, which has no terminal: ssh and the like, whose process group is not the
-/// terminal's, would stop for ever at a question there (for a passphrase, whether to trust a host) instead of failing.
-#[expect(
-    unsafe_code,
-    reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes one async-signal-safe call"
-)]
-fn without_terminal(command: &mut Command) {
-    // SAFETY: setsid is async-signal-safe, and an error is made from a number.
-    unsafe {
-        command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Record {
 
 impl Record {
     /// Whether nothing was printed but on standard error.
-    pub fn only_on_stderr(&self) -> bool {
+    pub fn printed_errors_alone(&self) -> bool {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
         length(&self.stdout) == 0 && length(&self.stderr) > 0
     }

@@ -1,13 +1,14 @@
 //! A process of its own: started, and from then on nobody's business.
 //!
-//! Invariant: it holds nothing of the caller but the files it is given, and is in a process group of its own, so that neither the end
-//! of the caller nor that of the caller's group takes it along. How long it may run is its own to see to.
+//! Invariant: it holds nothing of the caller but the files it is given, and is in a session of its own, so that neither the end
+//! of the caller nor that of the caller's group or session takes it along. How long it may run is its own to see to.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
+
+use crate::session;
 
 /// Starts `program` with these arguments and exactly this environment in `directory`; it reads `stdin`, and what it prints goes to
 /// `output`.
@@ -31,7 +32,7 @@ pub fn detach(
         .stderr_file(errors)
         .unchecked()
         .before_spawn(|command| {
-            command.process_group(0);
+            session::begin(command);
             Ok(())
         })
         .start()

@@ -1,4 +1,5 @@
-//! Process groups: who is in one, and signals to all of it.
+//! Process groups: who is in one, and signals to all of it; and to what left it for a group of its own within the session that its
+//! leader began (`timeout`, jobs of a shell).
 //!
 //! Invariant: only a real group is ever signalled; 0 ("my own group") and 1 ("everybody", once negated) cannot be
 //! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
@@ -7,7 +8,7 @@
 use std::fs;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 /// The living, non-zombie processes of the group, ascending.
@@ -20,12 +21,24 @@ pub fn members(pgid: i32) -> Vec<i32> {
         return Vec::new();
     }
     match processes() {
-        Some(all) => all.into_iter().filter(|pid| lives_in(*pid, pgid)).collect(),
+        Some(all) => all.into_iter().filter(|pid| lives(*pid, |place| place.group == pgid)).collect(),
         None => vec![pgid],
     }
 }
 
-/// Sends `signal` to every process of the group; a group that is gone is fine.
+/// Whether nobody is left in the group, nor in the session of the same number. Read from `/proc`, so not for every step.
+#[must_use]
+pub fn is_deserted(pgid: i32) -> bool {
+    members(pgid).is_empty() && strays(pgid).is_empty()
+}
+
+/// Who is in the session that the group's leader began, if it did, but in another group.
+fn strays(pgid: i32) -> Vec<i32> {
+    let all = if pgid > 1 { processes().unwrap_or_default() } else { Vec::new() };
+    all.into_iter().filter(|pid| lives(*pid, |place| place.session == pgid && place.group != pgid)).collect()
+}
+
+/// Sends `signal` to every process of the group and of its leader's own session; one that is gone is fine.
 pub fn signal(pgid: i32, signal: Signal) {
     if pgid <= 1 {
         return;
@@ -33,6 +46,13 @@ pub fn signal(pgid: i32, signal: Signal) {
     match killpg(Pid::from_raw(pgid), signal) {
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(error) => tracing::warn!(pid = pgid, %signal, %error, "could not signal a process group"),
+    }
+    for pid in strays(pgid) {
+        if let Err(error) = kill(Pid::from_raw(pid), signal)
+            && error != Errno::ESRCH
+        {
+            tracing::warn!(pid, %signal, %error, "could not signal a process of the session");
+        }
     }
 }
 
@@ -60,22 +80,31 @@ fn exists(pgid: i32) -> bool {
     pgid > 1 && killpg(Pid::from_raw(pgid), None) != Err(Errno::ESRCH)
 }
 
-fn lives_in(pid: i32, pgid: i32) -> bool {
+/// Where a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    state: u8,
+    group: i32,
+    session: i32,
+}
+
+fn lives(pid: i32, there: impl Fn(Place) -> bool) -> bool {
     fs::read(format!("/proc/{pid}/stat"))
         .ok()
-        .and_then(|stat| state_and_group(&stat))
-        .is_some_and(|(state, group)| group == pgid && !matches!(state, b'Z' | b'X' | b'x'))
+        .and_then(|stat| place(&stat))
+        .is_some_and(|place| there(place) && !matches!(place.state, b'Z' | b'X' | b'x'))
 }
 
 // The second field is the program's name in parentheses and may itself hold spaces, parentheses and bytes that are no
 // text.
-fn state_and_group(stat: &[u8]) -> Option<(u8, i32)> {
+fn place(stat: &[u8]) -> Option<Place> {
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let group = fields.nth(1)?.parse().ok()?;
-    Some((state, group))
+    let session = fields.next()?.parse().ok()?;
+    Some(Place { state, group, session })
 }
 
 #[cfg(test)]
@@ -84,15 +113,17 @@ mod tests {
 
     #[test]
     fn stat_lines() {
-        let cases: [(&[u8], _); 5] = [
-            (b"12 (sh) S 1 77 77 0 -1", Some((b'S', 77))),
-            (b"12 (a) Z 9) R 1 42 7", Some((b'R', 42))),
-            (b"12 (\xff\xfe) Z 1 5 5", Some((b'Z', 5))),
+        let at = |state, group, session| Some(Place { state, group, session });
+        let cases: [(&[u8], _); 6] = [
+            (b"12 (sh) S 1 77 70 0 -1", at(b'S', 77, 70)),
+            (b"12 (a) Z 9) R 1 42 7", at(b'R', 42, 7)),
+            (b"12 (\xff\xfe) Z 1 5 5", at(b'Z', 5, 5)),
             (b"12 (sh) S 1", None),
+            (b"12 (sh) S 1 7", None),
             (b"", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(state_and_group(line), expected, "{}", String::from_utf8_lossy(line));
+            assert_eq!(place(line), expected, "{}", String::from_utf8_lossy(line));
         }
     }
 

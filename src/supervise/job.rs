@@ -203,9 +203,7 @@ fn keep<R>(running: Running, mut machine: Machine<R>, inbox: &Receiver<Event<R>>
             }
             Err(RecvTimeoutError::Timeout) => {
                 let order = match machine.tick(watch.elapsed()) {
-                    Order::Nothing if machine.awaits_group() && group::members(pgid).is_empty() => {
-                        machine.emptied()
-                    }
+                    Order::Nothing if machine.awaits_group() && group::is_deserted(pgid) => machine.emptied(),
                     order => order,
                 };
                 (order, false)

@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::unistd::{Pid, getpid, getppid, setsid};
+use nix::unistd::{Pid, getpid, getppid};
 
 use super::finished::NotStarted;
 use super::spec::Spec;
 use super::watchdog::Announcement;
+use crate::session;
 
 /// Starts the command. The calling thread must live as long as the command: on Linux its end kills it.
 ///
@@ -37,8 +38,10 @@ pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
         expression.stdout_file(stdout).stderr_file(stderr).unchecked().before_spawn(move |command| {
             if terminal {
                 command.process_group(0);
+            } else {
+                session::begin(command);
             }
-            prepare(command, runner, terminal, announcement.clone());
+            prepare(command, runner, announcement.clone());
             Ok(())
         });
     // A file just written may still be open for writing in a child of another thread that has not reached its exec
@@ -62,15 +65,11 @@ pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
     unsafe_code,
     reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes only async-signal-safe calls"
 )]
-fn prepare(command: &mut Command, runner: Pid, terminal: bool, announcement: Option<Announcement>) {
-    // SAFETY: setsid, sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are async-signal-safe, no handler is
+fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement>) {
+    // SAFETY: sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are async-signal-safe, no handler is
     // installed, and an error is made from a number.
     unsafe {
         command.pre_exec(move || {
-            if !terminal {
-                // Its leader leads a group of the same number as well.
-                setsid()?;
-            }
             if let Some(announcement) = &announcement {
                 signal(Signal::SIGPIPE, SigHandler::SigIgn)?;
                 announcement.enlist_self();

@@ -6,13 +6,14 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("contract", &[]),
     ("clock", &[]),
     ("crashpoint", &[]),
+    ("session", &[]),
     ("fsutil", &["crashpoint"]),
-    ("git", &["contract", "fsutil", "clock", "crashpoint"]),
-    ("supervise", &["clock", "fsutil"]),
+    ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
+    ("supervise", &["clock", "fsutil", "session"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint"]),
     ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil"]),
 ];

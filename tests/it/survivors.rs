@@ -1,6 +1,8 @@
 //! What a command leaves running: a step ends with its command, survivors of a success live on, and nobody's
 //! worktree is taken away (spec §8, §9; contract §6, "No declared state").
 
+use nix::sys::signal::Signal;
+
 use super::scene::*;
 use super::support::*;
 
@@ -51,6 +53,35 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
     repo.assert_tidy();
+}
+
+/// `timeout`, and a shell with job control, give what they start a group of its own.
+#[test]
+fn what_left_the_group_ends_with_it_all_the_same() {
+    let away =
+        "set -m; ( await release ) & set +m; say away $!; timeout 600 tail -f /dev/null & say timed $!\n";
+    for (end, signal, code) in [
+        ("exit 1", None, Some(1)),
+        ("say ready yes; wait", Some(Signal::SIGTERM), Some(143)),
+        ("say ready yes; wait", Some(Signal::SIGKILL), None),
+    ] {
+        let repo = one(&format!("{away}{end}"));
+        let runner = repo.aynig_start(["run"]);
+        let left = ["away", "timed"].map(|name| repo.said_pid(name));
+        if let Some(signal) = signal {
+            repo.said("ready");
+            runner.signal(signal);
+        }
+        let output = runner.finish();
+        assert_eq!(output.status.code(), code, "{}", told(&output));
+        for process in left {
+            process.gone();
+        }
+    }
+    // After exit 0 they live on, as all that was started does.
+    let repo = one(&format!("{away}next done"));
+    repo.aynig_ok(["run"]);
+    assert!(["away", "timed"].map(|name| repo.said_pid(name)).iter().all(Process::lives));
 }
 
 #[test]

@@ -246,7 +246,7 @@ impl Teller<'_> {
         if wants_log && let Some(logs) = super::logs_of(self.repo, attempt) {
             // A commit would be two attempts': what one of them came to, and what another one was made on.
             let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
-            let stream = if logs.only_on_stderr() { " --stderr" } else { "" };
+            let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };
             add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
         }
         let mut lines = self.draw(&first);
