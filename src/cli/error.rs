@@ -108,6 +108,9 @@ impl From<OpenError> for CommandError {
             OpenError::NotFound { .. } => Self::setup(message)
                 .hint("go to a repository, name one with `aynig -C DIR …`, or make one: `git init`")
                 .hint("to see aynig at work in a repository of its own: `aynig demo`"),
+            OpenError::Misnamed { .. } => {
+                Self::setup(message).hint("unset GIT_DIR to have it looked for, or let it name a git directory")
+            }
             OpenError::Unsupported { .. } => Self::setup(message)
                 .hint("nothing was changed; `git refs migrate --ref-format=files` or a fresh clone in the files format makes it readable"),
             OpenError::Untrusted { path } => {

@@ -146,7 +146,7 @@ fn transition(report: &StepReport) -> String {
             let said =
                 if *misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" };
             let why = format!(
-                "{said}; held until {}, then stalled unless a state is set",
+                "{said}; held until {}, then stalled unless `aynig set-state` sets a state",
                 clock::format_utc(*until)
             );
             ("working".to_owned(), CARE, Some(why))

@@ -258,6 +258,22 @@ impl Target {
         Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
     }
 
+    /// Commits of the checkout that the remote did not have are pushed with the one made on them.
+    fn tell_what_went_along(&self, repo: &Repo, arbiter: &Arbiter, parent: Option<CommitId>) {
+        let (Some(remote), Some(head), Some(parent)) = (arbiter.source(), &self.head, parent) else { return };
+        if parent != head.id {
+            let subject = repo
+                .commit(parent)
+                .map_or_else(|_| String::new(), |stored| Message::parse(&stored.message).subject.to_string());
+            ui::narrate(&ui::harmless(&format!(
+                "with it went what {remote} did not have of {}: {}..{} ({subject})",
+                self.branch,
+                head.id.short(),
+                parent.short()
+            )));
+        }
+    }
+
     /// With a remote the checkout is not the branch: it is taken along, if the commit was made from it.
     fn follow(&self, repo: &Repo, arbiter: &Arbiter, parent: Option<CommitId>, new: CommitId) {
         let (Some(parent), Some(here), Some(_)) = (parent, repo.checkout(), &self.index) else { return };
@@ -351,6 +367,7 @@ pub fn write(
         tries += 1;
         match swap? {
             Swap::Won => {
+                before.tell_what_went_along(repo, arbiter, parent);
                 before.follow(repo, arbiter, parent, new);
                 let commit = repo.commit(new).map_err(|error| failed(&error))?;
                 return Ok(Written { before, commit });

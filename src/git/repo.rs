@@ -24,6 +24,12 @@ pub enum OpenError {
         /// Where the search began.
         start: PathBuf,
     },
+    /// GIT_DIR leads nowhere.
+    #[error("GIT_DIR names {}, which is no git repository", path.display())]
+    Misnamed {
+        /// What it names.
+        path: PathBuf,
+    },
     /// There is one, in a format this build cannot read.
     #[error("the repository {} uses {format}, which aynig cannot read yet", path.display())]
     Unsupported {
@@ -115,7 +121,10 @@ impl Store {
             Some(git_dir) => start.join(git_dir),
             None => discover(&start)?,
         };
-        let git_dir = git_dir.canonicalize().map_err(|_| OpenError::NotFound { start: start.clone() })?;
+        let git_dir = git_dir.canonicalize().map_err(|_| match &told.git_dir {
+            Some(_) => OpenError::Misnamed { path: git_dir },
+            None => OpenError::NotFound { start: start.clone() },
+        })?;
         let broken = |why: String| OpenError::Broken { path: git_dir.clone(), why };
 
         // The format is read before gix sees it, so that the message names it and nothing is touched.

@@ -85,5 +85,5 @@ fn what_cannot_be_meant_is_refused() {
     repo.git(["checkout", "--quiet", "--detach"]);
     assert_refused(&repo.aynig(["events"]), 3, &["detached", "--branch"]);
     let unborn = Repo::unborn();
-    assert_refused(&unborn.aynig(["events"]), 3, &["main has no commit yet", "set-state"]);
+    assert_refused(&unborn.aynig(["events"]), 3, &["main has no commit yet", "git commit"]);
 }

@@ -128,6 +128,46 @@ fn a_remote_that_cannot_be_reached_is_told_in_a_persons_words() {
 }
 
 #[test]
+fn a_word_without_its_option_is_given_one() {
+    let repo = Repo::new();
+    for (arguments, hint) in [
+        (["run", "monday"].as_slice(), "`--branch monday`"),
+        (&["run", "--watch", "5"], "`--watch=5`"),
+        (&["events", "monday"], "`--branch monday`"),
+        (&["set-working", "monday"], "`--branch monday`"),
+        (&["set-state", "review"], "`--state review`"),
+        (&["set-state"], "`--retry`"),
+    ] {
+        assert_refused(&repo.aynig(arguments.iter().copied()), 2, &[hint]);
+    }
+    let mut command = repo.aynig_command();
+    let output = command.env("GIT_DIR", "/nowhere").arg("status").output().expect("aynig runs");
+    assert_refused(&output, 3, &["GIT_DIR names", "/nowhere", "unset GIT_DIR"]);
+    repo.git(["remote", "add", "origin", "."]);
+    assert_refused(&repo.aynig(["run", "--remote", "orign"]), 2, &["did you mean origin?"]);
+}
+
+#[test]
+fn what_is_wanted_stands_where_a_title_would_only_repeat_the_state() {
+    let repo = Repo::new();
+    repo.git(["branch", "task"]);
+    repo.aynig_ok([
+        "set-state",
+        "--branch",
+        "task",
+        "--state",
+        "build",
+        "--body",
+        "\nput a roof on it\nsoon",
+    ]);
+    let table = out(&repo.aynig_ok(["status", "--all"]));
+    assert!(table.contains("put a roof on it") && !table.contains("chore"), "{table}");
+    let log = out(&repo.aynig_ok(["log", "task"]));
+    assert!(log.contains("put a roof on it"), "{log}");
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "task"]), "chore: set build");
+}
+
+#[test]
 fn a_key_that_is_nearly_one_that_is_read_is_asked_about_by_hand_and_in_set_state() {
     let answer = r#"echo 'SET_STATE {"state":"done","trailers":{"dwp-notbefore":"x","dwp-step":"2"}}'"#;
     let repo = Repo::with_commands(&[("work", answer)]);

@@ -320,7 +320,10 @@ fn names(commits: &Commits) -> String {
 fn what_it_says(event: &Event) -> String {
     match Stall::of(event) {
         Some(stall) if !stall.reason.is_empty() => ui::harmless(&stall.reason),
-        Some(_) | None if event.message.subject == default_subject(&event.state) => String::new(),
+        Some(_) | None if event.message.subject == default_subject(&event.state) => {
+            let mut lines = event.message.body.lines().map(ByteSlice::trim);
+            lines.find(|line| !line.is_empty()).map(|line| text(line.as_bstr())).unwrap_or_default()
+        }
         Some(_) | None => text(event.message.subject.as_bstr()),
     }
 }

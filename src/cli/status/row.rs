@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::cli::target::runner_words;
 use crate::cli::ui;
 use crate::clock;
+use crate::contract::commits::default_subject;
 use crate::contract::head::Event;
+use crate::contract::ids::StateName;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
 use crate::contract::sighting::Watched;
@@ -37,6 +39,8 @@ pub struct Row {
     /// The reason where people need less of it in a table; none where that is the same.
     pub brief: Option<String>,
     pub subject: Option<String>,
+    /// What says more than the subject does, to people.
+    pub wish: Option<String>,
     pub committed_at: Option<i64>,
     pub not_before: Option<i64>,
     /// What a stalled commit says happened.
@@ -62,13 +66,23 @@ pub struct LeaseRow {
     pub seen: Option<(u64, u64)>,
 }
 
+/// The first line of the body, where the subject is the one that every such state has.
+fn wish(message: &Message) -> Option<String> {
+    let state = StateName::parse(message.trailers.last("dwp-state")?).ok()?;
+    let line = message.body.lines().map(ByteSlice::trim).find(|line| !line.is_empty())?;
+    (message.subject == default_subject(&state) && !state.is_stalled())
+        .then(|| line.to_str_lossy().into_owned())
+}
+
 /// Takes a branch from the scan; `now` is seconds since the epoch.
 pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
     let stored = scanned.head.and_then(|head| repo.commit(head).ok());
+    let message = stored.as_ref().map(|stored| Message::parse(&stored.message));
     let mut row = Row {
         branch: scanned.branch.to_string(),
         commit: scanned.head.map(|head| head.to_string()),
-        subject: stored.as_ref().map(|stored| Message::parse(&stored.message).subject.to_string()),
+        subject: message.as_ref().map(|message| message.subject.to_string()),
+        wish: message.as_ref().and_then(wish),
         committed_at: stored.as_ref().map(|stored| stored.committed_at),
         ..Row::default()
     };

@@ -117,7 +117,7 @@ pub fn plain(rows: &[Row]) -> Vec<String> {
     let states = widest(&state_words);
     rows.iter()
         .map(|row| {
-            let subject = row.subject.as_deref().filter(|subject| !subject.is_empty());
+            let subject = row.wish.as_deref().or(row.subject.as_deref()).filter(|words| !words.is_empty());
             let next = next_words(row);
             let gap = if next.is_empty() { "" } else { "  " };
             let subject =
@@ -185,7 +185,7 @@ fn cells(row: &Row, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
     let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
     let reason = reason.map(ui::harmless);
-    let about = row.why.as_ref().or(row.subject.as_ref());
+    let about = row.why.as_ref().or(row.wish.as_ref()).or(row.subject.as_ref());
     let about = about.map(|about| ui::harmless(about)).unwrap_or_default();
     let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
     let about = match beside {

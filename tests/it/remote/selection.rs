@@ -3,6 +3,24 @@
 use super::*;
 
 #[test]
+fn what_goes_along_with_a_state_is_told() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    clone.git(["fetch", "-q", "origin"]);
+    clone.git(["checkout", "-q", "task"]);
+    let set = ["set-state", "--state", "more", "--remote", "origin"];
+    assert!(!err(&clone.aynig_ok(set)).contains("with it went"));
+    clone.git(["commit", "-q", "--allow-empty", "-m", "a thought of mine"]);
+    let output = clone.aynig_ok(set);
+    assert!(
+        err(&output).contains("with it went") && err(&output).contains("a thought of mine"),
+        "{}",
+        told(&output)
+    );
+}
+
+#[test]
 fn the_source_at_head_turns_it_on() {
     let hub = hub(&[("work", "echo \"$AYNIG_REMOTE\" >>\"$ROOM/ran\"; next done")]);
     let clone = clone(&hub);
