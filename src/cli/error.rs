@@ -183,7 +183,7 @@ fn reachable(error: &ArbiterError) -> Vec<String> {
 }
 
 /// What is said of a push whose outcome is not known.
-const UNKNOWN: &str = "was not answered";
+pub const UNKNOWN: &str = "was not answered";
 
 /// What ssh and git say where a person would have been asked.
 const UNASKED: [&str; 5] = [

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::ids::AttemptId;
 use crate::runner::notice::{Holder, Notice, Outcome, StepReport};
 
+use super::error::UNKNOWN;
 use super::live::Live;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
 
@@ -154,6 +155,9 @@ fn transition(report: &StepReport) -> String {
         Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),
         Outcome::LeaseLost { how } => {
             ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))
+        }
+        Outcome::Unwritten { why } if why.contains(UNKNOWN) => {
+            ("(not known to have landed)".to_owned(), BAD, Some(why.clone()))
         }
         Outcome::Unwritten { why } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
     };

@@ -14,11 +14,11 @@ use crate::clock::Stopwatch;
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A git that has used no processor for so long does nothing.
+/// A git that neither runs nor reads a disk for so long does nothing.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// How long what was asked to go may take.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long what was asked to go may take, which is more where many want the processor.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The most that all of it takes.
 const MOST: Duration = Duration::from_secs(30);
@@ -30,19 +30,21 @@ pub(super) fn end(
 ) -> std::io::Result<()> {
     let group = Pid::from_raw(leader);
     let (watch, mut quiet, mut asked) = (Stopwatch::start(), Stopwatch::start(), None::<Stopwatch>);
-    let mut used = None;
+    let mut seen = Look::default();
     loop {
         let look = Look::at(leader);
         for pid in &look.others {
             tell(kill(Pid::from_raw(*pid), Signal::SIGTERM));
         }
-        if look.used != used {
-            (used, quiet) = (look.used, Stopwatch::start());
+        if look.is_at_work || look.used != seen.used || look.others.is_empty() != seen.others.is_empty() {
+            quiet = Stopwatch::start();
         }
-        let at_work = look.others.is_empty() && look.used.is_some() && quiet.elapsed() < QUIET;
+        let is_deaf =
+            if look.others.is_empty() { quiet.elapsed() >= QUIET } else { watch.elapsed() >= GRACE };
+        seen = look;
         match asked {
             Some(asked) if asked.elapsed() >= GRACE => tell(killpg(group, Signal::SIGKILL)),
-            None if watch.elapsed() >= MOST || (!at_work && watch.elapsed() >= QUIET) => {
+            None if is_deaf || watch.elapsed() >= MOST => {
                 asked = Some(Stopwatch::start());
                 tell(killpg(group, Signal::SIGTERM));
             }
@@ -65,8 +67,10 @@ fn tell(sent: nix::Result<()>) {
 struct Look {
     /// Its processes but the first, that have not ended.
     others: Vec<i32>,
-    /// How much the first one has used of the processor, where that can be told.
-    used: Option<u64>,
+    /// How much the first one has used of the processor.
+    used: u64,
+    /// Whether it runs or would, or waits for a disk.
+    is_at_work: bool,
 }
 
 impl Look {
@@ -83,7 +87,8 @@ impl Look {
             let fields: Vec<&str> = fields.split(' ').collect();
             let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
             if pid == leader {
-                look.used = Some(number(11).unwrap_or_default() + number(12).unwrap_or_default());
+                look.used = number(11).unwrap_or_default() + number(12).unwrap_or_default();
+                look.is_at_work = fields.first().is_some_and(|state| ["R", "D"].contains(state));
             } else if fields.get(2).is_some_and(|group| *group == leader.to_string())
                 && !fields.first().is_some_and(|state| ["Z", "X"].contains(state))
             {

@@ -144,6 +144,7 @@ fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     let output = runner.finish();
     assert_exit(&output, 130);
     assert_work_saved(&clone, &output);
+    assert!(out(&output).contains("not known to have landed"), "{}", told(&output));
     assert_eq!(hub.state("task"), "working", "nobody knows whether the push arrived");
 }
 
