@@ -23,14 +23,18 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The most that all of it takes.
 const MOST: Duration = Duration::from_secs(30);
 
-/// Ends the call whose first process, the leader of a group, is `leader`; `is_over` waits a while for its end.
+/// How long what ended may keep its output to itself.
+const OUTPUT: Duration = Duration::from_millis(200);
+
+/// Ends the call whose first process, the leader of a group, is `leader`; `is_over` waits a while for its end, and for that of its
+/// output. Says whether that came: what it has left behind in a session of its own may hold the output for ever.
 pub(super) fn end(
     leader: i32,
     mut is_over: impl FnMut(Duration) -> std::io::Result<bool>,
-) -> std::io::Result<()> {
+) -> std::io::Result<bool> {
     let group = Pid::from_raw(leader);
     let (watch, mut quiet, mut asked) = (Stopwatch::start(), Stopwatch::start(), None::<Stopwatch>);
-    let mut seen = Look::default();
+    let (mut seen, mut gone) = (Look::default(), None::<Stopwatch>);
     loop {
         let look = Look::at(leader);
         for pid in &look.others {
@@ -41,17 +45,27 @@ pub(super) fn end(
         }
         let is_deaf =
             if look.others.is_empty() { quiet.elapsed() >= QUIET } else { watch.elapsed() >= GRACE };
+        let is_gone = look.sees && !look.leader_lives && look.others.is_empty();
         seen = look;
         match asked {
-            Some(asked) if asked.elapsed() >= GRACE => tell(killpg(group, Signal::SIGKILL)),
+            Some(asked) if asked.elapsed() >= GRACE => {
+                tell(killpg(group, Signal::SIGKILL));
+                gone.get_or_insert_with(Stopwatch::start);
+            }
             None if is_deaf || watch.elapsed() >= MOST => {
                 asked = Some(Stopwatch::start());
                 tell(killpg(group, Signal::SIGTERM));
             }
             Some(_) | None => {}
         }
+        if is_gone {
+            gone.get_or_insert_with(Stopwatch::start);
+        }
         if is_over(LOOK)? {
-            return Ok(());
+            return Ok(true);
+        }
+        if gone.is_some_and(|gone| gone.elapsed() >= OUTPUT) {
+            return Ok(false);
         }
     }
 }
@@ -65,6 +79,10 @@ fn tell(sent: nix::Result<()>) {
 /// What is seen of a group.
 #[derive(Debug, Default)]
 struct Look {
+    /// Whether anything is seen at all.
+    sees: bool,
+    /// Whether the first one has not ended.
+    leader_lives: bool,
     /// Its processes but the first, that have not ended.
     others: Vec<i32>,
     /// How much the first one has used of the processor.
@@ -86,12 +104,13 @@ impl Look {
             let Some((_, fields)) = stat.rsplit_once(") ") else { continue };
             let fields: Vec<&str> = fields.split(' ').collect();
             let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+            look.sees = true;
+            let lives = !fields.first().is_some_and(|state| ["Z", "X"].contains(state));
             if pid == leader {
+                look.leader_lives = lives;
                 look.used = number(11).unwrap_or_default() + number(12).unwrap_or_default();
                 look.is_at_work = fields.first().is_some_and(|state| ["R", "D"].contains(state));
-            } else if fields.get(2).is_some_and(|group| *group == leader.to_string())
-                && !fields.first().is_some_and(|state| ["Z", "X"].contains(state))
-            {
+            } else if lives && fields.get(2).is_some_and(|group| *group == leader.to_string()) {
                 look.others.push(pid);
             }
         }

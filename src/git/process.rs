@@ -292,7 +292,7 @@ impl Git {
             |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
         let handle = expression.start().map_err(not_started)?;
         let watch = Stopwatch::start();
-        let mut ended = None;
+        let (mut ended, mut has_output) = (None, true);
         while others.is_some() || timeout.is_some() {
             let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
             let slice = if others.is_some() { left.min(LOOK) } else { left };
@@ -309,10 +309,13 @@ impl Git {
                 None => continue,
             };
             for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
-                ending::end(leader, |slice| Ok(handle.wait_timeout(slice)?.is_some()))
-                    .map_err(not_started)?;
+                let over = ending::end(leader, |slice| Ok(handle.wait_timeout(slice)?.is_some()));
+                has_output &= over.map_err(not_started)?;
             }
             break;
+        }
+        if let Some(ended) = ended.take_if(|_| !has_output) {
+            return Err(ended);
         }
         let output = handle.into_output().map_err(not_started)?;
         // What was done by then is done, and its answer is one.

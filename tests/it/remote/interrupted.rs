@@ -184,6 +184,23 @@ i=0; while [ $i -lt 4000000 ]; do i=$((i + 1)); done; say finished yes; exit 0; 
     assert_eq!(hub.state("task"), "work");
 }
 
+/// As a master connection of ssh does.
+#[test]
+fn who_keeps_the_output_of_a_call_does_not_keep_us() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    let script = r#"if [ "$verb" = fetch ]; then setsid tail -f /dev/null & say daemon $!; say hangs $$; exec tail -f /dev/null; fi"#;
+    let wrapper = Wrapper::new(&hub, script);
+    let runner = wrapper.start(&clone, RUN);
+    let (call, daemon) = (hub.said_pid("hangs"), hub.said_pid("daemon"));
+    runner.signal(Signal::SIGINT);
+    let pid = runner.pid();
+    wait_until("the runner's end", || !is_alive(pid));
+    assert!(!call.lives() && daemon.lives());
+    drop(daemon);
+    assert_exit(&runner.finish(), 130);
+}
+
 /// A remote in a directory is served by our own processes.
 #[test]
 fn a_push_that_is_ended_leaves_no_lock_in_the_remote() {
