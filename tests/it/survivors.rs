@@ -58,8 +58,8 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
 /// `timeout`, and a shell with job control, give what they start a group of its own.
 #[test]
 fn what_left_the_group_ends_with_it_all_the_same() {
-    let away =
-        "set -m; ( await release ) & set +m; say away $!; timeout 600 tail -f /dev/null & say timed $!\n";
+    let away = "export ROOM; set -m; ( await release ) & set +m; say away $!
+timeout 600 sh -c 'while [ -d \"$ROOM\" ]; do sleep 0.05; done' & say timed $!\n";
     for (end, signal, code) in [
         ("exit 1", None, Some(1)),
         ("say ready yes; wait", Some(Signal::SIGTERM), Some(143)),
