@@ -177,8 +177,17 @@ impl<'a> IndexCopy<'a> {
         Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
     }
 
-    /// Puts the files with conflicts in as they are on disk.
+    /// Puts the files with conflicts in as they are on disk; where the whole directory is gone, as the side that HEAD does not have.
     fn settle_conflicts(&self) -> Result<(), ProcessError> {
+        if !self.worktree.path.is_dir() {
+            let listed = self.git().args(["ls-files", "--unmerged", "-z"]).run()?.stdout;
+            return self
+                .git()
+                .args(["update-index", "-z", "--index-info"])
+                .stdin(last_sides(&listed))
+                .run()
+                .map(drop);
+        }
         let paths = self.git().args(["diff-files", "--name-only", "--diff-filter=U", "-z"]).run()?.stdout;
         self.git().args(["update-index", "--add", "--remove", "-z", "--stdin"]).stdin(paths).run().map(drop)
     }
@@ -186,6 +195,18 @@ impl<'a> IndexCopy<'a> {
     fn failed(&self, source: std::io::Error) -> ProcessError {
         copy_failed(self.worktree, source)
     }
+}
+
+/// Of what `git ls-files --unmerged -z` lists, the last side of each path, as `git update-index -z --index-info` puts it in.
+fn last_sides(listed: &[u8]) -> Vec<u8> {
+    let mut sides = std::collections::BTreeMap::new();
+    // "<mode> <id> <stage>\t<path>", in the order of the stages
+    for (entry, path) in listed.split(|byte| *byte == 0).filter_map(|line| line.split_once_str("\t")) {
+        if let Some((side, _stage)) = entry.rsplit_once_str(" ") {
+            sides.insert(path, side);
+        }
+    }
+    sides.iter().flat_map(|(path, side)| [side, &b"\t"[..], path, &b"\0"[..]].concat()).collect()
 }
 
 fn copy_failed(worktree: &Worktree, source: std::io::Error) -> ProcessError {

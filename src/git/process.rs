@@ -22,6 +22,9 @@ use crate::session;
 /// How often is looked whether a call is to be ended early.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// A name that git gives to nothing in the registration of a worktree, nor do we.
+const NOWHERE: &str = "aynig-gone";
+
 /// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
 /// sets some of them, and they beat `git -C`.
 pub const LOCAL_VARIABLES: [&str; 15] = [
@@ -155,10 +158,13 @@ impl Git {
     }
 
     /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
-    /// file may be gone, or name another repository.
+    /// file may be gone, or name another repository. Where it is gone itself its registration and its index are still there, and
+    /// none of its files is.
     pub fn inside(path: &Path, git_dir: &Path) -> Self {
-        let directory = if path.is_dir() { path } else { git_dir };
-        Self::new(directory).env("GIT_DIR", git_dir).env("GIT_WORK_TREE", path)
+        // Git does nothing for a working tree whose parent is gone, too: then it is told of one that is not there in a place that is.
+        let gone = git_dir.join(NOWHERE);
+        let (directory, tree) = if path.is_dir() { (path, path) } else { (git_dir, gone.as_path()) };
+        Self::new(directory).env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree)
     }
 
     /// Adds one argument.

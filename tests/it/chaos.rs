@@ -179,6 +179,12 @@ impl Field {
         Runner { child, stopped: false }
     }
 
+    /// Notes something for whoever reads a failure's room.
+    fn account(&self, name: &str, text: &str) {
+        let file = std::fs::File::options().create(true).append(true).open(self.home.beside(name));
+        writeln!(file.expect("a file"), "{text}").expect("it is written");
+    }
+
     /// Every runner ends, each branch comes to its end, and what was left on any host is saved there.
     fn settle(&self, mut runners: Vec<Runner>) {
         for runner in &mut runners {
@@ -205,6 +211,7 @@ impl Field {
                 command.args(["--remote", "origin", "--skew-seconds", &SKEW.to_string()]);
             }
             let output = command.output().expect("aynig runs");
+            self.account("settled", &told(&output));
             (output.status.code(), told(&output))
         };
         hosts.iter().for_each(|host| drop(pass(host)));
@@ -236,6 +243,16 @@ impl Field {
         wrong.extend(bugs.map(str::to_owned));
         assert_eq!(wrong, Vec::<String>::new(), "CHAOS_SEED={seed}");
         repos.iter().for_each(|repo| repo.assert_tidy());
+    }
+}
+
+impl Drop for Field {
+    /// A failure here may not come again for days: its room is kept, to be read.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.home.room.disable_cleanup(true);
+            tell(&format!("the room is kept: {}", self.home.room.path().display()));
+        }
     }
 }
 

@@ -342,6 +342,24 @@ fn killed_while_a_file_is_being_replaced() {
     assert!(visits >= 4, "a step replaces files: {visits}");
 }
 
+/// Another runner's last worktree takes the directory with it that they were all in, and does not see one without files.
+#[test]
+fn killed_over_a_removal_before_the_place_goes() {
+    for point in [Point::RemovalBegun, Point::RemovalHalfDone, Point::Unregistered, Point::RemovalDone] {
+        for ends in [Ends::Well, Ends::Badly] {
+            let mut field = Field::new(Decides::Repository, ends, LEASE);
+            field.dies_at(point.name());
+            let place = field.home.path.join(".worktrees");
+            if place.exists() {
+                std::fs::remove_dir_all(&place).expect("nobody is in it");
+            }
+            let said = field.others_come();
+            assert!(!said.contains("could not"), "{}: {said}", point.name());
+            field.assert_whole(point.name());
+        }
+    }
+}
+
 #[test]
 fn killed_while_a_ref_is_locked() {
     let visits = each_visit(Decides::Repository, Point::RefLocked, Ends::Well);

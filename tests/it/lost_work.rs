@@ -303,3 +303,42 @@ fn commits_off_the_branch_are_saved() {
     repo.git(["merge-base", "--is-ancestor", &repo.said("astray"), &rescue]);
     repo.assert_tidy();
 }
+
+/// A runner is killed, and then the place that its worktree was in goes: a person makes room, or another runner takes the
+/// directory for empty since the dead one had removed the files already. What was staged still lies in the registration.
+fn the_place_is_removed(script: &str) -> (Repo, String) {
+    let repo = repo(&format!("{script}\nsay ready $$\nawait release"));
+    let runner = repo.aynig_start(["run", "--lease-seconds", "2"]);
+    let command = repo.said_pid("ready");
+    runner.signal(Signal::SIGKILL);
+    runner.finish();
+    command.gone();
+    repo.deserted();
+    std::fs::remove_dir_all(repo.path.join(".worktrees")).expect("it was there");
+    let output = repo.run_until("task", "stalled", &["run"]);
+    assert!(!told(&output).contains("could not"), "{}", told(&output));
+    repo.assert_tidy();
+    let rescue = repo.rescue();
+    assert!(out(&output).contains(&rescue), "{}", told(&output));
+    (repo, rescue)
+}
+
+#[test]
+fn what_was_staged_outlives_the_place_of_its_worktree() {
+    let (repo, rescue) = the_place_is_removed(MESS);
+    assert_eq!(repo.show(&format!("{rescue}:both.txt")), "v1");
+    assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
+    assert_eq!(repo.show(&format!("{rescue}:gone.txt")), "to be deleted", "that files are gone is not work");
+}
+
+#[test]
+fn conflicts_and_a_place_that_is_gone() {
+    let (repo, rescue) = the_place_is_removed(
+        "echo staged >staged.txt; git add staged.txt
+         one=$(echo one | git hash-object -w --stdin); two=$(echo two | git hash-object -w --stdin)
+         printf '100644 %s 2\\tHEAD\\n100644 %s 3\\tHEAD\\n' $one $two | git update-index --index-info",
+    );
+    assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
+    // Not the registration's file of this name.
+    assert_eq!(repo.show(&format!("{rescue}:HEAD")), "two", "what HEAD does not have");
+}
