@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::clock::Stopwatch;
+use crate::session::{Place, processes};
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -92,25 +93,17 @@ struct Look {
 }
 
 impl Look {
-    /// Looks at `/proc`; where there is none nothing is seen.
+    /// Looks at the processes there are; where none can be seen nothing is.
     fn at(leader: i32) -> Self {
-        let mut look = Self::default();
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-                continue;
-            };
-            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-            // The name, in parentheses, may hold anything.
-            let Some((_, fields)) = stat.rsplit_once(") ") else { continue };
-            let fields: Vec<&str> = fields.split(' ').collect();
-            let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-            look.sees = true;
-            let lives = !fields.first().is_some_and(|state| ["Z", "X"].contains(state));
+        let Some(all) = processes() else { return Self::default() };
+        let mut look = Self { sees: true, ..Self::default() };
+        for pid in all {
+            let Some(place) = Place::of(pid) else { continue };
             if pid == leader {
-                look.leader_lives = lives;
-                look.used = number(11).unwrap_or_default() + number(12).unwrap_or_default();
-                look.is_at_work = fields.first().is_some_and(|state| ["R", "D"].contains(state));
-            } else if lives && fields.get(2).is_some_and(|group| *group == leader.to_string()) {
+                look.leader_lives = place.lives();
+                look.used = place.used;
+                look.is_at_work = place.is_at_work();
+            } else if place.lives() && place.group == leader {
                 look.others.push(pid);
             }
         }

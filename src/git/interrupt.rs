@@ -56,7 +56,7 @@ impl Interrupt {
         self.scans.store(true, Ordering::Relaxed);
     }
 
-    /// Ends every call over a network. What became of a push is unknown then.
+    /// Ends every call that waits for somebody else. What became of a push is unknown then.
     pub fn end_all(&self) {
         self.end_scans();
         self.all.store(true, Ordering::Relaxed);

@@ -31,7 +31,7 @@
 //! | `nested` | repositories in a worktree that hold what nobody else has |
 //! | `probe` | questions that only a check-up asks |
 //! | `process` | one call of the `git` program |
-//! | `interrupt` | the wish that calls over a network end |
+//! | `interrupt` | the wish that calls that wait for somebody else end |
 //! | `ending` | ending a call so that nothing is left half done |
 
 pub mod commit;

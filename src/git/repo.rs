@@ -218,7 +218,7 @@ impl Repo {
         Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
     }
 
-    /// What ends calls over a network, of all handles of this store.
+    /// What ends calls that wait for somebody else, of all handles of this store.
     pub fn interrupt(&self) -> &Interrupt {
         &self.place.interrupt
     }

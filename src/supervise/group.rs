@@ -5,11 +5,11 @@
 //! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
 //! would otherwise be waited for without end. When to signal is `machine`'s to decide (CONTRACT.md §10).
 
-use std::fs;
-
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+
+use crate::session::{Place, processes};
 
 /// The living, non-zombie processes of the group, ascending.
 ///
@@ -62,70 +62,18 @@ pub(super) fn terminate(pgid: i32) {
     signal(pgid, Signal::SIGCONT);
 }
 
-/// Every process id of this machine (of this namespace); `None` where `/proc` does not tell.
-pub(super) fn processes() -> Option<Vec<i32>> {
-    if !cfg!(target_os = "linux") {
-        return None;
-    }
-    let mut all: Vec<i32> = fs::read_dir("/proc")
-        .ok()?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    all.sort_unstable();
-    if all.is_empty() { None } else { Some(all) }
-}
-
 fn exists(pgid: i32) -> bool {
     // "Not permitted" is an answer from a process that is there.
     pgid > 1 && killpg(Pid::from_raw(pgid), None) != Err(Errno::ESRCH)
 }
 
-/// Where a process is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    state: u8,
-    group: i32,
-    session: i32,
-}
-
 fn lives(pid: i32, there: impl Fn(Place) -> bool) -> bool {
-    fs::read(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|stat| place(&stat))
-        .is_some_and(|place| there(place) && !matches!(place.state, b'Z' | b'X' | b'x'))
-}
-
-// The second field is the program's name in parentheses and may itself hold spaces, parentheses and bytes that are no
-// text.
-fn place(stat: &[u8]) -> Option<Place> {
-    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    let group = fields.nth(1)?.parse().ok()?;
-    let session = fields.next()?.parse().ok()?;
-    Some(Place { state, group, session })
+    Place::of(pid).is_some_and(|place| place.lives() && there(place))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stat_lines() {
-        let at = |state, group, session| Some(Place { state, group, session });
-        let cases: [(&[u8], _); 6] = [
-            (b"12 (sh) S 1 77 70 0 -1", at(b'S', 77, 70)),
-            (b"12 (a) Z 9) R 1 42 7", at(b'R', 42, 7)),
-            (b"12 (\xff\xfe) Z 1 5 5", at(b'Z', 5, 5)),
-            (b"12 (sh) S 1", None),
-            (b"12 (sh) S 1 7", None),
-            (b"", None),
-        ];
-        for (line, expected) in cases {
-            assert_eq!(place(line), expected, "{}", String::from_utf8_lossy(line));
-        }
-    }
 
     #[test]
     fn numbers_that_are_no_group_have_no_members() {

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::group::processes;
+use crate::session::processes;
 
 /// The processes, other than this one, whose working directory is `dir` or below it, ascending.
 ///
