@@ -253,7 +253,7 @@ pub(super) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) 
 
 /// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
 /// which may be a commit the command made itself.
-pub(super) fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
+pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
     let mut newest = None;
     for stored in repo.history(head).flatten() {
         let newest = *newest.get_or_insert(stored.committed_at);

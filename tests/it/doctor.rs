@@ -404,6 +404,8 @@ fn worktrees_and_locks_that_were_left() {
     );
     repo.branch_from(&repo.head("main"), "work", live.as_bytes());
     assert!(!repo.doctor(0).to_string().contains(".worktrees/left"));
+    repo.branch_from(&repo.head("work"), "work", b"what it has committed by now\n");
+    assert!(!repo.doctor(0).to_string().contains(".worktrees/left"));
     repo.git(["update-ref", "-d", "refs/heads/work"]);
     told(&report, "worktrees", "warning", ".worktrees/left", "aynig clean");
     told(&report, "worktrees", "warning", "it holds other repositories", "aynig clean");

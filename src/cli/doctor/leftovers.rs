@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::clock;
-use crate::contract::head::Head;
 use crate::contract::lease::Liveness;
 use crate::contract::retention::age_words;
 use crate::git::Repo;
 use crate::git::worktree::Registered;
+use crate::runner::recover::lease_of;
 use crate::runner::{error_words, typed};
 
 use super::Finding;
@@ -60,14 +60,9 @@ fn goes_on(repo: &Repo, registered: &Registered) -> bool {
         None => repo.branch_head(&mark.branch),
         Some(remote) => repo.fetched_head(remote, &mark.branch),
     };
-    let Ok(Some(Ok(stored))) = head.map(|head| head.map(|head| repo.commit(head))) else { return false };
-    match Head::read(&stored.facts()) {
-        Head::Working(lease) => {
-            let live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
-            live && lease.attempt() == Some(mark.attempt)
-        }
-        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => false,
-    }
+    // Also below what was committed on top of it.
+    let lease = head.ok().flatten().and_then(|head| lease_of(repo, head, mark.attempt));
+    lease.is_some_and(|lease| matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }))
 }
 
 fn locks(common_dir: &Path) -> Vec<Finding> {
