@@ -4,8 +4,11 @@
 //! run nothing any more. So one helper process lives beside the runner: this same binary, started with a hidden
 //! subcommand whose body is [`serve`]. Its stdin is a pipe of which only the runner holds the other end. It is told
 //! which groups it answers for (`+<token> <pgid>` and `-<token>`, a line each, small enough to be written whole);
-//! when the pipe ends, however the runner ended, it kills the groups still listed and exits. After a clean run the
+//! when the pipe ends, however the runner ended, it ends the groups still listed and exits. After a clean run the
 //! list is empty and it just exits.
+//!
+//! They are asked before they are killed: a git among them takes its locks along, which are those of the whole repository and
+//! would keep everybody from working with it until a person removes them.
 //!
 //! A command enlists *itself*, between fork and exec: were it done by the runner after the start, a runner killed in
 //! between would leave running whatever the command had started by then. As the runner does not learn the number of a
@@ -39,6 +42,12 @@ const ATTEMPTS: u32 = 3;
 
 // It leaves at end of file; one that does not (stopped by a debugger) must not keep the runner from ending.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+// Between being asked to end and being killed. Git needs a few milliseconds, and the lease is not renewed any more.
+const GRACE: Duration = Duration::from_secs(2);
+
+// How often is looked whether they have ended.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The runner's handle on its watchdog process, which is started with the first group. Clones are the same watchdog;
 /// dropping the last one dismisses the process.
@@ -237,7 +246,7 @@ impl Drop for Process {
     }
 }
 
-/// The body of the hidden subcommand: reads the list from `input` until it ends, then kills every group still on it.
+/// The body of the hidden subcommand: reads the list from `input` until it ends, then ends every group still on it.
 ///
 /// Deaf to SIGINT, SIGTERM, SIGHUP and SIGQUIT: its one reason to end is the end of the runner. Lines it does not
 /// understand are skipped.
@@ -249,10 +258,22 @@ pub fn serve(input: impl BufRead) -> io::Result<()> {
     let deaf = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
         .into_iter()
         .try_for_each(|signal| signal_hook::flag::register(signal, Arc::clone(&unread)).map(drop));
-    for pgid in listed_at_end(input) {
-        group::signal(pgid, Signal::SIGKILL);
-    }
+    end(listed_at_end(input));
     deaf
+}
+
+fn end(mut groups: Vec<i32>) {
+    groups.iter().for_each(|pgid| group::terminate(*pgid));
+    let watch = Stopwatch::start();
+    loop {
+        // One that is gone is not looked at again: its number may come to be another's.
+        groups.retain(|pgid| !group::is_deserted(*pgid));
+        if groups.is_empty() || watch.elapsed() >= GRACE {
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    groups.iter().for_each(|pgid| group::signal(*pgid, Signal::SIGKILL));
 }
 
 // A read error says the same as end of file: nobody is there to tell us anything any more.

@@ -84,6 +84,40 @@ timeout 600 sh -c 'while [ -d \"$ROOM\" ]; do sleep 0.05; done' & say timed $!\n
     assert!(["away", "timed"].map(|name| repo.said_pid(name)).iter().all(Process::lives));
 }
 
+/// A git that is killed leaves locks of the whole repository; one that is asked to end takes them along.
+#[test]
+fn a_git_of_a_killed_runners_command_leaves_no_lock() {
+    let repo = one(
+        "id=$(git rev-parse HEAD)
+( echo start; echo create refs/heads/held $id; echo prepare; exec tail -f /dev/null ) | git update-ref --stdin & say git $!
+await release",
+    );
+    let runner = repo.aynig_start(["run"]);
+    let git = repo.said_pid("git");
+    let lock = repo.path.join(".git/refs/heads/held.lock");
+    wait_until("git to have the lock", || lock.exists());
+    runner.signal(Signal::SIGKILL);
+    runner.finish();
+    git.gone();
+    assert!(!lock.exists());
+    repo.deserted();
+}
+
+/// Who does not want to end is killed all the same.
+#[test]
+fn one_that_is_deaf_does_not_outlive_a_killed_runner() {
+    let repo = one(
+        "( trap 'say asked yes' TERM; say deaf $(exec sh -c 'echo $PPID'); while [ -d \"$ROOM\" ]; do sleep 0.05; done ) &
+await release",
+    );
+    let runner = repo.aynig_start(["run"]);
+    let deaf = repo.said_pid("deaf");
+    runner.signal(Signal::SIGKILL);
+    runner.finish();
+    repo.said("asked");
+    deaf.gone();
+}
+
 #[test]
 fn a_failed_command_takes_its_group_with_it() {
     let repo = one(
