@@ -250,8 +250,11 @@ impl Drop for Field {
     /// A failure here may not come again for days: its room is kept, to be read.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.home.room.disable_cleanup(true);
-            tell(&format!("the room is kept: {}", self.home.room.path().display()));
+            let hosts = self.hosts.iter_mut().map(|(host, _)| host);
+            for repo in hosts.chain([&mut self.home]) {
+                repo.room.disable_cleanup(true);
+                tell(&format!("the room is kept: {}", repo.room.path().display()));
+            }
         }
     }
 }

@@ -185,14 +185,15 @@ fn judge_branch(
             (At::Leased { lease, until, .. }, None) => {
                 At::Leased { lease, newest: commit, until: until.max(commit.dated + seconds_of(lease)) }
             }
-            (At::Leased { lease, newest, until }, Some("working")) => {
+            (At::Leased { lease, newest, .. }, Some("working")) => {
                 if commit.trailers != lease.trailers {
                     say("a lease on a lease, and not its renewal");
                 }
                 if commit.tree != newest.tree {
                     say("a renewal that changes files");
                 }
-                At::Leased { lease, newest: commit, until: until.max(end_of(commit)) }
+                // By its own date alone, which may lie before that of a command's commit below it: their clocks differ.
+                At::Leased { lease, newest: commit, until: end_of(commit) }
             }
             (At::Leased { lease, newest, until }, Some("stalled")) => {
                 if commit.trailer("dwp-stalled-run") != lease.trailer("dwp-run-id")
