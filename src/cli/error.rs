@@ -63,22 +63,24 @@ pub struct CommandError {
     pub message: String,
     /// What to do next, one sentence each.
     pub hints: Vec<String>,
+    /// Whether it may have come about all the same: a remote did not say.
+    pub open: bool,
 }
 
 impl CommandError {
     /// The command line cannot be meant.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into(), hints: Vec::new() }
+        Self { exit: Exit::Usage, message: message.into(), hints: Vec::new(), open: false }
     }
 
     /// The surroundings do not allow it.
     pub fn setup(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Setup, message: message.into(), hints: Vec::new() }
+        Self { exit: Exit::Setup, message: message.into(), hints: Vec::new(), open: false }
     }
 
     /// It was understood and possible, and did not come about.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), hints: Vec::new() }
+        Self { exit: Exit::Failed, message: message.into(), hints: Vec::new(), open: false }
     }
 
     /// A set-up error out of a lower one; `trying` says what we were about to do.
@@ -160,6 +162,7 @@ impl From<ArbiterError> for CommandError {
             } else {
                 reachable(&error)
             },
+            open: error.leaves_open(false),
         }
     }
 }
@@ -182,9 +185,6 @@ fn reachable(error: &ArbiterError) -> Vec<String> {
     hints
 }
 
-/// What is said of a push whose outcome is not known.
-pub const UNKNOWN: &str = "was not answered";
-
 /// What ssh and git say where a person would have been asked.
 const UNASKED: [&str; 5] = [
     "Permission denied",
@@ -202,6 +202,7 @@ impl From<PassError> for CommandError {
                 exit: if cause.is_remote() { Exit::Remote } else { Exit::Setup },
                 message: format!("{NOTHING_RUN}{}", error_words(&error)),
                 hints: reachable(cause),
+                open: cause.leaves_open(false),
             },
             PassError::Git(error) => {
                 let hint = match &error {
@@ -228,7 +229,7 @@ impl From<PassError> for CommandError {
 pub fn render(error: &CommandError, stopped: bool) -> String {
     let heading = if stopped { "stopped" } else { "error" };
     let mut text = format!("{heading}: {}", harmless(&error.message));
-    let hints: &[String] = if stopped && !error.message.contains(UNKNOWN) { &[] } else { &error.hints };
+    let hints: &[String] = if stopped && !error.open { &[] } else { &error.hints };
     for hint in hints {
         text.push_str("\n  hint: ");
         text.push_str(&harmless(hint));

@@ -10,7 +10,6 @@ use crate::clock;
 use crate::contract::ids::AttemptId;
 use crate::runner::notice::{Holder, Notice, Outcome, StepReport};
 
-use super::error::UNKNOWN;
 use super::live::Live;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
 
@@ -156,10 +155,10 @@ fn transition(report: &StepReport) -> String {
         Outcome::LeaseLost { how } => {
             ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))
         }
-        Outcome::Unwritten { why } if why.contains(UNKNOWN) => {
+        Outcome::Unwritten { why, open: true } => {
             ("(not known to have landed)".to_owned(), BAD, Some(why.clone()))
         }
-        Outcome::Unwritten { why } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
+        Outcome::Unwritten { why, open: false } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
     };
     let mut details = vec![ui::duration(report.elapsed)];
     details.extend(report.commit.map(|commit| commit.short()));

@@ -289,7 +289,7 @@ fn step_json(step: &StepReport) -> Value {
         }
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),
-        Outcome::Unwritten { why } => (None, Some(why.clone())),
+        Outcome::Unwritten { why, .. } => (None, Some(why.clone())),
     };
     json!({
         "branch": step.branch.to_string(),

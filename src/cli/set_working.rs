@@ -62,6 +62,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
             exit: Exit::Bug,
             message: format!("commit {} was written as a lease and does not read as one", written.commit.id),
             hints: Vec::new(),
+            open: false,
         });
     };
     let until = clock::format_utc(lease.expires_at());

@@ -71,6 +71,16 @@ impl ArbiterError {
         matches!(self, Self::Refused { .. })
     }
 
+    /// Whether the branch may have been moved all the same; `before` is what was known of that from earlier tries.
+    pub fn leaves_open(&self, before: bool) -> bool {
+        match self {
+            Self::Unanswered { .. } => true,
+            // Nothing was learnt.
+            Self::Local(_) | Self::Remote(_) => before,
+            Self::Refused { .. } | Self::Failed { .. } | Self::Unmoved { .. } => false,
+        }
+    }
+
     /// Which remote it is about, where it is about one.
     pub fn remote(&self) -> Option<&RemoteName> {
         match self {

@@ -123,6 +123,8 @@ pub enum Outcome {
     Unwritten {
         /// Why not.
         why: String,
+        /// Whether it may have landed all the same: a remote did not say.
+        open: bool,
     },
 }
 

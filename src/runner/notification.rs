@@ -334,7 +334,7 @@ mod tests {
         for silent in [
             Outcome::KeptWorking { misspoken: false, until: 0 },
             Outcome::AdvancedByCommand { state: state("review") },
-            Outcome::Unwritten { why: words() },
+            Outcome::Unwritten { why: words(), open: false },
         ] {
             assert_eq!(told(silent.clone(), &["*"]), None, "{silent:?}");
         }

@@ -105,6 +105,8 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     // A local branch is looked at first; a remote one is presumed to be where we left it, and the push is the question.
     let mut doubtful = context.arbiter.attaches();
     let mut tries = 0;
+    // Whether one of them may have landed although nobody said so.
+    let mut open = false;
     // Results whose push was not answered, or whose answer came when others had gone on already: what the branch descends from
     // has landed.
     let mut tried: Vec<(CommitId, Settlement, String)> = Vec::new();
@@ -211,10 +213,12 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             Ok(Swap::Lost { .. }) => {
                 tries += 1;
                 doubtful = true;
+                open = false;
                 trouble = "the branch kept moving".to_owned();
             }
             Err(error) => {
                 trouble = error_words(&error);
+                open = error.leaves_open(open);
                 doubtful = context.arbiter.attaches();
                 if error.is_final() || !patience.wait(context) {
                     break;
@@ -225,14 +229,14 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
     if !context.arbiter.attaches() {
         // Out of reach until the lease was over: whoever closes it cannot see this host, so what is here is saved here.
         let rescued = save(context, repo, finished, base_of(repo, finished), None, left).or(rescued);
-        return Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued };
+        return Landed { outcome: Outcome::Unwritten { why: trouble, open }, commit: None, rescued };
     }
     *left = finished.site.path().map(|path| Left {
         path: path.to_owned(),
         why: "the result could not be written; when the lease ends, the next pass saves what is here"
             .to_owned(),
     });
-    Landed { outcome: Outcome::Unwritten { why: trouble }, commit: None, rescued }
+    Landed { outcome: Outcome::Unwritten { why: trouble, open }, commit: None, rescued }
 }
 
 /// What a settlement that has landed comes to; `why` is for a stalled one.

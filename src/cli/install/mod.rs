@@ -202,6 +202,7 @@ fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
             exit: Exit::Signal(signal),
             message: format!("stopped by signal {signal}; nothing was installed"),
             hints: Vec::new(),
+            open: false,
         });
     }
     fetched.map_err(|error| no_pack(asked, &error))
@@ -274,8 +275,12 @@ fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
             CommandError::setup(message).hint("put the directory of the program `git` into PATH")
         }
-        PackError::Unreachable(_) => CommandError { exit: Exit::Remote, message, hints: Vec::new() }
-            .hint(format!("`git ls-remote {}` shows whether it can be reached", typed(&asked.source.shown))),
+        PackError::Unreachable(_) => {
+            CommandError { exit: Exit::Remote, message, hints: Vec::new(), open: false }.hint(format!(
+                "`git ls-remote {}` shows whether it can be reached",
+                typed(&asked.source.shown)
+            ))
+        }
         PackError::NoRef { .. } => CommandError::setup(message).hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
             typed(&asked.source.shown)

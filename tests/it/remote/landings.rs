@@ -209,6 +209,23 @@ fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
     });
 }
 
+/// The push of a result arrives, its answer does not, and then the remote is away until the lease is over.
+#[test]
+fn a_result_of_which_nobody_knows_is_not_called_lost() {
+    let hub = hub(&[("work", "say on yes; next done")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let wrapper = Wrapper::new(
+        &hub,
+        r#"if [ -e "$ROOM/cut" ]; then exit 128; fi
+if [ "$verb" = push ] && [ -e "$ROOM/on" ]; then "$GIT" "$@" >/dev/null 2>&1; say cut yes; exit 128; fi"#,
+    );
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--lease-seconds", "3"]);
+    assert_exit(&output, 1);
+    assert!(out(&output).contains("not known to have landed"), "{}", told(&output));
+    assert_eq!(hub.state("task"), "done");
+}
+
 #[test]
 fn a_command_is_stopped_when_its_lease_cannot_be_renewed() {
     let (hub, clone) = asked("next done");
