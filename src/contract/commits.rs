@@ -4,7 +4,7 @@
 //! trees, dates and signatures are left to `git`, the wording of a stalled body to `report`, commits made by hand to
 //! `manual`.
 
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -106,6 +106,15 @@ fn writable(body: &str) -> BString {
 /// `chore: set <state>`, the contract's default (CONTRACT.md §4).
 pub fn default_subject(state: &StateName) -> BString {
     BString::from(format!("chore: set {state}"))
+}
+
+/// What is wanted, in the words of whoever set the state: the first line of the body, where the subject is only the default
+/// one. `None` where the subject says it, or nothing does.
+pub fn wish<'a>(message: &'a Message, state: &StateName) -> Option<&'a BStr> {
+    if message.subject != default_subject(state) {
+        return None;
+    }
+    message.body.lines().map(ByteSlice::trim).find(|line| !line.is_empty()).map(BStr::new)
 }
 
 pub(super) fn source_trailer(source: Option<&RemoteName>) -> Option<Trailer> {

@@ -8,7 +8,7 @@ use bstr::{BStr, ByteSlice};
 use crate::cli::columns::{cut, width};
 use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, span, span_in_short, styled};
 use crate::clock;
-use crate::contract::commits::default_subject;
+use crate::contract::commits::{default_subject, wish};
 use crate::contract::head::Event;
 use crate::contract::lease::{Liveness, liveness_at};
 use crate::contract::parking::{Parking, parking};
@@ -321,8 +321,7 @@ fn what_it_says(event: &Event) -> String {
     match Stall::of(event) {
         Some(stall) if !stall.reason.is_empty() => ui::harmless(&stall.reason),
         Some(_) | None if event.message.subject == default_subject(&event.state) => {
-            let mut lines = event.message.body.lines().map(ByteSlice::trim);
-            lines.find(|line| !line.is_empty()).map(|line| text(line.as_bstr())).unwrap_or_default()
+            wish(&event.message, &event.state).map(text).unwrap_or_default()
         }
         Some(_) | None => text(event.message.subject.as_bstr()),
     }

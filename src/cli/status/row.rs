@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::target::runner_words;
 use crate::cli::ui;
 use crate::clock;
-use crate::contract::commits::default_subject;
+use crate::contract::commits;
 use crate::contract::head::Event;
 use crate::contract::ids::StateName;
 use crate::contract::lease::Lease;
@@ -66,12 +66,12 @@ pub struct LeaseRow {
     pub seen: Option<(u64, u64)>,
 }
 
-/// The first line of the body, where the subject is the one that every such state has.
+/// What is wanted where the subject does not say; a stalled branch has its reason instead.
 fn wish(message: &Message) -> Option<String> {
     let state = StateName::parse(message.trailers.last("dwp-state")?).ok()?;
-    let line = message.body.lines().map(ByteSlice::trim).find(|line| !line.is_empty())?;
-    (message.subject == default_subject(&state) && !state.is_stalled())
-        .then(|| line.to_str_lossy().into_owned())
+    commits::wish(message, &state)
+        .filter(|_| !state.is_stalled())
+        .map(|line| line.to_str_lossy().into_owned())
 }
 
 /// Takes a branch from the scan; `now` is seconds since the epoch.
