@@ -231,10 +231,10 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         let rescued = save(context, repo, finished, base_of(repo, finished), None, left).or(rescued);
         return Landed { outcome: Outcome::Unwritten { why: trouble, open }, commit: None, rescued };
     }
+    let next = if rescued.is_none() { "saves what is here" } else { "removes it" };
     *left = finished.site.path().map(|path| Left {
         path: path.to_owned(),
-        why: "the result could not be written; when the lease ends, the next pass saves what is here"
-            .to_owned(),
+        why: format!("the result could not be written; when the lease ends, the next pass {next}"),
     });
     Landed { outcome: Outcome::Unwritten { why: trouble, open }, commit: None, rescued }
 }
@@ -482,8 +482,10 @@ fn clean_up(
     worktree: Worktree,
     report: &mut StepReport,
 ) {
-    let unsaved = matches!(report.outcome, Outcome::Unwritten { .. }) && report.rescued.is_none();
-    if matches!(report.outcome, Outcome::KeptWorking { .. }) || unsaved {
+    // Work that no remote was told of is safe in a rescue of this host; all else is for the pass that closes the lease.
+    let is_open = matches!(report.outcome, Outcome::Unwritten { .. })
+        && (report.rescued.is_none() || report.left.is_some());
+    if matches!(report.outcome, Outcome::KeptWorking { .. }) || is_open {
         // Whatever the command left running works here until it declares a state or the lease ends.
         return;
     }

@@ -29,17 +29,21 @@ fn a_stale_lock_of_the_packed_refs_is_in_nobodys_way() {
 
 #[test]
 fn a_lock_in_the_way_of_the_result_is_waited_for_only_so_long() {
-    let repo = Repo::one_step(&working(&format!("touch \"$AYNIG_GIT_DIR/refs/heads/work.lock\"\n{DONE}")));
-    let lock = repo.path.join(".git/refs/heads/work.lock");
-    let start = std::time::Instant::now();
-    let output = repo.run(&["--lease-seconds", "5"]);
-    assert_exit(&output, 1);
-    assert!(out(&output).contains("(nothing landed)"), "{}", out(&output));
-    assert!(out(&output).contains(lock.to_str().expect("text")), "{}", out(&output));
-    repo.assert_left(&output);
-    assert!(start.elapsed().as_secs() < 25, "{:?} is no moment", start.elapsed());
-    fs::remove_file(lock).expect("it is there");
-    repo.assert_recovers_with_work();
+    // Work of a failure is saved before it is told; then nothing but the worktree is left to the next pass.
+    for (end, next) in [(DONE, "the next pass saves what is here"), ("exit 3", "the next pass removes it")] {
+        let repo = Repo::one_step(&working(&format!("touch \"$AYNIG_GIT_DIR/refs/heads/work.lock\"\n{end}")));
+        let lock = repo.path.join(".git/refs/heads/work.lock");
+        let start = std::time::Instant::now();
+        let output = repo.run(&["--lease-seconds", "5"]);
+        assert_exit(&output, 1);
+        assert!(out(&output).contains("(nothing landed)"), "{}", out(&output));
+        assert!(out(&output).contains(lock.to_str().expect("text")), "{}", out(&output));
+        repo.assert_left(&output);
+        assert!(out(&output).contains(next), "{}", out(&output));
+        assert!(start.elapsed().as_secs() < 25, "{:?} is no moment", start.elapsed());
+        fs::remove_file(lock).expect("it is there");
+        repo.assert_recovers_with_work();
+    }
 }
 
 /// A repository whose current branch is ready for a step that notes that it ran.
