@@ -1,4 +1,4 @@
-//! The one reader of time.
+//! The one reader of time, and how times are said.
 //!
 //! Three clocks, never mixed: the wall clock dates commits and is compared with other hosts' (CONTRACT.md §5), so
 //! it may jump; the monotonic clock measures waits and cannot; the clock since boot measures from one process to the next,
@@ -143,6 +143,37 @@ pub fn format_utc(seconds: i64) -> String {
         .map_or_else(|| format!("@{seconds}"), |utc| utc.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
 }
 
+/// So many whole seconds, as people say them: `42 s`, `2 min 5 s`, `3 d 2 h`.
+#[must_use]
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min {} s", seconds / 60, seconds % 60),
+        7200..=172_799 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// The same in its largest unit alone, where room is short.
+#[must_use]
+pub fn span_in_short(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// How long something took, as people say it: like [`span`], and a short one to a tenth of a second.
+#[must_use]
+pub fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        0..=9 => format!("{:.1} s", time.as_secs_f64()),
+        seconds => span(seconds),
+    }
+}
+
 /// Lets some time pass before something is tried again.
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
@@ -165,6 +196,33 @@ mod tests {
         assert!(before > Duration::ZERO && since_boot() >= before);
         assert!(!boot().is_empty() && !boot().contains(char::is_whitespace));
         assert_eq!(boot(), boot());
+    }
+
+    #[test]
+    fn durations_read_well() {
+        for (millis, text) in [
+            (40, "0.0 s"),
+            (3_240, "3.2 s"),
+            (61_000, "61 s"),
+            (125_000, "2 min 5 s"),
+            (7_260_000, "2 h 1 min"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn spans_read_well() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "119 s"),
+            (125, "2 min 5 s"),
+            (7_260, "2 h 1 min"),
+            (172_799, "47 h 59 min"),
+            (266_400, "3 d 2 h"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::runner::typed;
 use super::args::{Hook, HookName};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
-use super::ui::{self, duration, harmless};
+use super::ui::{self, harmless};
 
 /// One line of what git tells the hook.
 #[derive(Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ fn words(branch: &BranchName, violation: &Violation, tolerance: u64) -> Vec<Stri
             };
             let who = if runner.is_empty() { "an unnamed runner".to_owned() } else { runner.to_string() };
             let work = origin.as_ref().map(|state| format!(" for `{state}`")).unwrap_or_default();
-            let left = duration(std::time::Duration::from_secs(*left));
+            let left = clock::span(*left);
             vec![
                 format!("{branch} is leased to {who}{work} (attempt {run_id}) for another {left}; {what}"),
                 format!(
@@ -171,10 +171,11 @@ fn words(branch: &BranchName, violation: &Violation, tolerance: u64) -> Vec<Stri
         }
         Violation::OffClock { dated, now } => vec![
             format!(
-                "{branch}: the lease that was pushed is dated {}, and it is {} here: {} s apart, and {tolerance} s are allowed",
+                "{branch}: the lease that was pushed is dated {}, and it is {} here: {} apart, and {} are allowed",
                 clock::format_utc(*dated),
                 clock::format_utc(*now),
-                dated.abs_diff(*now)
+                clock::span(dated.abs_diff(*now)),
+                clock::span(tolerance)
             ),
             "set the clock of the host it was made on (`timedatectl` shows whether it is synchronised), and claim again".to_owned(),
         ],

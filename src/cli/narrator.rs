@@ -160,7 +160,7 @@ fn transition(report: &StepReport) -> String {
         }
         Outcome::Unwritten { why, open: false } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
     };
-    let mut details = vec![ui::duration(report.elapsed)];
+    let mut details = vec![clock::duration(report.elapsed)];
     details.extend(report.commit.map(|commit| commit.short()));
     details.extend(why);
     let mut line = format!(

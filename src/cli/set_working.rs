@@ -52,9 +52,10 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
         && lease.runner != store.handle().runner_id()
     {
         warn(&format!(
-            "{} is leased to {} for another {left} s; the lease was renewed in its name, and the branch is not yours by that",
+            "{} is leased to {} for another {}; the lease was renewed in its name, and the branch is not yours by that",
             written.before.branch,
-            lease_words(lease)
+            lease_words(lease),
+            clock::span(left)
         ));
     }
     let Head::Working(lease) = Head::read(&written.commit.facts()) else {

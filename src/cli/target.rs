@@ -418,9 +418,10 @@ pub fn runner_words(lease: &Lease) -> String {
 pub fn warn_of_foreign_lease(target: &Target) {
     if let Some((lease, left)) = target.foreign_lease() {
         warn(&format!(
-            "{} was leased to {} for another {left} s; its runner will notice, stop its command and save the work",
+            "{} was leased to {} for another {}; its runner will notice, stop its command and save the work",
             target.branch,
-            lease_words(lease)
+            lease_words(lease),
+            clock::span(left)
         ));
     }
 }

@@ -109,68 +109,9 @@ pub fn dyed(text: &str, coloured: bool) -> String {
     if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
 }
 
-/// Whole seconds as people say them.
-pub fn span(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min {} s", seconds / 60, seconds % 60),
-        7200..=172_799 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
-}
-
-/// The same in its largest unit alone, where room is short.
-pub fn span_in_short(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
-/// A duration as people say it.
-pub fn duration(time: std::time::Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..=9 => format!("{:.1} s", time.as_secs_f64()),
-        10..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn durations_read_well() {
-        for (millis, text) in [
-            (40, "0.0 s"),
-            (3_240, "3.2 s"),
-            (61_000, "61 s"),
-            (125_000, "2 min 5 s"),
-            (7_260_000, "2 h 1 min"),
-        ] {
-            assert_eq!(duration(Duration::from_millis(millis)), text);
-        }
-    }
-
-    #[test]
-    fn spans_read_well() {
-        for (seconds, text) in [
-            (0, "0 s"),
-            (119, "119 s"),
-            (125, "2 min 5 s"),
-            (7_260, "2 h 1 min"),
-            (172_799, "47 h 59 min"),
-            (266_400, "3 d 2 h"),
-        ] {
-            assert_eq!(span(seconds), text);
-        }
-    }
 
     #[test]
     fn no_escape_sequence_gets_through() {

@@ -143,7 +143,12 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
                 warn_if_ahead(context, memory, &branch, &lease, now);
                 passed_over(match watched {
                     Some(Watched::Remaining { seen, wanted, .. }) => {
-                        format!("{} holds it; seen for {seen} s of {wanted} s", lease.runner)
+                        format!(
+                            "{} holds it; seen for {} of {}",
+                            lease.runner,
+                            clock::span(seen),
+                            clock::span(wanted)
+                        )
                     }
                     Some(Watched::Over { .. }) | None => {
                         let until = lease.expires_at();
@@ -151,7 +156,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
                             summary.next_expiry =
                                 Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
                         }
-                        format!("{} holds it for another {} s", lease.runner, until.saturating_sub(now))
+                        format!("{} holds it for another {}", lease.runner, clock::span(until.abs_diff(now)))
                     }
                 });
             }
@@ -275,8 +280,9 @@ fn warn_if_ahead(context: &Context<'_>, memory: &mut Memory, branch: &BranchName
         name => name.into_owned(),
     };
     let text = format!(
-        "its lease is dated {ahead} s ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
+        "its lease is dated {} ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
          and leases end late or early until it is set; --takeover observed does not go by clocks",
+        clock::span(ahead),
         clock::format_utc(lease.committed_at),
         clock::format_utc(now),
     );

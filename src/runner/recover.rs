@@ -99,11 +99,13 @@ pub fn recover(
     let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
     let headline = match over {
         Over::Dated(over) => format!(
-            "The lease of {runner} for `{state}` ended {over} s before it was found here; its runner did not renew it."
+            "The lease of {runner} for `{state}` ended {} before it was found here; its runner did not renew it.",
+            clock::span(over)
         ),
         Over::Seen(seen) => format!(
-            "The lease of {runner} for `{state}` lasts {} s and was seen here for {seen} s; its runner did not renew it.",
-            lease.seconds
+            "The lease of {runner} for `{state}` lasts {} and was seen here for {}; its runner did not renew it.",
+            clock::span(lease.seconds),
+            clock::span(seen)
         ),
     };
     if lease.origin.is_some() {

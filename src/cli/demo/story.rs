@@ -10,6 +10,7 @@ use bstr::ByteSlice;
 
 use crate::cli::error::CommandError;
 use crate::cli::ui::{self, BAD, FAINT, GOOD, STRONG, styled};
+use crate::clock;
 use crate::contract::commits::stalled_run;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::BranchName;
@@ -88,7 +89,7 @@ fn sentence(event: &Event, lease: Option<&Lease>, times: &Times) -> String {
 
 /// A time that is mostly a matter of milliseconds.
 fn short(time: Duration) -> String {
-    if time < Duration::from_secs(1) { format!("{} ms", time.as_millis()) } else { ui::duration(time) }
+    if time < Duration::from_secs(1) { format!("{} ms", time.as_millis()) } else { clock::duration(time) }
 }
 
 /// What a stalled commit tells: the line of output that says it best, else what happened.

@@ -6,8 +6,8 @@
 use bstr::{BStr, ByteSlice};
 
 use crate::cli::columns::{cut, width};
-use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, span, span_in_short, styled};
-use crate::clock;
+use crate::cli::ui::{self, BAD, CARE, FAINT, GOOD, styled};
+use crate::clock::{self, span, span_in_short};
 use crate::contract::commits::{default_subject, wish};
 use crate::contract::head::Event;
 use crate::contract::lease::{Liveness, liveness_at};

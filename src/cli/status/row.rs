@@ -7,7 +7,6 @@ use bstr::ByteSlice;
 use serde_json::{Value, json};
 
 use crate::cli::target::runner_words;
-use crate::cli::ui;
 use crate::clock;
 use crate::contract::commits;
 use crate::contract::head::Event;
@@ -155,7 +154,7 @@ impl Row {
             lease.left = lease.expires_at.saturating_sub(now);
         }
         if let Some(until) = self.not_before {
-            let left = ui::span(until.abs_diff(now));
+            let left = clock::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
             self.reason = Some(format!("until {} ({words})", clock::format_utc(until)));
             self.wakes_in = Some(until.saturating_sub(now));

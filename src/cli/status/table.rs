@@ -101,13 +101,15 @@ fn next_words(row: &Row) -> String {
 
 /// What is left of a lease, and for how long it has been seen, where that is counted.
 fn time_words(lease: &LeaseRow) -> String {
-    let left = lease.left.unsigned_abs();
-    let words = if lease.left < 0 { format!("expired {left} s ago") } else { format!("{left} s left") };
+    let left = clock::span(lease.left.unsigned_abs());
+    let words = if lease.left < 0 { format!("expired {left} ago") } else { format!("{left} left") };
     format!("{words}{}", seen_words(lease))
 }
 
 fn seen_words(lease: &LeaseRow) -> String {
-    lease.seen.map_or_else(String::new, |(seen, wanted)| format!(", seen for {seen} s of {wanted} s"))
+    lease.seen.map_or_else(String::new, |(seen, wanted)| {
+        format!(", seen for {} of {}", clock::span(seen), clock::span(wanted))
+    })
 }
 
 /// A line for each branch, with all there is to say.
@@ -161,8 +163,8 @@ enum Fit {
 /// How long a lease goes on, or until a parked one wakes.
 fn time_cell(row: &Row, fit: Fit) -> String {
     let span = |seconds: i64| match fit {
-        Fit::Wide => ui::span(seconds.unsigned_abs()),
-        Fit::Narrow => ui::span_in_short(seconds.unsigned_abs()),
+        Fit::Wide => clock::span(seconds.unsigned_abs()),
+        Fit::Narrow => clock::span_in_short(seconds.unsigned_abs()),
     };
     match (&row.lease, row.wakes_in, fit) {
         (Some(lease), _, _) => {
@@ -307,10 +309,11 @@ pub fn lines(row: &Row) -> Vec<String> {
     }
     if let Some(lease) = &row.lease {
         let until = clock::format_utc(lease.expires_at);
+        let left = clock::span(lease.left.unsigned_abs());
         let left = if lease.left < 0 {
-            format!("expired {} s ago ({until})", lease.left.unsigned_abs())
+            format!("expired {left} ago ({until})")
         } else {
-            format!("{} s left (until {until})", lease.left)
+            format!("{left} left (until {until})")
         };
         let seen = seen_words(lease);
         add("lease", &format!("{}, attempt {}, {left}{seen}", lease.runner, lease.run_id));
