@@ -44,6 +44,8 @@ pub struct Place {
     pub session: i32,
     /// How much of the processor it has used, in ticks of the kernel's clock.
     pub used: u64,
+    /// Whether it is a git, by the name of its program.
+    pub is_git: bool,
 }
 
 impl Place {
@@ -59,6 +61,12 @@ impl Place {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
+    /// Whether it stands still until it is told to go on.
+    #[must_use]
+    pub fn is_stopped(self) -> bool {
+        matches!(self.state, b'T' | b't')
+    }
+
     /// Whether it runs or would, or waits for a disk.
     #[must_use]
     pub fn is_at_work(self) -> bool {
@@ -68,7 +76,9 @@ impl Place {
     // The second field is the program's name in parentheses and may itself hold spaces, parentheses and bytes that are no
     // text.
     fn parse(stat: &[u8]) -> Option<Self> {
+        let begin_of_name = stat.iter().position(|byte| *byte == b'(')? + 1;
         let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+        let name = stat.get(begin_of_name..end_of_name)?;
         let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
@@ -77,7 +87,8 @@ impl Place {
         // Fields 14 and 15, of which 7 to 13 tell the terminal, flags and page faults.
         let in_programs: u64 = fields.nth(7)?.parse().ok()?;
         let in_the_kernel: u64 = fields.next()?.parse().ok()?;
-        Some(Self { state, group, session, used: in_programs + in_the_kernel })
+        let is_git = name == b"git" || name.starts_with(b"git-");
+        Some(Self { state, group, session, used: in_programs + in_the_kernel, is_git })
     }
 }
 
@@ -87,11 +98,13 @@ mod tests {
 
     #[test]
     fn stat_lines() {
-        let at = |state, group, session, used| Some(Place { state, group, session, used });
-        let cases: [(&[u8], _); 6] = [
-            (b"12 (sh) S 1 77 70 0 -1 4194560 1 2 3 4 500 30 7 8", at(b'S', 77, 70, 530)),
-            (b"12 (a) Z 9) R 1 42 7 0 -1 0 0 0 0 0 1 2", at(b'R', 42, 7, 3)),
-            (b"12 (\xff\xfe) Z 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'Z', 5, 5, 0)),
+        let at = |state, group, session, used, is_git| Some(Place { state, group, session, used, is_git });
+        let cases: [(&[u8], _); 8] = [
+            (b"12 (sh) S 1 77 70 0 -1 4194560 1 2 3 4 500 30 7 8", at(b'S', 77, 70, 530, false)),
+            (b"12 (git) T 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'T', 5, 5, 0, true)),
+            (b"12 (git-receive-pac) D 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'D', 5, 5, 0, true)),
+            (b"12 (gitk) Z) R 1 42 7 0 -1 0 0 0 0 0 1 2", at(b'R', 42, 7, 3, false)),
+            (b"12 (\xff\xfe) Z 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'Z', 5, 5, 0, false)),
             (b"12 (sh) S 1", None),
             (b"12 (sh) S 1 7 7 0 -1 4194560 1 2 3 4 500", None),
             (b"", None),

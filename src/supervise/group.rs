@@ -5,11 +5,24 @@
 //! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
 //! would otherwise be waited for without end. When to signal is `machine`'s to decide (CONTRACT.md §10).
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use crate::clock::{self, Stopwatch};
 use crate::session::{Place, processes};
+
+/// How long a group that is to end is waited for, for the gits in it.
+const GITS: Duration = Duration::from_secs(1);
+
+/// A git that neither runs nor reads a disk for so long waits for somebody, and holds nothing that it is just making.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The living, non-zombie processes of the group, ascending.
 ///
@@ -21,7 +34,7 @@ pub fn members(pgid: i32) -> Vec<i32> {
         return Vec::new();
     }
     match processes() {
-        Some(all) => all.into_iter().filter(|pid| lives(*pid, |place| place.group == pgid)).collect(),
+        Some(all) => located(all).filter(|(_, place)| place.group == pgid).map(|(pid, _)| pid).collect(),
         None => vec![pgid],
     }
 }
@@ -29,13 +42,20 @@ pub fn members(pgid: i32) -> Vec<i32> {
 /// Whether nobody is left in the group, nor in the session of the same number. Read from `/proc`, so not for every step.
 #[must_use]
 pub fn is_deserted(pgid: i32) -> bool {
-    members(pgid).is_empty() && strays(pgid).is_empty()
+    // Who comes into the group between two lines of a list, as its parent leaves it, is not on that list: so twice.
+    let is_empty = || members(pgid).is_empty() && strays(pgid).is_empty();
+    is_empty() && (!exists(pgid) || is_empty())
+}
+
+/// The same where nothing may escape: the system has no group of this number any more. A dead process that its parent does not reap
+/// is still in one.
+pub(super) fn is_gone(pgid: i32) -> bool {
+    !exists(pgid) && strays(pgid).is_empty()
 }
 
 /// Who is in the session that the group's leader began, if it did, but in another group.
 fn strays(pgid: i32) -> Vec<i32> {
-    let all = if pgid > 1 { processes().unwrap_or_default() } else { Vec::new() };
-    all.into_iter().filter(|pid| lives(*pid, |place| place.session == pgid && place.group != pgid)).collect()
+    crew(pgid).into_iter().filter(|(_, place)| place.group != pgid).map(|(pid, _)| pid).collect()
 }
 
 /// Sends `signal` to every process of the group and of its leader's own session; one that is gone is fine.
@@ -56,19 +76,57 @@ pub fn signal(pgid: i32, signal: Signal) {
     }
 }
 
-/// SIGTERM, then SIGCONT so that a stopped process wakes up to act on it.
+/// SIGTERM, then SIGCONT so that a stopped process wakes up to act on it; when no git among them is at work any more, or
+/// after [`GITS`].
 pub(super) fn terminate(pgid: i32) {
+    let_gits_end(pgid);
     signal(pgid, Signal::SIGTERM);
     signal(pgid, Signal::SIGCONT);
+}
+
+/// Lets the gits at work come to their end, while all others stand still and so begin no further ones.
+///
+/// Git takes its locks along when it is sent SIGTERM, but not one that it is just making: of `git commit`s ended at any moment one in
+/// eight leaves one, of the branch or of all refs at times, and who comes after needs a person to remove it.
+fn let_gits_end(pgid: i32) {
+    let (watch, mut quiet) = (Stopwatch::start(), BTreeMap::new());
+    loop {
+        let crew = crew(pgid);
+        let (gits, others): (Vec<_>, Vec<_>) = crew.into_iter().partition(|(_, place)| place.is_git);
+        let mut all_still = true;
+        for (pid, _) in others.iter().filter(|(_, place)| !place.is_stopped()) {
+            // One that is gone, or another user's, is not waited for.
+            all_still &= kill(Pid::from_raw(*pid), Signal::SIGSTOP).is_err();
+        }
+        let is_busy = gits.iter().any(|(pid, place)| {
+            let (used, since) = quiet.entry(*pid).or_insert_with(|| (place.used, Stopwatch::start()));
+            if place.is_at_work() || *used != place.used {
+                (*used, *since) = (place.used, Stopwatch::start());
+            }
+            since.elapsed() < IDLE
+        });
+        if (all_still && !is_busy) || watch.elapsed() >= GITS {
+            return;
+        }
+        clock::pause(LOOK);
+    }
+}
+
+/// Who is in the group or in the session that its leader began, and has not ended. Empty where `/proc` cannot be read.
+fn crew(pgid: i32) -> Vec<(i32, Place)> {
+    let all = if pgid > 1 { processes().unwrap_or_default() } else { Vec::new() };
+    located(all).filter(|(_, place)| place.group == pgid || place.session == pgid).collect()
+}
+
+/// Those that have not ended, and where they are.
+fn located(pids: Vec<i32>) -> impl Iterator<Item = (i32, Place)> {
+    let place = |pid| Place::of(pid).filter(|place| place.lives()).map(|place| (pid, place));
+    pids.into_iter().filter_map(place)
 }
 
 fn exists(pgid: i32) -> bool {
     // "Not permitted" is an answer from a process that is there.
     pgid > 1 && killpg(Pid::from_raw(pgid), None) != Err(Errno::ESRCH)
-}
-
-fn lives(pid: i32, there: impl Fn(Place) -> bool) -> bool {
-    Place::of(pid).is_some_and(|place| place.lives() && there(place))
 }
 
 #[cfg(test)]

@@ -263,11 +263,15 @@ pub fn serve(input: impl BufRead) -> io::Result<()> {
 }
 
 fn end(mut groups: Vec<i32>) {
-    groups.iter().for_each(|pgid| group::terminate(*pgid));
+    thread::scope(|scope| {
+        for pgid in &groups {
+            scope.spawn(|| group::terminate(*pgid));
+        }
+    });
     let watch = Stopwatch::start();
     loop {
         // One that is gone is not looked at again: its number may come to be another's.
-        groups.retain(|pgid| !group::is_deserted(*pgid));
+        groups.retain(|pgid| !group::is_gone(*pgid));
         if groups.is_empty() || watch.elapsed() >= GRACE {
             break;
         }

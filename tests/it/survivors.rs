@@ -55,6 +55,35 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
     repo.assert_tidy();
 }
 
+/// Processes that hand over to one another, of which a list shows none, and that are deaf.
+#[test]
+fn a_chain_of_processes_does_not_outlive_a_killed_runner() {
+    let script = "exec python3 -c '
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+room = sys.argv[1]
+if os.fork() == 0:
+    while os.path.isdir(room):
+        if os.fork(): os._exit(0)
+        with open(room + \"/.at\", \"w\") as file: file.write(str(os.getpid()))
+        os.rename(room + \"/.at\", room + \"/at\")
+        time.sleep(0.001)
+    os._exit(0)
+time.sleep(600)' \"$ROOM\"";
+    let repo = one(script);
+    let runner = repo.aynig_start(["run"]);
+    let first = repo.said("at");
+    runner.signal(Signal::SIGKILL);
+    runner.finish();
+    // The chain is broken when one link of it stays the last; nobody can be asked which that is but by looking again.
+    let last = wait_for("the chain to break", || {
+        let last = repo.said("at");
+        std::thread::park_timeout(std::time::Duration::from_millis(500));
+        (repo.said("at") == last && !is_alive(last.parse().expect("a process id"))).then_some(last)
+    });
+    assert_ne!(first, last);
+}
+
 /// `timeout`, and a shell with job control, give what they start a group of its own.
 #[test]
 fn what_left_the_group_ends_with_it_all_the_same() {
@@ -101,6 +130,26 @@ await release",
     git.gone();
     assert!(!lock.exists());
     repo.deserted();
+}
+
+/// A `git` that is at work comes to its end before it is sent a signal, and whoever started it begins nothing else meanwhile.
+#[test]
+fn a_git_at_work_comes_to_its_end() {
+    let git = "say at $$
+while [ -d \"$ROOM\" ] && read -r line </proc/$PPID/stat; do case $line in *') T '*) say stopped yes; exit;; esac; done";
+    for (signal, code) in [(Signal::SIGTERM, Some(143)), (Signal::SIGKILL, None)] {
+        let repo = one("( \"$ROOM/bin/git\"; say went on ); next done");
+        repo.command("../bin/git", &repo.scripted(git));
+        let runner = repo.aynig_start(["run"]);
+        let at = repo.said_pid("at");
+        runner.signal(signal);
+        let output = runner.finish();
+        assert_eq!(output.status.code(), code, "{}", told(&output));
+        repo.said("stopped");
+        at.gone();
+        repo.deserted();
+        assert!(!repo.beside("went").exists());
+    }
 }
 
 /// Who does not want to end is killed all the same.
