@@ -2,10 +2,12 @@
 //!
 //! Invariant: nothing here changes a person's index; snapshots go through a copy of it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
+use super::aside;
 use super::process::{Git, ProcessError};
 use super::repo::{Checkout, Repo};
 use super::worktree::Worktree;
@@ -67,7 +69,11 @@ impl Repo {
     /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
     /// holds what nobody else has.
     pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        if worktree.is_another_repository() || !self.unsaved_submodules(worktree)?.is_empty() {
+        if self.is_here(&worktree.path) != Ok(true)
+            || aside::may_be_any(&worktree.git_dir)
+            || worktree.is_another_repository()
+            || !self.unsaved_submodules(worktree)?.is_empty()
+        {
             return Ok(false);
         }
         let index = worktree.git_dir.join("index");
@@ -180,7 +186,7 @@ impl<'a> IndexCopy<'a> {
     /// Puts the files with conflicts in as they are on disk; where the whole directory is gone, as the side that HEAD does not have.
     fn settle_conflicts(&self) -> Result<(), ProcessError> {
         if !self.worktree.path.is_dir() {
-            let listed = self.git().args(["ls-files", "--unmerged", "-z"]).run()?.stdout;
+            let listed = self.git().args(["ls-files", "--stage", "-z"]).run()?.stdout;
             return self
                 .git()
                 .args(["update-index", "-z", "--index-info"])
@@ -197,16 +203,32 @@ impl<'a> IndexCopy<'a> {
     }
 }
 
-/// Of what `git ls-files --unmerged -z` lists, the last side of each path, as `git update-index -z --index-info` puts it in.
+/// Of what `git ls-files --stage -z` lists, the last side of each path with a conflict, as `git update-index -z --index-info` puts it
+/// in. Where that is a directory of others' it gets another name.
 fn last_sides(listed: &[u8]) -> Vec<u8> {
-    let mut sides = std::collections::BTreeMap::new();
+    let (mut sides, mut plain) = (BTreeMap::new(), BTreeSet::new());
     // "<mode> <id> <stage>\t<path>", in the order of the stages
     for (entry, path) in listed.split(|byte| *byte == 0).filter_map(|line| line.split_once_str("\t")) {
-        if let Some((side, _stage)) = entry.rsplit_once_str(" ") {
-            sides.insert(path, side);
+        match entry.rsplit_once_str(" ") {
+            Some((_, stage)) if stage == b"0" => drop(plain.insert(path)),
+            Some((side, stage)) => drop(sides.insert(path, (side, stage))),
+            None => {}
         }
     }
-    sides.iter().flat_map(|(path, side)| [side, &b"\t"[..], path, &b"\0"[..]].concat()).collect()
+    let all: Vec<&[u8]> = plain.iter().chain(sides.keys()).copied().collect();
+    let is_below =
+        |path: &[u8], above: &[u8]| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(b"/"));
+    let mut input = Vec::new();
+    for (path, (side, stage)) in &sides {
+        let id = side.split_once_str(" ").map_or(0, |(_, id)| id.len());
+        input.extend([b"0 ", "0".repeat(id).as_bytes(), b"\t", path, b"\0"].concat());
+        let mut name = path.to_vec();
+        if all.iter().any(|other| is_below(other, path)) {
+            name.extend([b"~", *stage].concat());
+        }
+        input.extend([side, &b"\t"[..], &name, b"\0"].concat());
+    }
+    input
 }
 
 fn copy_failed(worktree: &Worktree, source: std::io::Error) -> ProcessError {

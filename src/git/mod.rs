@@ -20,11 +20,13 @@
 //! | `registry` | the repository's list of worktrees: getting on it, and off again |
 //! | `untouched` | whether a worktree is as git filled it, without asking git |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
+//! | `whereabouts` | what lies at the path of a worktree by now |
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
 //! | `ignored` | what git ignores in a checkout and a list names |
 //! | `incoming` | the commits of a push that a hook has not accepted yet |
 //! | `pack` | files of another repository, fetched beside this one |
+//! | `aside` | what git has put aside in a registration |
 //! | `rescue` | saving what a worktree holds before it goes |
 //! | `kept` | worktrees that were left to a person, rescue refs |
 //! | `landed` | whether what a commit holds is in a branch by now |
@@ -34,6 +36,7 @@
 //! | `interrupt` | the wish that calls that wait for somebody else end |
 //! | `ending` | ending a call so that nothing is left half done |
 
+mod aside;
 pub mod commit;
 pub mod config;
 mod ending;
@@ -60,6 +63,7 @@ pub mod swap;
 pub mod tree;
 pub mod trusted;
 mod untouched;
+pub mod whereabouts;
 pub mod worktree;
 
 pub use commit::{CommitError, Identity};

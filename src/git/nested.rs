@@ -20,7 +20,8 @@ impl Repo {
     /// The submodules of a worktree that hold what nobody else has.
     pub(super) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
         let mut unsaved = Vec::new();
-        if !worktree.path.is_dir() {
+        let modules = modules(&worktree.git_dir);
+        if modules.is_empty() && !worktree.path.is_dir() {
             return Ok(unsaved);
         }
         let stage = self.stage_at(&worktree.git_dir.join("index"));
@@ -36,13 +37,21 @@ impl Repo {
             Some(made) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]))?,
             None => Vec::new(),
         };
+        let known = |path: &Path| fetched.iter().find(|(known, _)| known == path).map(|(_, commit)| *commit);
         let paths: BTreeSet<PathBuf> =
             staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
-        for path in paths {
-            let inside = worktree.path.join(&path);
-            let known = fetched.iter().find(|(known, _)| *known == path).map(|(_, commit)| *commit);
-            if is_populated(&inside) && !is_saved(&inside, known)? {
+        for path in &paths {
+            let inside = worktree.path.join(path);
+            if is_populated(&inside) && !is_saved(&inside, known(path))? {
                 unsaved.push(path.to_string_lossy().into_owned());
+            }
+        }
+        // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with the whole worktree.
+        for (name, repository) in modules {
+            let is_seen = paths.contains(&name) && is_populated(&worktree.path.join(&name));
+            let gone = repository.join("gone");
+            if !is_seen && !commits_are_saved(Git::inside(&gone, &repository), known(&name))? {
+                unsaved.push(name.to_string_lossy().into_owned());
             }
         }
         Ok(unsaved)
@@ -68,14 +77,7 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
     if !changes.stdout.is_empty() {
         return Ok(false);
     }
-    let mut own =
-        Git::new(directory).args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
-    if let Some(fetched) = fetched {
-        own = own.arg(fetched.to_string());
-    }
-    // An error too: of a repository without commits, or without the one it was made from, nothing is known to be safe.
-    let own = own.run_unchecked()?;
-    if !own.status.success() || !own.stdout.is_empty() {
+    if !commits_are_saved(Git::new(directory), fetched)? {
         return Ok(false);
     }
     let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
@@ -86,6 +88,36 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
         }
     }
     Ok(true)
+}
+
+/// Whether all commits of the submodule that `git` is about were fetched.
+fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+    let mut own = git.args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
+    if let Some(fetched) = fetched {
+        own = own.arg(fetched.to_string());
+    }
+    // An error too: of a repository without commits, or without the one it was made from, nothing is known to be safe.
+    let own = own.run_unchecked()?;
+    Ok(own.status.success() && own.stdout.is_empty())
+}
+
+/// The submodules' repositories in a registration, by their names; those inside of one go by its name.
+fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let top = git_dir.join("modules");
+    let (mut ahead, mut found) = (vec![top.clone()], Vec::new());
+    while let Some(next) = ahead.pop() {
+        for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.join("objects").is_dir() {
+                let name = path.strip_prefix(&top).unwrap_or(&path).to_owned();
+                ahead.push(path.join("modules"));
+                found.push((name, path));
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// The other repositories' commits in a listing of `git ls-tree -z` or `git ls-files --stage -z`.

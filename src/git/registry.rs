@@ -71,7 +71,11 @@ impl Repo {
             // Git may be removing it this moment: what cannot be read is not there.
             let Ok(link) = std::fs::read(git_dir.join("gitdir")) else { continue };
             let dot_git = git_dir.join(OsStr::from_bytes(link.trim()));
-            let path = dot_git.parent().map_or_else(|| dot_git.clone(), Path::to_owned);
+            // A file that a crash of the host has left empty, or half written, names nothing.
+            let Some(path) = dot_git.parent().filter(|_| dot_git.ends_with(".git")).map(Path::to_owned)
+            else {
+                continue;
+            };
             let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
             let mark = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Mark::parse(&text));
             found.push(Registered { checkout: Checkout { path, git_dir, branch }, mark });

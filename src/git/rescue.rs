@@ -9,10 +9,12 @@ use std::path::PathBuf;
 
 use bstr::{BString, ByteSlice};
 
+use super::aside::Aside;
 use super::commit::{CommitError, NewCommit, Stored};
 use super::process::ProcessError;
 use super::repo::{Checkout, Repo};
 use super::swap::{RefError, Swap};
+use super::whereabouts::Misplaced;
 use super::worktree::Worktree;
 use crate::contract::ids::{BranchName, CommitId};
 
@@ -54,6 +56,9 @@ pub enum RescueError {
         /// Where they are.
         what: String,
     },
+    /// It is not where it was made.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
     /// The commit could not be written or read.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -79,20 +84,21 @@ impl Repo {
     /// Saves everything in `worktree` that `situation.kept` does not have.
     pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
         let base = self.commit(situation.base)?;
-        if !worktree.is_another_repository()
-            && !worktree.path.is_dir()
-            && !worktree.git_dir.join("index").exists()
+        let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
+        let [snapshot, staged] = if !self.is_here(&worktree.path)? && !worktree.git_dir.join("index").exists()
         {
-            // Removed by hand, files, index and all. Commits made there are still objects: keep those.
-            return self.keep_commits(situation);
-        }
-        let [snapshot, staged] = self.look_inside(worktree, &base)?;
+            // Removed by hand, files, index and all. Commits made there are still objects: those are kept.
+            [base.tree; 2]
+        } else {
+            self.look_inside(worktree, &base)?
+        };
+        let aside = self.put_aside(&worktree.git_dir).map_err(failed)?;
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,
         };
         let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
-        if same(snapshot) && same(staged) {
+        if same(snapshot) && same(staged) && aside.is_empty() {
             return self.keep_commits(situation);
         }
         let mut parents = vec![situation.base];
@@ -106,10 +112,17 @@ impl Repo {
             };
             parents.push(self.write_commit(&new)?);
         }
-        let message = format!(
+        let mut message = format!(
             "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
             situation.branch, situation.label
         );
+        if !aside.is_empty() {
+            message.push_str("\nAmong its parents:\n");
+        }
+        for Aside { commit, what } in aside {
+            message.push_str(&format!("- {}: {what}\n", commit.short()));
+            parents.push(commit);
+        }
         let commit = self.write_commit(&NewCommit {
             tree: snapshot,
             parents: &parents,
@@ -126,6 +139,7 @@ impl Repo {
         base: &Stored,
     ) -> Result<[CommitId; 2], RescueError> {
         let path = &worktree.path;
+        self.is_here(path)?;
         let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
         if worktree.is_another_repository() {
             let what = "one was made at its top".to_owned();

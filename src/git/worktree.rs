@@ -18,6 +18,7 @@ use super::process::{Git, ProcessError};
 use super::registry::Registry;
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
+use super::whereabouts::Misplaced;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::FileLock;
 
@@ -56,6 +57,9 @@ pub enum WorktreeError {
         /// Where it was to go.
         to: CommitId,
     },
+    /// It is not where it was made.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
     /// The place for worktrees is not one we may use.
     #[error("{} is {what}; choose another place with --worktree", path.display())]
     Unsuitable {
@@ -186,7 +190,7 @@ impl Worktree {
             let target = self.path.join(OsStr::from_bytes(target)).canonicalize().ok()?;
             Some(target == self.git_dir.canonicalize().ok()?)
         };
-        if !self.path.is_dir() || self.is_another_repository() || is_ours() == Some(true) {
+        if self.is_another_repository() || is_ours() == Some(true) {
             return Ok(());
         }
         crate::fsutil::replace(&link, &text)
@@ -402,33 +406,25 @@ impl Repo {
             tidy_above(&worktree.path);
             return Ok(());
         }
-        worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
+        let is_here = self.is_here(&worktree.path)?;
+        if is_here {
+            worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
+        }
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalBegun);
-        if worktree.is_linked_both_ways() {
+        if is_here {
+            if !worktree.is_linked_both_ways() {
+                let what = "its .git is no link to this repository";
+                return Err(Misplaced { path: worktree.path, what }.into());
+            }
             // The long part, outside of the lock: what we hold nobody else touches.
             remove_files(&worktree.path)?;
-            crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
-            let registry = self.registry_lock()?;
-            // What lies there by now is somebody else's.
-            self.unregister(&registry, &worktree.git_dir)?;
-            tidy_above(&worktree.path);
-            crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
-            return Ok(());
         }
-        let _registry = self.registry_lock()?;
-        let removed = Git::shared(self.common_dir())
-            .args(["worktree", "remove", "--force", "--force", "--"])
-            .arg(&worktree.path)
-            .run();
-        if let Err(error) = removed {
-            // Directories that nobody may write in (a cache of Go modules) stop git half way, its registration gone.
-            if worktree.git_dir.exists() || !worktree.path.is_dir() {
-                return Err(error.into());
-            }
-            remove_files(&worktree.path)?;
-        }
-        crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
+        crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
+        let registry = self.registry_lock()?;
+        // What lies there by now is somebody else's.
+        self.unregister(&registry, &worktree.git_dir)?;
         tidy_above(&worktree.path);
+        crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
         Ok(())
     }
 

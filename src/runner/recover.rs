@@ -79,8 +79,12 @@ pub fn recover(
     let mut notes = Vec::new();
     let mut saved = None;
     let mut unsaved = None;
+    let (mut was_occupied, mut base) = (false, lease.commit);
     if let Some(worktree) = &own {
-        match save(repo, worktree, branch, lease.commit, Some(lease.commit)) {
+        was_occupied = !occupants(&worktree.path).is_empty();
+        // Where HEAD is detached, as it is for a remote's branch, the command's commits are on it alone.
+        base = base_of(repo, worktree, Some(lease.commit)).unwrap_or(lease.commit);
+        match save(repo, worktree, branch, base, Some(lease.commit)) {
             Ok(Some(found)) => {
                 notes.push(rescue_sentence(&found));
                 saved = Some(found);
@@ -154,15 +158,49 @@ pub fn recover(
         run_id: lease.run_id.clone(),
         origin: lease.origin.clone(),
         why: headline,
-        rescued: saved,
+        rescued: saved.clone(),
     });
     if let Some(worktree) = own {
         match unsaved {
-            Some(why) => keep(repo, worktree, new, &why),
+            Some(why) => leave(context, repo, worktree, new, &why),
+            // What whoever was in it has written since is saved as well.
+            None if was_occupied => {
+                rescue_and_remove(context, repo, worktree, base, Some(lease.commit), saved.as_ref());
+            }
             None => remove(context, repo, branch, worktree, new),
         }
     }
     Closing::Closed
+}
+
+/// Saves what a worktree holds beyond `kept` and what is `told` already, and removes it, or leaves it to a person where that could
+/// not be saved.
+fn rescue_and_remove(
+    context: &Context<'_>,
+    repo: &Repo,
+    worktree: Worktree,
+    base: CommitId,
+    kept: Option<CommitId>,
+    told: Option<&Saved>,
+) {
+    let branch = worktree.mark.branch.clone();
+    match save(repo, &worktree, &branch, base, kept) {
+        Ok(saved) => {
+            if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
+                (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
+            }
+            remove(context, repo, &branch, worktree, base);
+        }
+        Err(why) => leave(context, repo, worktree, base, &why),
+    }
+}
+
+/// Leaves a worktree to a person, and says so.
+fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
+    let text =
+        format!("{} stays where it is, its contents could not be saved: {why}", worktree.path.display());
+    (context.tell)(Notice::Warning { branch: Some(worktree.mark.branch.clone()), text });
+    keep(repo, worktree, head, why);
 }
 
 /// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
@@ -218,22 +256,7 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
         }
         crate::crashpoint::reach(crate::crashpoint::Point::AbandonedHeld);
         forget(context, repo, worktree.mark.attempt);
-        match save(repo, &worktree, &branch, base, head) {
-            Ok(saved) => {
-                if let Some(saved) = saved {
-                    (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
-                }
-                remove(context, repo, &branch, worktree, base);
-            }
-            Err(why) => {
-                let text = format!(
-                    "{} stays where it is, its contents could not be saved: {why}",
-                    worktree.path.display()
-                );
-                (context.tell)(Notice::Warning { branch: Some(branch), text });
-                keep(repo, worktree, base, &why);
-            }
-        }
+        rescue_and_remove(context, repo, worktree, base, head, None);
     }
     closed
 }

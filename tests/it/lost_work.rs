@@ -6,7 +6,7 @@ use super::scene::*;
 use super::support::*;
 
 /// Work of every kind; what follows it is the command's end.
-const MESS: &str = r#"
+pub const MESS: &str = r#"
     echo v1 >both.txt; git add both.txt; echo v2 >both.txt
     echo staged >staged.txt; git add staged.txt
     echo changed >>README
@@ -304,41 +304,96 @@ fn commits_off_the_branch_are_saved() {
     repo.assert_tidy();
 }
 
-/// A runner is killed, and then the place that its worktree was in goes: a person makes room, or another runner takes the
-/// directory for empty since the dead one had removed the files already. What was staged still lies in the registration.
-fn the_place_is_removed(script: &str) -> (Repo, String) {
+/// A runner is killed over a command that got as far as `say ready $$`.
+fn killed(script: &str) -> Repo {
     let repo = repo(&format!("{script}\nsay ready $$\nawait release"));
-    let runner = repo.aynig_start(["run", "--lease-seconds", "2"]);
-    let command = repo.said_pid("ready");
-    runner.signal(Signal::SIGKILL);
-    runner.finish();
-    command.gone();
-    repo.deserted();
-    std::fs::remove_dir_all(repo.path.join(".worktrees")).expect("it was there");
-    let output = repo.run_until("task", "stalled", &["run"]);
-    assert!(!told(&output).contains("could not"), "{}", told(&output));
-    repo.assert_tidy();
+    repo.killed_over_its_command(&["run", "--lease-seconds", "2"]);
+    repo
+}
+
+#[test]
+fn commits_on_a_detached_head_outlive_a_killed_runner() {
+    let own = |name: &str| {
+        format!(
+            "echo {name} >{name}; git add {name}; git commit -q -m {name}; say {name} $(git rev-parse HEAD)\n"
+        )
+    };
+    // The second one takes back what the first did: no file tells of them.
+    let repo = killed(&format!(
+        "git checkout -q --detach\n{}git rm -q one; git commit -q -m two; say two $(git rev-parse HEAD)",
+        own("one")
+    ));
+    repo.run_until("task", "stalled", &["run"]);
     let rescue = repo.rescue();
-    assert!(out(&output).contains(&rescue), "{}", told(&output));
-    (repo, rescue)
+    for commit in ["one", "two"] {
+        repo.git(["merge-base", "--is-ancestor", &repo.said(commit), &rescue]);
+    }
+    repo.assert_tidy();
 }
 
+/// What a rebase or merge that stops at a conflict has put aside is named by the registration alone.
 #[test]
-fn what_was_staged_outlives_the_place_of_its_worktree() {
-    let (repo, rescue) = the_place_is_removed(MESS);
-    assert_eq!(repo.show(&format!("{rescue}:both.txt")), "v1");
-    assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
-    assert_eq!(repo.show(&format!("{rescue}:gone.txt")), "to be deleted", "that files are gone is not work");
+fn what_git_had_put_aside_is_saved() {
+    let begin = "git switch -q --detach HEAD~1; echo theirs >>README; git commit -q -a -m theirs; theirs=$(git rev-parse HEAD)
+git switch -q task; echo mine >>README; echo one >notes; git add notes; git commit -q -a -m mine; say mine $(git rev-parse HEAD)
+echo precious >notes\n";
+    let is_kept =
+        |repo: &Repo, commit: &str| repo.git(["merge-base", "--is-ancestor", commit, &repo.rescue()]);
+    for end in ["git merge -q --autostash $theirs", "git rebase -q --autostash $theirs"] {
+        let repo = repo(&format!("{begin}{end} || exit 1"));
+        let output = repo.aynig(["run"]);
+        assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
+        let rescue = repo.rescue();
+        let parents = repo.git(["log", "-1", "--format=%P", &rescue]);
+        let aside = parents.split(' ').find(|parent| {
+            let shown = repo.git_command().args(["show", &format!("{parent}:notes")]).output();
+            out(&shown.expect("git runs")) == "precious\n"
+        });
+        let aside = aside.unwrap_or_else(|| panic!("{end}: {}", repo.git(["log", "--graph", "--all"])));
+        assert!(repo.message(&rescue).contains(&aside[..10]), "{}", repo.message(&rescue));
+        repo.assert_tidy();
+    }
+    // Off the branch, as all commits of a worktree for a remote's branch are.
+    let begin = begin.replace("git switch -q task;", "git switch -q --detach task;");
+    let repo = repo(&format!("{begin}git checkout -q notes; git rebase -q $theirs || exit 1"));
+    let output = repo.aynig(["run"]);
+    assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
+    is_kept(&repo, &repo.said("mine"));
+    // A ref of the worktree's own.
+    let own = "git commit -q --allow-empty -m own; say own $(git rev-parse HEAD); git update-ref refs/worktree/own HEAD; git reset -q --hard HEAD~1; exit 1";
+    let repo = self::repo(own);
+    repo.aynig(["run"]);
+    is_kept(&repo, &repo.said("own"));
 }
 
+/// Who still works there when an expired lease is closed may write something after it was saved.
 #[test]
-fn conflicts_and_a_place_that_is_gone() {
-    let (repo, rescue) = the_place_is_removed(
-        "echo staged >staged.txt; git add staged.txt
-         one=$(echo one | git hash-object -w --stdin); two=$(echo two | git hash-object -w --stdin)
-         printf '100644 %s 2\\tHEAD\\n100644 %s 3\\tHEAD\\n' $one $two | git update-index --index-info",
+fn what_is_written_while_an_expired_lease_is_closed_is_saved() {
+    let repo = repo(
+        "( trap '' TERM; setsid sh -c \"echo early >early; echo \\$\\$ >'$ROOM/.pid'; mv '$ROOM/.pid' '$ROOM/ready'; \
+         until [ -e '$ROOM/write' ]; do [ -d '$ROOM' ] || exit; sleep 0.05; done; echo late >late; rm '$ROOM/write'\" & )
+await ready; exit 0",
     );
-    assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
-    // Not the registration's file of this name.
-    assert_eq!(repo.show(&format!("{rescue}:HEAD")), "two", "what HEAD does not have");
+    // It ends with the first pass: its lease is kept for what it left behind.
+    repo.aynig(["run", "--lease-seconds", "2"]);
+    let survivor = repo.said_pid("ready");
+    let mut later = repo.aynig_command();
+    later
+        .args(["run"])
+        .env("AYNIG_CLOCK_OFFSET_SECONDS", "30")
+        .env("AYNIG_CRASH_AT", "stalled-written:stop:1");
+    let later =
+        Running::start(later.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()));
+    wait_until("the work to be saved", || is_stopped(later.pid()));
+    repo.release("write");
+    survivor.gone();
+    later.signal(Signal::SIGCONT);
+    let output = later.finish();
+    assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
+    let rescues = repo.rescues();
+    let held = |path: &str| rescues.iter().any(|rescue| repo.paths_in(rescue).contains(&path.to_owned()));
+    assert!(held("early") && held("late"), "{rescues:?} {}", told(&output));
+    assert_eq!(rescues.len(), 2);
+    assert!(err(&output).contains(&rescues[1]) || out(&output).contains(&rescues[1]), "{}", told(&output));
+    repo.assert_tidy();
 }

@@ -36,6 +36,7 @@ mod lease;
 mod log;
 mod logs;
 mod lost_work;
+mod misplaced;
 mod notify;
 mod own_workflow;
 mod package;

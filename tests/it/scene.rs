@@ -139,6 +139,16 @@ impl Repo {
         });
     }
 
+    /// Starts a runner, and kills it when its command says `ready` with its process id; nobody is left in a worktree then.
+    pub fn killed_over_its_command(&self, arguments: &[&str]) {
+        let runner = self.aynig_start(arguments.iter().copied());
+        let command = self.said_pid("ready");
+        runner.signal(Signal::SIGKILL);
+        runner.finish();
+        command.gone();
+        self.deserted();
+    }
+
     /// Runs passes until the branch declares `state`; for what only the end of a lease brings about.
     pub fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
         wait_for(&format!("{branch} to be {state}"), || {

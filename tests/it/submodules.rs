@@ -92,3 +92,24 @@ fn pushed_commits_of_a_submodule_are_safe() {
     assert_eq!(repo.state("task"), "done", "{}", told(&output));
     repo.assert_tidy();
 }
+
+/// Git keeps the repository of a submodule whose files are gone.
+#[test]
+fn commits_in_a_submodule_that_is_gone_keep_its_registration() {
+    let make = "cd sub; echo precious >mine.txt; git add mine.txt; git commit -q -m mine; git rev-parse HEAD >\"$ROOM/mine\"; cd ..";
+    for (gone, end, state) in [
+        ("git submodule --quiet deinit -f sub", "next done", "done"),
+        ("git submodule --quiet deinit -f sub", "exit 1", "stalled"),
+        ("here=$PWD; cd /; rm -rf \"$here\"", "exit 1", "stalled"),
+    ] {
+        let repo = repo(&format!("{make}; {gone}; {end}"));
+        let output = run(&repo);
+        assert_eq!(repo.state("task"), state, "{gone} {}", told(&output));
+        assert!(out(&output).contains("left in place: "), "{gone} {}", told(&output));
+        assert_eq!(repo.worktrees().len(), 1, "{gone}");
+        let mine = repo.said("mine");
+        let object = format!("{}/{}", &mine[..2], &mine[2..]);
+        let kept = files_below(&repo.path.join(".git/worktrees")).iter().any(|path| path.ends_with(&object));
+        assert!(kept, "{gone} {}", told(&output));
+    }
+}

@@ -373,8 +373,17 @@ pub fn wait_for_file(path: &Path) -> String {
 
 /// Whether a process exists and is not a zombie.
 pub fn is_alive(pid: i32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+    state_of(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+/// Whether a process stands still until it is told to go on.
+pub fn is_stopped(pid: i32) -> bool {
+    state_of(pid) == Some('T')
+}
+
+fn state_of(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 /// Whether this process was started with SIGINT ignored.

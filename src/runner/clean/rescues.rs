@@ -77,13 +77,15 @@ fn landed(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Result<Option<Str
     let mut tips: Vec<(String, CommitId)> = Vec::new();
     tips.extend(repo.branch_head(&rescue.branch)?.map(|tip| (rescue.branch.to_string(), tip)));
     tips.extend(wishes.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
-    // What was staged is a second parent, a commit on the same base.
-    let staged = repo.commit(rescue.commit)?.parents.get(1).copied();
+    // What was staged is a second parent, a commit on the same base; what git had put aside follows.
+    let besides = repo.commit(rescue.commit)?.parents;
     for (name, tip) in tips {
         let Some(how) = repo.landed(rescue.commit, tip)? else { continue };
-        if let Some(staged) = staged
-            && repo.landed(staged, tip)?.is_none()
-        {
+        let mut all_landed = true;
+        for beside in besides.iter().skip(1) {
+            all_landed &= repo.landed(*beside, tip)?.is_some();
+        }
+        if !all_landed {
             continue;
         }
         return Ok(Some(format!("its work is in {name}: {}", words(how))));

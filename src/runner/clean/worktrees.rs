@@ -3,6 +3,8 @@
 //! Invariant: a worktree is removed under the hold of its lock, after everything was judged anew and what it holds was saved. A kept one is
 //! removed only if all it holds is elsewhere already.
 
+use std::path::Path;
+
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::kept::Kept;
@@ -45,6 +47,9 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanErro
 fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), Unsettled> {
     let unsettled = |why: String, next: &str| Err(Unsettled { why, next: next.to_owned() });
     let path = &registered.checkout.path;
+    if let Err(misplaced) = repo.is_here(path) {
+        return Err(Unsettled { why: misplaced.what.to_owned(), next: by_hand(repo, path) });
+    }
     if !Repo::names_each_other(&registered.checkout) {
         let why =
             format!("its .git file does not name the registration {}", registered.checkout.git_dir.display());
@@ -93,7 +98,7 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
     let mut item = Item::new(Kind::Worktree, path.to_string());
     item.bytes = Some(disk_use(&kept.checkout.path));
     item.age = file_age(&kept.checkout.git_dir.join("locked"), wishes.now);
-    let by_hand = format!("git worktree remove --force --force {}", typed(&path.to_string()));
+    let by_hand = by_hand(repo, &kept.checkout.path);
     let record = attempt::find(repo, kept.attempt);
     let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
         let why = format!("it was kept ({}), and nothing says for which branch", kept.why);
@@ -116,7 +121,21 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
     }
 }
 
+/// How a person removes a worktree. What git is told to remove it empties, also through a link.
+fn by_hand(repo: &Repo, path: &Path) -> String {
+    let shown = typed(&path.display().to_string());
+    let remove = format!("git worktree remove --force --force {shown}");
+    match repo.is_here(path) {
+        Ok(_) => remove,
+        Err(_) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
+            format!("mv {shown} {}, and then: {remove}", typed(&format!("{}.away", path.display())))
+        }
+        Err(_) => format!("put {shown} back in its place, and look again"),
+    }
+}
+
 fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, String> {
+    repo.is_here(&kept.checkout.path).map_err(|misplaced| misplaced.what.to_owned())?;
     if !Repo::names_each_other(&kept.checkout) {
         return Err(format!(
             "its .git file does not name the registration {}",

@@ -1,0 +1,74 @@
+//! What git has put aside in the registration of a worktree, and goes with that: the changes and commits of a rebase or merge that
+//! did not come to its end, and refs of the worktree's own.
+//!
+//! Invariant: this only looks, and names no commit that a ref of the repository holds; that it is saved is `rescue`'s to see to
+//! (CONTRACT.md §9).
+
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use super::process::ProcessError;
+use super::repo::Repo;
+use crate::contract::ids::CommitId;
+
+/// Files that name such a commit, and what it is (gitrepository-layout(5), git-rebase(1), git-merge(1)).
+const FILES: [(&str, &str); 5] = [
+    ("MERGE_AUTOSTASH", "the changes that `git merge --autostash` had put aside"),
+    ("rebase-merge/autostash", "the changes that `git rebase --autostash` had put aside"),
+    ("rebase-apply/autostash", "the changes that `git rebase --autostash` had put aside"),
+    ("rebase-merge/orig-head", "the commits that were being rebased"),
+    ("rebase-apply/orig-head", "the commits that were being rebased"),
+];
+
+/// A commit that only the registration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Aside {
+    pub(super) commit: CommitId,
+    /// What it is, for people.
+    pub(super) what: String,
+}
+
+/// Whether there may be anything of the kind; a few looks at files.
+pub(super) fn may_be_any(git_dir: &Path) -> bool {
+    FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
+        || !own_refs(git_dir.join("refs")).is_empty()
+}
+
+impl Repo {
+    /// The commits put aside in a registration that no branch and no rescue holds.
+    pub(super) fn put_aside(&self, git_dir: &Path) -> Result<Vec<Aside>, ProcessError> {
+        let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
+        let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
+            let name = path.strip_prefix(git_dir).unwrap_or(&path).display().to_string();
+            (path, format!("{name} of the worktree"))
+        });
+        let mut found: Vec<Aside> = Vec::new();
+        for (file, what) in named.chain(refs) {
+            let Some(commit) = std::fs::read(&file).ok().and_then(|id| CommitId::parse_hex(id.trim())) else {
+                continue;
+            };
+            let is_new = !found.iter().any(|known| known.commit == commit) && self.commit(commit).is_ok();
+            if is_new && self.saved_somewhere(commit)?.is_none() {
+                found.push(Aside { commit, what });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The files below a directory of refs.
+fn own_refs(directory: PathBuf) -> Vec<PathBuf> {
+    let (mut ahead, mut found) = (vec![directory], Vec::new());
+    while let Some(next) = ahead.pop() {
+        for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
