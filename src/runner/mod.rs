@@ -88,6 +88,11 @@ pub fn typed(word: &str) -> String {
     }
 }
 
+/// The call that shows what a rescue ref saved. Where something was staged that is a merge, and must be told which side to compare with.
+pub fn shows_rescued(reference: &str) -> String {
+    format!("git show --first-parent {}", typed(reference))
+}
+
 /// So many of something, in words: `1 branch`, `2 branches`.
 pub fn counted(count: usize, noun: &str) -> String {
     let end = match noun {

@@ -17,7 +17,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName, StateName
 use crate::contract::report::plain_line;
 
 use super::notice::{Notice, Outcome};
-use super::typed;
+use super::{shows_rescued, typed};
 
 /// The version of the fields and their meaning; it grows when one is taken away or means something else.
 pub const VERSION: u32 = 1;
@@ -254,10 +254,7 @@ fn variable(field: &str) -> String {
 fn next(happening: &Happening, remote: Option<&RemoteName>) -> Vec<String> {
     let branch = typed(&happening.branch.to_string());
     let remote = remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let saved = happening
-        .rescue_ref
-        .as_ref()
-        .map(|reference| format!("git show --first-parent {}", typed(reference)));
+    let saved = happening.rescue_ref.as_deref().map(shows_rescued);
     let mut lines = Vec::new();
     match happening.event {
         Event::Stalled => {

@@ -30,6 +30,15 @@ impl Repo {
         name
     }
 
+    /// What the first command in an advice prints, typed as it stands.
+    fn typed_first(&self, advice: &str) -> String {
+        let line = advice.split('`').nth(1).expect("a command");
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", line]).current_dir(&self.path).output().expect("it is there");
+        assert!(output.status.success(), "{line}: {}", err(&output));
+        out(&output)
+    }
+
     /// A commit of an hour ago on `base` with these files; no ref is moved.
     fn commit_files(&self, base: &str, files: &[(&str, &str)], message: &str) -> String {
         let index = self.beside("index");
@@ -347,12 +356,28 @@ fn what_was_staged_beside_rescued_work_counts_as_well() {
     repo.git(["update-ref", "refs/aynig/rescue/work/both", &both]);
     repo.write("file", "final\n");
     repo.commit_all("final");
-    assert_stays(item(&repo.clean(["--apply"]), "both"), "in no branch");
+    let report = repo.clean(["--apply"]);
+    assert_stays(item(&report, "both"), "in no branch");
+    // What is to be typed shows the work as it was, not only the half that was staged.
+    let shown = repo.typed_first(item(&report, "both")["next"].as_str().unwrap());
+    assert!(shown.contains("+final"), "{shown}");
     repo.git(["reset", "--quiet", "--hard", "main~1"]);
     repo.git(["merge", "--quiet", "--ff-only", &staged]);
     repo.write("file", "final\n");
     repo.commit_all("final");
     assert_eq!(item(&repo.clean(["--apply"]), "both")["fate"], "removed");
+}
+
+#[test]
+fn rescued_work_is_shown_with_the_commits_below_it_that_no_branch_has() {
+    let repo = Repo::new();
+    let own = repo.commit_files("main", &[("own", "committed\n")], "the command's own");
+    repo.rescued("work", "several", &own, &[("loose", "unfinished\n")]);
+    let shown = repo.typed_first(item(&repo.clean([]), "several")["next"].as_str().unwrap());
+    assert!(shown.contains("+committed") && shown.contains("+unfinished"), "{shown}");
+    repo.git(["branch", "mine", &own]);
+    let shown = repo.typed_first(item(&repo.clean([]), "several")["next"].as_str().unwrap());
+    assert!(!shown.contains("+committed") && shown.contains("+unfinished"), "{shown}");
 }
 
 #[test]

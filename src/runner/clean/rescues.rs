@@ -9,7 +9,7 @@ use crate::git::kept::RescueRef;
 use crate::git::landed::{Landed, LandedError};
 use crate::git::{Repo, Swap};
 
-use super::super::{attempt, error_words, typed};
+use super::super::{attempt, error_words, shows_rescued, typed};
 use super::standing::{self, Of};
 use super::{CleanError, Item, Kind, Wishes, age};
 
@@ -56,9 +56,7 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
                 };
                 return item.stays(
                     "its work is in no branch",
-                    format!(
-                        "`git log -p {name} --not --branches` shows it, {takes}; --older-than lets it go by its age"
-                    ),
+                    format!("`{}` shows it, {takes}; --older-than lets it go by its age", shows(repo, rescue)),
                 );
             }
         },
@@ -67,6 +65,16 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
         Swap::Won | Swap::Lost { actual: None } => Ok(None),
         Swap::Lost { actual: Some(_) } => Err("it points at other work now; look again".to_owned()),
     })
+}
+
+/// The call that shows it, with the commits below it that the command made and no branch has.
+fn shows(repo: &Repo, rescue: &RescueRef) -> String {
+    let name = rescue.name.to_string();
+    let base = repo.commit(rescue.commit).ok().and_then(|stored| stored.parents.first().copied());
+    match base.map(|base| repo.branch_with(base)) {
+        Some(Ok(None)) => format!("git log -p --first-parent {} --not --branches", typed(&name)),
+        Some(Ok(Some(_)) | Err(_)) | None => shows_rescued(&name),
+    }
 }
 
 /// In which branch the work is, and how; what was staged beside it as well.
