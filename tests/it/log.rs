@@ -304,6 +304,69 @@ fn json_has_the_same_story() {
     assert_eq!(reversed.as_array().unwrap().iter().rev().collect::<Vec<_>>(), [&entries[0], &entries[1]]);
 }
 
+/// The `saved` lines of a story, without what is before the names.
+fn saved(repo: &Repo, arguments: &[&str]) -> Vec<String> {
+    let lines = told(repo, arguments);
+    lines.iter().filter_map(|line| line.trim_start().strip_prefix("saved    ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn work_that_was_saved_after_a_success_is_told_of_and_its_further_refs_as_well() {
+    let repo = Repo::scene(&[("build", "echo loose >loose.txt; next done")]);
+    repo.ready("task", "build");
+    repo.ready("other", "build");
+    repo.aynig_ok(["run", "--branch", "task"]);
+    let first = repo.rescue();
+    assert_eq!(saved(&repo, &["task"]), repo.rescues());
+    let numbered = |number: u32| format!("{first}-{number}");
+    for number in [10, 2] {
+        repo.git(["update-ref", &numbered(number), "main"]);
+    }
+    repo.aynig_ok(["run", "--branch", "other"]);
+    repo.git(["pack-refs", "--all"]);
+    let all = [first.clone(), numbered(2), numbered(10)];
+    assert_eq!(saved(&repo, &["task"]), all);
+    assert_eq!(saved(&repo, &["other"]).len(), 1);
+    let entries = json(&repo.aynig_ok(["log", "--json", "task"]));
+    assert_eq!(entries[0]["rescueRef"], first.as_str(), "{entries:#}");
+    assert_eq!(entries[0]["rescueRefs"], Value::from(all.to_vec()), "{entries:#}");
+    // Elsewhere nobody knows.
+    let clone = repo.clone_beside("clone");
+    clone.git(["branch", "task", "origin/task"]);
+    assert_eq!(saved(&clone, &["task"]), Vec::<String>::new());
+    assert_eq!(
+        json(&clone.aynig_ok(["log", "--json", "task"]))[0]["rescueRefs"],
+        Value::from(Vec::<Value>::new())
+    );
+}
+
+#[test]
+fn work_that_was_saved_when_a_lease_was_lost_is_told_of() {
+    let repo = Repo::scene(&[("work", "echo loose >loose.txt; say ready yes; await never")]);
+    repo.ready("task", "work");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("ready");
+    repo.taken_by_other("task", "task", 300);
+    assert_eq!(runner.finish().status.code(), Some(1));
+    assert_eq!(saved(&repo, &["task"]), [repo.rescue()]);
+    let entries = json(&repo.aynig_ok(["log", "--json", "task"]));
+    assert_eq!((&entries[0]["rescueRef"], &entries[1]["outcome"]), (&Value::Null, &Value::from("takenOver")));
+    assert_eq!(entries[1]["rescueRef"], repo.rescue().as_str(), "{entries:#}");
+}
+
+#[test]
+fn work_that_was_saved_because_its_result_was_refused_is_told_of() {
+    let hub = Repo::scene(&[("work", "echo loose >loose.txt; next done")]);
+    hub.ready("task", "work");
+    let hub = hub.into_bare();
+    let clone = hub.clone_beside("clone");
+    let working = "while read old new name; do git cat-file commit $new | grep -q '^dwp-state: working$' || exit 1; done";
+    hub.command("hooks/pre-receive", working);
+    assert_eq!(clone.aynig(["run", "--remote", "origin"]).status.code(), Some(1));
+    assert_eq!(hub.state("task"), "working");
+    assert_eq!(saved(&clone, &["--remote", "origin", "task"]), [clone.rescue()]);
+}
+
 #[test]
 fn where_nothing_was_ever_declared_it_says_so() {
     let repo = Repo::new();

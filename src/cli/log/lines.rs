@@ -13,8 +13,9 @@ use crate::contract::head::Event;
 use crate::contract::lease::{Liveness, liveness_at};
 use crate::contract::parking::{Parking, parking};
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
-use crate::git::Repo;
 use crate::runner::counted;
+
+use super::Host;
 
 /// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
 /// there is more.
@@ -57,9 +58,9 @@ const ROOM: usize = 40;
 const INDENT: &str = "            ";
 
 /// What the lines are drawn for.
-pub struct Teller<'a> {
-    /// Where logs and rescued work are looked for.
-    pub repo: &'a Repo,
+pub(super) struct Teller<'a> {
+    /// Knows of logs and rescued work.
+    pub host: &'a Host<'a>,
     /// Seconds since the epoch.
     pub now: i64,
     /// The width of the terminal, if it is one.
@@ -168,6 +169,12 @@ impl Teller<'_> {
             who,
             text: String::new(),
         };
+        for saved in self.host.saved(attempt) {
+            add(
+                "saved",
+                &if saved.here { saved.name } else { format!("{} (not in this clone)", saved.name) },
+            );
+        }
         let wants_log;
         match &attempt.outcome {
             Outcome::Open => {
@@ -185,13 +192,6 @@ impl Teller<'_> {
                 first.time = Some(taken);
                 first.text = Self::said(event);
                 let stall = Stall::of(event);
-                if let Some(rescue) = stall.as_ref().and_then(|stall| stall.rescue.as_ref()) {
-                    let here = matches!(self.repo.read_ref(rescue.as_bytes().as_bstr()), Ok(Some(_)));
-                    add(
-                        "saved",
-                        &if here { rescue.clone() } else { format!("{rescue} (not in this clone)") },
-                    );
-                }
                 if let Some(other) = stall.as_ref().and_then(|stall| stall.run_id.as_ref())
                     && *other != attempt.run_id
                 {
@@ -243,7 +243,7 @@ impl Teller<'_> {
             let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
             add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
         }
-        if wants_log && let Some(logs) = super::logs_of(self.repo, attempt) {
+        if wants_log && let Some(logs) = self.host.logs_of(attempt) {
             // A commit would be two attempts': what one of them came to, and what another one was made on.
             let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
             let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };

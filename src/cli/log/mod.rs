@@ -7,12 +7,14 @@
 mod lines;
 mod value;
 
+use bstr::ByteSlice;
 use serde_json::Value;
 
 use crate::clock;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::contract::story::{Attempt, Entry, Story};
+use crate::contract::story::{Attempt, Entry, Outcome, Stall, Story};
 use crate::git::commit::Signed;
+use crate::git::kept::RescueRef;
 use crate::git::{CommitError, Repo, Store};
 use crate::runner::attempt::{self, Record};
 
@@ -32,8 +34,9 @@ pub fn run(store: &Store, arguments: &Log) -> Result<Exit, CommandError> {
     let branch = target::branch(&repo, &arbiter, named)?;
     let head = target::existing_head(&repo, &arbiter, &branch)?;
     let mut history = History::new(&repo, &branch, head, arguments.max_count.unwrap_or(usize::MAX));
+    let host = Host::new(&repo);
     if arguments.json {
-        let values = history.map(|entry| entry.map(|entry| value::entry(&repo, &entry)));
+        let values = history.map(|entry| entry.map(|entry| value::entry(&host, &entry)));
         let mut entries = values.collect::<Result<Vec<Value>, CommandError>>()?;
         if arguments.reverse {
             entries.reverse();
@@ -51,7 +54,7 @@ pub fn run(store: &Store, arguments: &Log) -> Result<Exit, CommandError> {
     }
     let mut page = Page::open(&repo, !arguments.no_pager);
     let teller =
-        Teller { repo: &repo, now: clock::wall_seconds(), columns: page.columns(), leases: arguments.leases };
+        Teller { host: &host, now: clock::wall_seconds(), columns: page.columns(), leases: arguments.leases };
     let entries = first.into_iter().map(Ok).chain(history.by_ref());
     if arguments.reverse {
         let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
@@ -147,8 +150,49 @@ where
     }
 }
 
-/// What was kept of an attempt, if what it printed is on this host.
-fn logs_of(repo: &Repo, told: &Attempt) -> Option<Record> {
-    let id = AttemptId::parse(&told.run_id)?;
-    attempt::find(repo, id).filter(|record| record.stdout.exists())
+/// What this host knows of attempts beyond their commits.
+struct Host<'a> {
+    repo: &'a Repo,
+    /// All rescue refs there are: listed once, as a history may tell of thousands of attempts.
+    rescues: Vec<RescueRef>,
+}
+
+/// A ref of saved work.
+struct Saved {
+    name: String,
+    /// Whether it is in this clone.
+    here: bool,
+}
+
+impl<'a> Host<'a> {
+    fn new(repo: &'a Repo) -> Self {
+        let mut rescues = repo.rescue_refs().unwrap_or_default();
+        // `…-2` before `…-10`.
+        rescues.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
+        Self { repo, rescues }
+    }
+
+    /// What was kept of an attempt, if what it printed is here.
+    fn logs_of(&self, told: &Attempt) -> Option<Record> {
+        let id = AttemptId::parse(&told.run_id)?;
+        attempt::find(self.repo, id).filter(|record| record.stdout.exists())
+    }
+
+    /// Where work of an attempt was saved: what the stalled commit names, and what bears the attempt's id here. No commit names it where
+    /// the step went well, the lease was lost, or the result did not land.
+    fn saved(&self, told: &Attempt) -> Vec<Saved> {
+        let named = match &told.outcome {
+            Outcome::Ended { event, .. } => Stall::of(event).and_then(|stall| stall.rescue),
+            Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => None,
+        };
+        let id = AttemptId::parse(&told.run_id);
+        let own = self.rescues.iter().filter(|rescue| id.is_some() && rescue.attempt == id);
+        let found: Vec<String> = own.map(|rescue| rescue.name.to_string()).collect();
+        let is_here = |name: &String| {
+            found.contains(name) || matches!(self.repo.read_ref(name.as_bytes().as_bstr()), Ok(Some(_)))
+        };
+        let first = named.clone().map(|name| Saved { here: is_here(&name), name });
+        let others = found.iter().filter(|name| Some(*name) != named.as_ref());
+        first.into_iter().chain(others.map(|name| Saved { name: name.clone(), here: true })).collect()
+    }
 }

@@ -7,12 +7,13 @@ use crate::clock;
 use crate::contract::head::Event;
 use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::story::{Attempt, Commits, Entry, LeaseMark, Outcome, Stall};
-use crate::git::Repo;
+
+use super::Host;
 
 /// One entry.
-pub fn entry(repo: &Repo, entry: &Entry) -> Value {
+pub(super) fn entry(host: &Host<'_>, entry: &Entry) -> Value {
     match entry {
-        Entry::Attempt(attempt) => of_attempt(repo, attempt),
+        Entry::Attempt(attempt) => of_attempt(host, attempt),
         Entry::Declared(declared) => json!({
             "kind": "state",
             "commit": declared.event.commit.to_string(),
@@ -36,7 +37,7 @@ pub fn entry(repo: &Repo, entry: &Entry) -> Value {
     }
 }
 
-fn of_attempt(repo: &Repo, attempt: &Attempt) -> Value {
+fn of_attempt(host: &Host<'_>, attempt: &Attempt) -> Value {
     let (outcome, event, author) = match &attempt.outcome {
         Outcome::Open => ("open", None, None),
         Outcome::Ended { event, author } if event.state.is_stalled() => {
@@ -47,6 +48,7 @@ fn of_attempt(repo: &Repo, attempt: &Attempt) -> Value {
         Outcome::Spoilt { .. } => ("invalid", None, None),
     };
     let stall = event.and_then(|event| Stall::of(event));
+    let saved: Vec<String> = host.saved(attempt).into_iter().map(|saved| saved.name).collect();
     let leases: Vec<Value> = std::iter::once(&attempt.newest).chain(&attempt.earlier).map(of_lease).collect();
     json!({
         "kind": "attempt",
@@ -62,11 +64,12 @@ fn of_attempt(repo: &Repo, attempt: &Attempt) -> Value {
         "seconds": attempt.seconds(),
         "subject": event.map(|event| text(event.message.subject.as_bstr())),
         "reason": stall.as_ref().map(|stall| &stall.reason),
-        "rescueRef": stall.as_ref().and_then(|stall| stall.rescue.as_ref()),
+        "rescueRef": saved.first(),
+        "rescueRefs": saved,
         "notBefore": event.and_then(|event| not_before(event)),
         "leases": leases,
         "commits": attempt.commits.count,
-        "log": super::logs_of(repo, attempt).map(|logs| logs.stdout.display().to_string()),
+        "log": host.logs_of(attempt).map(|logs| logs.stdout.display().to_string()),
     })
 }
 
