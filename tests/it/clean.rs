@@ -189,6 +189,46 @@ fn a_worktree_under_a_lease_stays_also_when_the_command_committed_on_top() {
 }
 
 #[test]
+fn of_a_lease_that_ran_out_it_is_told_what_closes_it() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    let lease = repo.foreign_lease("work", ATTEMPT, "test-host", 5, 60);
+    let rescue = repo.rescued("work", ATTEMPT, "main", &[("mine", "m\n")]);
+    let stays = |repo: &Repo, name: &str, next: &str| {
+        let report = repo.clean([]);
+        assert_stays(item(&report, name), "ran out");
+        assert_eq!(item(&report, name)["next"], next, "{report:#}");
+    };
+    stays(&repo, &rescue, "aynig run --branch work");
+    repo.git(["checkout", "--quiet", "work"]);
+    stays(&repo, &rescue, "aynig run --branch work --current-branch include");
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.git(["clone", "--quiet", "--bare", ".", "../origin.git"]);
+    repo.git(["remote", "add", "origin", "../origin.git"]);
+
+    // With commits on top only who has its worktree closes it.
+    let own = repo.commit_files("work", &[("own", "o\n")], "the command's own commit");
+    repo.git(["update-ref", "refs/heads/work", &own]);
+    stays(&repo, &rescue, "aynig set-state --retry --branch work");
+    let path = repo.left_worktree("work", &format!("aynig attempt {ATTEMPT} branch work"), &lease);
+    stays(&repo, &rescue, "aynig run --branch work");
+    stays(&repo, "/.worktrees/work", "aynig run --branch work");
+    repo.aynig_ok(["run", "--branch", "work"]);
+    assert_eq!(repo.state("work"), "stalled");
+    assert!(!path.exists());
+    assert!(!repo.clean([]).to_string().contains("ran out"));
+
+    // A remote's.
+    let far = "0f8fad5b-d9cb-469f-a165-70867728950f";
+    repo.git(["update-ref", "refs/heads/far", "main"]);
+    repo.foreign_lease("far", far, "test-host", 5, 60);
+    repo.git(["push", "--quiet", "origin", "far"]);
+    repo.git(["update-ref", "refs/aynig/remotes/origin/far", "far"]);
+    repo.left_worktree("far", &format!("aynig attempt {far} branch far remote origin"), "far");
+    stays(&repo, "/.worktrees/far", "aynig run --branch far --remote origin");
+}
+
+#[test]
 fn a_runner_at_work_is_not_disturbed() {
     let repo =
         Repo::scene(&[("build", "echo hello; say started $$; await go; echo x >x; git add x; next done")]);

@@ -3,8 +3,10 @@
 //! Invariant: no doubt is a yes. A remote's branch is judged as it was last fetched; where that was before the lease, the attempt may be under
 //! way and is taken for that (CONTRACT.md §5).
 
+use crate::clock;
 use crate::contract::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use crate::contract::lease::Liveness;
 use crate::git::Repo;
 
 use super::super::attempt::Record;
@@ -51,7 +53,14 @@ pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), Unsettled> {
     if let Err(error) = repo.commit(head) {
         return Err(Unsettled { why: error.to_string(), next: "git fsck".to_owned() });
     }
-    if lease_of(repo, head, of.attempt).is_some() {
+    if let Some(lease) = lease_of(repo, head, of.attempt) {
+        if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
+            let why = format!(
+                "the lease of this attempt on {branch} ran out {} ago and is not closed yet",
+                clock::span(over)
+            );
+            return Err(Unsettled { why, next: closes(repo, of, lease.commit == head) });
+        }
         let why = format!("{branch} is under the lease of this attempt");
         return Err(Unsettled { why, next: look() });
     }
@@ -62,6 +71,28 @@ pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), Unsettled> {
         return Err(Unsettled { why, next: look() });
     }
     Ok(())
+}
+
+/// What closes a lease that ran out: a pass, where it is at HEAD or the worktree of its attempt is here; else only a person.
+fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
+    let mut options = format!(" --branch {}", typed(&of.branch.to_string()));
+    options.extend(of.remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))));
+    let is_here = || {
+        let all = repo.linked_worktrees().unwrap_or_default();
+        all.iter().any(|one| one.mark.as_ref().is_some_and(|mark| mark.attempt == of.attempt))
+    };
+    if !at_head && !is_here() {
+        return format!("aynig set-state --retry{options}");
+    }
+    let checked_out = repo.checkout().and_then(|here| here.branch);
+    let current = match of.remote {
+        None => checked_out,
+        Some(remote) => checked_out.and_then(|local| repo.upstream_on(&local, remote)),
+    };
+    if current.as_ref() == Some(of.branch) {
+        options.push_str(" --current-branch include");
+    }
+    format!("aynig run{options}")
 }
 
 /// The lease commit that a record names, and the remote that the lease says decides.
