@@ -297,6 +297,36 @@ fn states_have_commands_or_are_ends() {
 }
 
 #[test]
+fn where_a_remote_decides_its_branches_are_looked_at() {
+    let repo = healthy();
+    let origin = repo.with_origin();
+    repo.git(["config", "remote.origin.url", "/nowhere.git"]);
+    told(
+        &repo.doctor(3),
+        "states",
+        "warning",
+        "no branch of origin was ever fetched",
+        "git ls-remote origin",
+    );
+    repo.git(["config", "remote.origin.url", &origin.display().to_string()]);
+    let report = repo.doctor(0);
+    fine(&report, "states");
+    assert!(
+        report.to_string().contains("every state that is asked for on origin has a command\""),
+        "{report:#}"
+    );
+    // What lies here alone is nothing to the runners; what is there alone, is.
+    repo.ready("typo", "biuld");
+    fine(&repo.doctor(0), "states");
+    repo.git(["push", "--quiet", "origin", "typo"]);
+    repo.git(["branch", "-D", "typo"]);
+    let next = "aynig set-state --branch typo --remote origin --state build";
+    told(&repo.doctor(0), "states", "warning", "did you mean build?", next);
+    repo.git(["config", "remote.origin.url", "/nowhere.git"]);
+    told(&repo.doctor(3), "states", "warning", "as last fetched", next);
+}
+
+#[test]
 fn programs_are_found_by_crons_path_as_well() {
     let repo = healthy();
     let bin = programs(&repo, &[("my-interpreter", "exit")]);
@@ -418,4 +448,9 @@ fn worktrees_and_locks_that_were_left() {
     assert!(report.to_string().contains(&format!("process {} has", std::process::id())), "{report:#}");
     drop(file);
     told(&repo.doctor(0), "locks", "warning", "main.lock is 2 h old", &format!("rm {}", lock.display()));
+    let just_now = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    fs::File::create(&lock).and_then(|file| file.set_modified(just_now)).expect("dated");
+    let report = repo.doctor(0);
+    fine(&report, "locks");
+    assert!(report.to_string().contains("main.lock is of this moment"), "{report:#}");
 }

@@ -9,11 +9,13 @@ use crate::contract::Head;
 use crate::contract::alike::slip_of;
 use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
+use crate::git::swap::Tip;
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
 use crate::runner::resolve::{Pause, Resolver};
 use crate::runner::{error_words, typed};
 
+use super::remote::Looked;
 use super::{Finding, head};
 
 /// Where commands lie.
@@ -69,7 +71,6 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
             ),
         });
     }
-    findings.push(states(repo));
     findings
 }
 
@@ -188,18 +189,39 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
     findings
 }
 
-/// States at the HEADs of branches that nothing will run.
-fn states(repo: &Repo) -> Finding {
-    let tips = match repo.branches() {
+/// States at the HEADs of the branches that count, which nothing will run.
+pub(super) fn states(repo: &Repo, looked: &Looked) -> Finding {
+    let Some(arbiter) = &looked.arbiter else {
+        return Finding::warning("states", "it cannot be told which branches count", "git remote -v");
+    };
+    let tips = match arbiter.branches(repo) {
         Ok(tips) => tips,
         Err(error) => return Finding::error("states", error_words(&error), "git fsck"),
     };
+    let (mut there, mut option) = (String::new(), String::new());
+    if let Some(remote) = arbiter.source() {
+        if tips.is_empty() && !looked.fresh {
+            let text =
+                format!("no branch of {remote} was ever fetched here, so nothing is known of their states");
+            return Finding::warning("states", text, format!("git ls-remote {remote}"));
+        }
+        (there, option) = (format!(" on {remote}"), format!(" --remote {}", typed(remote.as_str())));
+    }
+    let mut found = judge(repo, &tips, &there, &option);
+    if !looked.fresh {
+        found.text.push_str(" (as last fetched)");
+    }
+    found
+}
+
+/// What is to be said of these tips; `there` tells where they are, `option` leads a call to them.
+fn judge(repo: &Repo, tips: &[Tip], there: &str, option: &str) -> Finding {
     let mut known: BTreeSet<String> = BTreeSet::new();
     let mut seen: HashSet<CommitId> = HashSet::new();
     let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut mistakes = Vec::new();
     let mut resolver = Resolver::new(None);
-    for tip in &tips {
+    for tip in tips {
         let Ok(head) = tip.target else { continue };
         let Ok(stored) = repo.commit(head) else { continue };
         if seen.insert(stored.tree) {
@@ -218,7 +240,7 @@ fn states(repo: &Repo) -> Finding {
         }
     }
     if !mistakes.is_empty() {
-        return Finding::warning("states", mistakes.join("; "), "aynig status --all");
+        return Finding::warning("states", mistakes.join("; "), format!("aynig status --all{option}"));
     }
     let names: Vec<String> = known.iter().cloned().collect();
     for (state, branches) in &without {
@@ -230,29 +252,29 @@ fn states(repo: &Repo) -> Finding {
                 "states",
                 text,
                 format!(
-                    "git merge into {branch} what has .aynig/command/{state}, then aynig set-state --retry --branch {branch}"
+                    "git merge into {branch} what has .aynig/command/{state}, then aynig set-state --retry --branch {branch}{option}"
                 ),
             );
         }
         if let Some(near) = slip_of(&names, state) {
             let text = format!(
-                "{} asks for {state}, which no branch has a command for; did you mean {near}?",
+                "{} asks for {state}, which no branch{there} has a command for; did you mean {near}?",
                 branches.join(", ")
             );
             return Finding::warning(
                 "states",
                 text,
-                format!("aynig set-state --branch {branch} --state {near}"),
+                format!("aynig set-state --branch {branch}{option} --state {near}"),
             );
         }
     }
     let resting: Vec<String> =
         without.iter().map(|(state, branches)| format!("{state} ({})", branches.len())).collect();
     match resting.len() {
-        0 => Finding::ok("states", "every state that is asked for has a command"),
+        0 => Finding::ok("states", format!("every state that is asked for{there} has a command")),
         _ => Finding::ok(
             "states",
-            format!("no branch has a command for {}: there work rests", resting.join(", ")),
+            format!("no branch{there} has a command for {}: there work rests", resting.join(", ")),
         ),
     }
 }

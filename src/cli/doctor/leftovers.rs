@@ -72,7 +72,10 @@ fn locks(common_dir: &Path) -> Vec<Finding> {
         let at = path.display();
         if let Some(pid) = holder(&path) {
             findings.push(Finding::ok("locks", format!("process {pid} has {at} open")));
-        } else if age >= YOUNG {
+        } else if age < YOUNG {
+            let text = format!("{at} is of this moment: of a git at work, or look again in {YOUNG} s");
+            findings.push(Finding::ok("locks", text));
+        } else {
             let old = age_words(age.unsigned_abs());
             let text = format!("{at} is {old} old and no process has it open: it may be of a git that died");
             findings.push(Finding::warning(

@@ -76,10 +76,13 @@ pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, Comm
         Ok(store) => {
             let repo = store.handle();
             findings.extend(surroundings::repository(&repo));
+            // It fetches what the states are then read from.
+            let looked = remote::check(&repo, arguments.remote.as_ref());
             findings.extend(commands::check(&repo));
+            findings.push(commands::states(&repo, &looked));
             findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::path(&repo));
-            findings.extend(remote::check(&repo, arguments.remote.as_ref()));
+            findings.extend(looked.findings);
             findings.extend(leftovers::check(&repo));
         }
     }

@@ -10,6 +10,7 @@ use crate::contract::retention::age_words;
 use crate::fsutil::{check_place, found_in, is_executable};
 use crate::git::Repo;
 use crate::git::remote::QUESTION;
+use crate::runner::arbiter::Arbiter;
 use crate::runner::{error_words, typed};
 
 use super::super::target;
@@ -18,22 +19,40 @@ use super::{Finding, head};
 /// How far a commit may be dated ahead of this host's clock, seconds.
 const SKEW: i64 = 10;
 
-pub(super) fn check(repo: &Repo, named: Option<&RemoteName>) -> Vec<Finding> {
+/// What was found, and which branches count.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    /// Who decides over them; none where that cannot be told.
+    pub(super) arbiter: Option<Arbiter>,
+    /// Whether what is known of them is as of now.
+    pub(super) fresh: bool,
+}
+
+pub(super) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
     let arbiter = match target::arbiter(repo, named) {
         Ok(arbiter) => arbiter,
-        Err(error) => return vec![Finding::of("remote", error)],
+        Err(error) => {
+            return Looked { findings: vec![Finding::of("remote", error)], arbiter: None, fresh: false };
+        }
     };
-    let Some(remote) = arbiter.source() else {
-        let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
-        return vec![
-            Finding::ok("remote", "none decides, races are decided in this repository"),
-            dates(repo, tips),
-        ];
+    let (findings, fresh) = match arbiter.source() {
+        Some(remote) => deciding(repo, &arbiter, remote),
+        None => {
+            let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
+            let none = Finding::ok("remote", "none decides, races are decided in this repository");
+            (vec![none, dates(repo, tips)], true)
+        }
     };
+    Looked { findings, arbiter: Some(arbiter), fresh }
+}
+
+/// Says as well whether its branches could be fetched.
+fn deciding(repo: &Repo, arbiter: &Arbiter, remote: &RemoteName) -> (Vec<Finding>, bool) {
     let mut findings = Vec::new();
     if let Err(error) = repo.ask_remote(remote, &[], QUESTION) {
         findings.push(Finding::error("remote", error_words(&error), format!("git ls-remote {remote}")));
-        return findings;
+        return (findings, false);
     }
     findings.push(Finding::ok("remote", format!("{remote} answers")));
     let here = repo.remote_directory(remote);
@@ -47,14 +66,16 @@ pub(super) fn check(repo: &Repo, named: Option<&RemoteName>) -> Vec<Finding> {
             ),
         ),
     });
-    findings.push(match arbiter.refresh(repo) {
+    let refreshed = arbiter.refresh(repo);
+    let fresh = refreshed.is_ok();
+    findings.push(match refreshed {
         Err(error) => Finding::error("clock", error_words(&error), format!("git fetch {remote}")),
         Ok(()) => {
             let tips = repo.fetched_branches(remote).unwrap_or_default();
             dates(repo, tips.into_iter().filter_map(|tip| tip.target.ok()))
         }
     });
-    findings
+    (findings, fresh)
 }
 
 fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
