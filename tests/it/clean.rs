@@ -203,9 +203,6 @@ fn of_a_lease_that_ran_out_it_is_told_what_closes_it() {
     repo.git(["checkout", "--quiet", "work"]);
     stays(&repo, &rescue, "aynig run --branch work --current-branch include");
     repo.git(["checkout", "--quiet", "main"]);
-    repo.git(["clone", "--quiet", "--bare", ".", "../origin.git"]);
-    repo.git(["remote", "add", "origin", "../origin.git"]);
-
     // With commits on top only who has its worktree closes it.
     let own = repo.commit_files("work", &[("own", "o\n")], "the command's own commit");
     repo.git(["update-ref", "refs/heads/work", &own]);
@@ -219,12 +216,10 @@ fn of_a_lease_that_ran_out_it_is_told_what_closes_it() {
     assert!(!repo.clean([]).to_string().contains("ran out"));
 
     // A remote's.
-    let far = "0f8fad5b-d9cb-469f-a165-70867728950f";
     repo.git(["update-ref", "refs/heads/far", "main"]);
-    repo.foreign_lease("far", far, "test-host", 5, 60);
-    repo.git(["push", "--quiet", "origin", "far"]);
+    repo.foreign_lease("far", ATTEMPT, "test-host", 5, 60);
     repo.git(["update-ref", "refs/aynig/remotes/origin/far", "far"]);
-    repo.left_worktree("far", &format!("aynig attempt {far} branch far remote origin"), "far");
+    repo.left_worktree("far", &format!("aynig attempt {ATTEMPT} branch far remote origin"), "far");
     stays(&repo, "/.worktrees/far", "aynig run --branch far --remote origin");
 }
 
