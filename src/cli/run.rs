@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::contract::alike::nearest;
-use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::ids::{BranchName, RemoteName, RoleName, StateName};
 use crate::contract::message::Message;
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
@@ -17,7 +17,7 @@ use crate::runner::notice::StepReport;
 use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust};
 use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::watch::watch;
-use crate::runner::{Context, counted, error_words, notice::Notice};
+use crate::runner::{Context, counted, error_words, notice::Notice, typed};
 use crate::supervise::Watchdog;
 
 use super::args::{Current, Run, TakeoverBy};
@@ -40,7 +40,18 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
     let teller =
         Teller::new(&repo, surroundings, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
+    // What is checked out here is left alone on purpose. That is told to whoever sits at a terminal or names the branch, and else where
+    // nothing else was done; not by timers and the like, which come again and again.
+    let unsaid: Mutex<Option<Notice>> = Mutex::default();
     let tell = |notice: Notice| {
+        if let Notice::LeftAlone { branch, state } = &notice {
+            let warning = left_alone(branch, state, arguments.remote.as_ref());
+            if ui::somebody_listens() || arguments.branch.iter().any(|glob| *glob == branch.to_string()) {
+                narrator.tell(warning);
+            } else if let Ok(mut unsaid) = unsaid.lock() {
+                *unsaid = Some(warning);
+            }
+        }
         if let Some(teller) = &teller {
             teller.hear(store, &notice);
         }
@@ -78,6 +89,13 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let mut report = |summary: Summary| {
         // Only to a person who waits for it: cron sends whatever is said.
         let idle = !summary.did_something() && summary.failed.is_empty() && shutdown.requested().is_none();
+        if idle
+            && !stays
+            && !arguments.drain
+            && let Some(warning) = unsaid.lock().ok().and_then(|mut unsaid| unsaid.take())
+        {
+            narrator.tell(warning);
+        }
         if idle && !stays && !arguments.json && ui::somebody_listens() {
             let looked = counted(summary.branches, "branch");
             ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
@@ -141,6 +159,15 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         })?,
     }
     Ok(shutdown.requested().map_or(exit, Exit::Signal))
+}
+
+/// That the branch checked out here was not run, and what runs it.
+fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName>) -> Notice {
+    let remote = remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))).unwrap_or_default();
+    let text = format!(
+        "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
+    );
+    Notice::Warning { branch: Some(branch.clone()), text }
 }
 
 /// What `status` and the like scan with: every branch, defaults otherwise.

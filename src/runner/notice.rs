@@ -18,6 +18,13 @@ pub enum Notice {
         /// Why, as a sentence fragment.
         reason: String,
     },
+    /// The branch that is checked out here would have been run but for that.
+    LeftAlone {
+        /// Which.
+        branch: BranchName,
+        /// What it asks for.
+        state: StateName,
+    },
     /// Something a person should look at; nothing was lost.
     Warning {
         /// Which branch it is about, if any.

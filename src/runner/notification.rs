@@ -139,6 +139,7 @@ pub fn due(notice: &Notice, states: &globset::GlobSet) -> Option<Happening> {
             ..Happening::bare(Event::Stalled, branch.clone(), Some(StateName::stalled()))
         }),
         Notice::PassedOver { .. }
+        | Notice::LeftAlone { .. }
         | Notice::Warning { .. }
         | Notice::Relieved { .. }
         | Notice::Beaten { .. }

@@ -20,7 +20,7 @@ use super::observe::{next_due, observe};
 use super::options::Takeover;
 use super::recover::{Closing, Over, recover, sweep};
 use super::resolve::Pause;
-use super::scan::{ScanError, Scanned, Verdict, scan};
+use super::scan::{LEFT_ALONE, ScanError, Scanned, Verdict, scan};
 use super::trust::{self, TrustError};
 use super::{Context, error_words};
 use crate::git::worktree::WorktreeError;
@@ -131,6 +131,10 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         match verdict {
             Verdict::Unmanaged => passed_over("HEAD declares no state".to_owned()),
             Verdict::Excluded { reason } => passed_over(reason),
+            Verdict::LeftAlone(event) => {
+                passed_over(LEFT_ALONE.to_owned());
+                (context.tell)(Notice::LeftAlone { branch, state: event.state });
+            }
             Verdict::Passed { reason, event, pause: Pause::Rests | Pause::Waits, .. } => {
                 passed_over(format!("{}: {reason}", event.state))
             }

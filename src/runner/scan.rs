@@ -27,6 +27,9 @@ const SHARE: usize = 500;
 /// Reading commits is mostly work for the memory, which more threads do not make faster.
 const MOST_THREADS: usize = 8;
 
+/// Why the current branch is left alone.
+pub const LEFT_ALONE: &str = "is checked out here; use --current-branch include or only to run it in place";
+
 /// Why a scan could not be made at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
@@ -110,6 +113,8 @@ pub enum Verdict {
     },
     /// Ready to be claimed.
     Ready(Candidate),
+    /// It would be, but it is the current branch, and that is left alone.
+    LeftAlone(Event),
     /// Not selected, or not a branch to run; HEAD was not even read.
     Excluded {
         /// Why.
@@ -273,9 +278,14 @@ impl View {
         let is_current = self.current.as_ref() == Some(branch);
         match options.selection.current {
             CurrentBranch::Skip if is_current => {
-                return excluded(
-                    "is checked out here; use --current-branch include or only to run it in place",
-                );
+                // A signature is looked at only of what is run.
+                if options.selection.admits(branch)
+                    && !options.trust.require_signed
+                    && let Ok((event, _, _)) = self.wanted(repo, options, resolver, branch, head, now)
+                {
+                    return Ok(Verdict::LeftAlone(event));
+                }
+                return excluded(LEFT_ALONE);
             }
             CurrentBranch::Only if !is_current => {
                 return excluded("is not the current branch (--current-branch only)");
@@ -285,18 +295,55 @@ impl View {
         if !options.selection.admits(branch) {
             return excluded("does not match --branch");
         }
+        let (event, command, venue) = match self.wanted(repo, options, resolver, branch, head, now) {
+            Ok(wanted) => wanted,
+            Err(verdict) => return Ok(*verdict),
+        };
+        if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
+            return passed(event, words.clone(), Pause::Waits);
+        }
+        if venue == Venue::InPlace
+            && let Some(here) = repo.checkout()
+            && let Some(local) = here.branch
+            && repo.branch_head(&local)? != Some(head)
+        {
+            let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
+            return passed(event, reason, Pause::Mistake);
+        }
+        if venue == Venue::InPlace
+            && let Some(here) = repo.checkout()
+            && let Some(reason) = index_trouble(repo, &here)
+        {
+            return passed(event, reason, Pause::Mistake);
+        }
+        Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
+    }
+
+    /// What HEAD asks for, by which command and where; else what the branch is instead. Starts no process.
+    fn wanted(
+        &self,
+        repo: &Repo,
+        options: &Options,
+        resolver: &mut Resolver<'_>,
+        branch: &BranchName,
+        head: CommitId,
+        now: i64,
+    ) -> Result<(Event, Command, Venue), Box<Verdict>> {
+        let is_current = self.current.as_ref() == Some(branch);
+        let passed =
+            |event, reason, pause| Err(Box::new(Verdict::Passed { event, reason, pause, alike: None }));
         let stored = match repo.commit(head) {
             Ok(stored) => stored,
-            Err(error) => return Ok(Verdict::Invalid { why: unreadable(head, &error) }),
+            Err(error) => return Err(Box::new(Verdict::Invalid { why: unreadable(head, &error) })),
         };
         let event = match Head::read(&stored.facts()) {
-            Head::Unmanaged => return Ok(Verdict::Unmanaged),
-            Head::Invalid(invalid) => return Ok(Verdict::Invalid { why: invalid.reason }),
+            Head::Unmanaged => return Err(Box::new(Verdict::Unmanaged)),
+            Head::Invalid(invalid) => return Err(Box::new(Verdict::Invalid { why: invalid.reason })),
             Head::Working(lease) => {
-                return Ok(match lease.liveness(now.saturating_sub(self.skew)) {
+                return Err(Box::new(match lease.liveness(now.saturating_sub(self.skew)) {
                     Liveness::Live { .. } => Verdict::Held(lease),
                     Liveness::Expired { .. } => Verdict::Expired(lease),
-                });
+                }));
             }
             Head::Ready(event) => event,
         };
@@ -307,7 +354,7 @@ impl View {
         }
         match parking(&event.message.trailers, now) {
             Parking::Over => {}
-            Parking::Until(until) => return Ok(Verdict::Parked { event, until }),
+            Parking::Until(until) => return Err(Box::new(Verdict::Parked { event, until })),
             Parking::Unreadable(reason) => return passed(event, reason, Pause::Mistake),
         }
         let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
@@ -329,7 +376,7 @@ impl View {
         let command = match resolved {
             Ok(Ok(command)) => command,
             Ok(Err(NoCommand { reason, pause, alike })) => {
-                return Ok(Verdict::Passed { event, reason, pause, alike });
+                return Err(Box::new(Verdict::Passed { event, reason, pause, alike }));
             }
             Err(
                 error @ (CommitError::Unreadable { .. }
@@ -339,24 +386,7 @@ impl View {
                 return passed(event, unreadable(head, &error), Pause::Mistake);
             }
         };
-        if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
-            return passed(event, words.clone(), Pause::Waits);
-        }
-        if venue == Venue::InPlace
-            && let Some(here) = repo.checkout()
-            && let Some(local) = here.branch
-            && repo.branch_head(&local)? != Some(head)
-        {
-            let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
-            return passed(event, reason, Pause::Mistake);
-        }
-        if venue == Venue::InPlace
-            && let Some(here) = repo.checkout()
-            && let Some(reason) = index_trouble(repo, &here)
-        {
-            return passed(event, reason, Pause::Mistake);
-        }
-        Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
+        Ok((event, command, venue))
     }
 }
 

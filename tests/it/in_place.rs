@@ -37,6 +37,49 @@ fn skipped_by_default_with_a_reason() {
 }
 
 #[test]
+fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked() {
+    let repo = personal("next done");
+    let warning = "warning: task: work was not run: the branch is checked out here; `aynig run --current-branch include` runs it in place\n";
+    for (arguments, said) in [
+        (["run"].as_slice(), warning),
+        (&["run", "--branch", "task"], warning),
+        (&["run", "--drain", "--branch", "task"], warning),
+        (&["run", "--json"], warning),
+        // Timers do this, and send what is said.
+        (&["run", "--drain"], ""),
+        (&["run", "--branch", "other"], "warning: no branch matches --branch"),
+    ] {
+        let output = repo.aynig_ok(arguments.iter().copied());
+        assert!(
+            if said.ends_with('\n') || said.is_empty() {
+                err(&output) == said
+            } else {
+                err(&output).starts_with(said)
+            },
+            "{arguments:?}: {}",
+            told(&output)
+        );
+    }
+    // Who has done something else was not asked for this.
+    repo.ready("other", "work");
+    assert_eq!(err(&repo.aynig_ok(["run"])), "");
+    assert_eq!(repo.state("other"), "done");
+    let (shown, exit) = repo.in_terminal((24, 200), &[], &["run", "--drain"]).finish();
+    assert!(shown.contains("`aynig run --current-branch include` runs it in place") && exit == 0, "{shown}");
+    // What would not run elsewhere either is nobody's business.
+    for message in [
+        "s\n\ndwp-state: elsewhere\n",
+        "s\n\ndwp-state: work\ndwp-not-before: 2999-01-01T00:00:00Z\n",
+        "plain\n",
+    ] {
+        repo.branch_from("task", "task", message.as_bytes());
+        assert_eq!(err(&repo.aynig_ok(["run"])), "", "{message}");
+    }
+    repo.taken_by_other("task", "task", 300);
+    assert_eq!(err(&repo.aynig_ok(["run"])), "");
+}
+
+#[test]
 fn included_it_runs_in_the_checkout() {
     let repo =
         personal("pwd >\"$ROOM/pwd\"; echo made >made.txt; git add made.txt; echo more >more.txt; next done");

@@ -142,6 +142,11 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
             row.kind = "excluded";
             row.reason = Some(reason.clone());
         }
+        Verdict::LeftAlone(event) => {
+            row.kind = "excluded";
+            ready(&mut row, event);
+            row.reason = Some(IN_PLACE.to_owned());
+        }
     }
     row.retime(now);
     row
