@@ -1,5 +1,6 @@
 //! Errors as people see them: what was tried on what, why it failed, what to do next; and the exit codes.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::contract::ids::RemoteName;
@@ -222,6 +223,11 @@ impl From<PassError> for CommandError {
             }
         }
     }
+}
+
+/// What to do about a lock file of git that is in the way.
+pub fn unlock(lock: &Path) -> String {
+    format!("if no git is at work here (`pgrep -a git`): rm {}", typed(&lock.display().to_string()))
 }
 
 /// The text of an error, as it is printed; it may quote commits and file names, which are made harmless. Who has `stopped` it

@@ -23,7 +23,7 @@ use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::{error_words, typed};
 
-use super::error::CommandError;
+use super::error::{CommandError, unlock};
 use super::missing::{Want, missing};
 use super::{run, signals, ui};
 
@@ -304,10 +304,12 @@ impl Target {
                         paths.join(", ")
                     ))
                     .hint("resolve them and `git add` the files, or undo with `git merge --abort` (or what else is under way)"),
-                    Ok(_) | Err(_) => CommandError::because(
-                        &format!("take the index of {} as the tree of the commit", checkout.path.display()),
-                        &error,
-                    ),
+                    Ok(_) | Err(_) => {
+                        let trying = format!("take the index of {} as the tree of the commit", checkout.path.display());
+                        let because = CommandError::because(&trying, &error);
+                        let lock = checkout.git_dir.join("index.lock");
+                        if lock.exists() { because.hint(unlock(&lock)) } else { because }
+                    }
                 })
             }
             (None, Some(head)) => Ok(head.tree),

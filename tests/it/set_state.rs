@@ -208,6 +208,18 @@ fn over_a_live_lease_it_warns() {
 }
 
 #[test]
+fn a_lock_that_was_left_on_the_index_is_told_with_what_to_do() {
+    let repo = Repo::new();
+    repo.write("staged", "1\n");
+    repo.git(["add", "staged"]);
+    let (head, lock) = (repo.head("main"), repo.path.join(".git/index.lock"));
+    fs::write(&lock, "").unwrap();
+    let hint = format!("hint: if no git is at work here (`pgrep -a git`): rm {}", lock.display());
+    assert_refused(&repo.aynig(["set-state", "--state", "a"]), 3, &["index.lock", &hint]);
+    assert_eq!(repo.head("main"), head);
+}
+
+#[test]
 fn a_branch_that_moves_meanwhile_is_lost() {
     let repo = Repo::new();
     repo.ready("work", "build");

@@ -7,9 +7,10 @@ use crate::contract::lease::Liveness;
 use crate::contract::retention::age_words;
 use crate::git::Repo;
 use crate::git::worktree::Registered;
+use crate::runner::error_words;
 use crate::runner::recover::lease_of;
-use crate::runner::{error_words, typed};
 
+use super::super::error::unlock;
 use super::Finding;
 
 /// A lock younger than this may be a git's that is at work, seconds.
@@ -78,11 +79,7 @@ fn locks(common_dir: &Path) -> Vec<Finding> {
         } else {
             let old = age_words(age.unsigned_abs());
             let text = format!("{at} is {old} old and no process has it open: it may be of a git that died");
-            findings.push(Finding::warning(
-                "locks",
-                text,
-                format!("if no git is at work here (`pgrep -a git`): rm {}", typed(&at.to_string())),
-            ));
+            findings.push(Finding::warning("locks", text, unlock(&path)));
         }
     }
     if findings.is_empty() {
