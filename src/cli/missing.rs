@@ -14,6 +14,9 @@ use crate::runner::typed;
 use super::error::CommandError;
 use super::target::Inside;
 
+/// What is said where there is nothing to look at yet.
+pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
+
 /// What a branch was wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
@@ -99,7 +102,16 @@ fn missing_here(repo: &Repo, branch: &BranchName, want: Want) -> CommandError {
         error = error.hint(format!("did you mean {near}?"));
     }
     if want == Want::Write && !branch.to_string().starts_with("refs/") {
-        error = error.hint(format!("make it: `git branch {}`", typed(&branch.to_string())));
+        let make = format!("git branch {}", typed(&branch.to_string()));
+        error = error.hint(match repo.parse_commit("HEAD") {
+            Some(_) => format!("make it: `{make}`"),
+            None if tips.is_empty() => format!("{NO_COMMIT}, then `{make}`"),
+            // What is checked out here has no commit to make it of.
+            None => format!("make it, of a commit there is: `{make} START`"),
+        });
+    }
+    if tips.is_empty() {
+        return error;
     }
     error.hint("`git branch` lists the branches there are")
 }

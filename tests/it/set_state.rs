@@ -220,6 +220,22 @@ fn a_lock_that_was_left_on_the_index_is_told_with_what_to_do() {
 }
 
 #[test]
+fn before_the_first_commit_nobody_is_told_to_make_a_branch_of_nothing() {
+    let repo = Repo::unborn();
+    let first =
+        "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`, then `git branch w1`";
+    let output = repo.aynig(["set-state", "--branch", "w1", "--state", "build"]);
+    assert_refused(&output, 2, &["no branch w1", first]);
+    assert!(!err(&output).contains("lists the branches"), "{}", err(&output));
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "Begin"]);
+    repo.git(["switch", "--quiet", "--orphan", "fresh"]);
+    let output = repo.aynig(["set-state", "--branch", "w1", "--state", "build"]);
+    assert_refused(&output, 2, &["`git branch w1 START`"]);
+    repo.git(["branch", "w1", "main"]);
+    repo.aynig_ok(["set-state", "--branch", "w1", "--state", "build"]);
+}
+
+#[test]
 fn a_branch_that_moves_meanwhile_is_lost() {
     let repo = Repo::new();
     repo.ready("work", "build");

@@ -160,9 +160,7 @@ impl Seen {
     /// All of it in one line.
     fn sum(&self) -> String {
         match table::summary(&self.rows, self.unmanaged) {
-            _ if self.empty => {
-                "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`".to_owned()
-            }
+            _ if self.empty => missing::NO_COMMIT.to_owned(),
             sum if sum.is_empty() => "no branch matches".to_owned(),
             sum => sum,
         }
