@@ -56,7 +56,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
-    warn_of_foreign_lease(&written.before);
+    warn_of_foreign_lease(&repo, &arbiter, &written.before);
     warn_of_a_slip(&repo, &written);
     for text in misspelt(&options.trailer) {
         warn(&text);

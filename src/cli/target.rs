@@ -21,7 +21,7 @@ use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
-use crate::runner::{error_words, typed};
+use crate::runner::{attempt, error_words, typed};
 
 use super::error::{CommandError, unlock};
 use super::missing::{Want, missing};
@@ -417,15 +417,27 @@ pub fn runner_words(lease: &Lease) -> String {
 }
 
 /// The warning before somebody's work is made worthless.
-pub fn warn_of_foreign_lease(target: &Target) {
+pub fn warn_of_foreign_lease(repo: &Repo, arbiter: &Arbiter, target: &Target) {
     if let Some((lease, left)) = target.foreign_lease() {
+        let then = if is_by_hand(repo, arbiter, lease) {
+            "it was taken by hand, so no runner notices; tell whoever works under it"
+        } else {
+            "its runner will notice, stop its command and save the work"
+        };
         warn(&format!(
-            "{} was leased to {} for another {}; its runner will notice, stop its command and save the work",
+            "{} was leased to {} for another {}; {then}",
             target.branch,
             lease_words(lease),
             clock::span(left)
         ));
     }
+}
+
+/// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
+/// remote's branch another clone may have it.
+fn is_by_hand(repo: &Repo, arbiter: &Arbiter, lease: &Lease) -> bool {
+    let ours = arbiter.source().is_none() && lease.runner == repo.runner_id();
+    ours && lease.attempt().is_some_and(|id| attempt::find(repo, id).is_none())
 }
 
 /// Tells what a person should know about what was done all the same.

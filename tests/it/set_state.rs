@@ -208,6 +208,23 @@ fn over_a_live_lease_it_warns() {
 }
 
 #[test]
+fn over_a_lease_by_hand_no_runner_is_promised() {
+    let repo = Repo::scene(&[("build", "say ready yes; await release")]);
+    repo.ready("work", "build");
+    repo.aynig_ok(["set-working", "--branch", "work"]);
+    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]));
+    assert!(said.contains("work was leased to test-host") && said.contains("taken by hand"), "{said}");
+    assert!(!said.contains("its runner will notice"), "{said}");
+    repo.ready("held", "build");
+    let runner = repo.aynig_start(["run", "--branch", "held"]);
+    repo.said("ready");
+    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held"]));
+    assert!(said.contains("its runner will notice"), "{said}");
+    repo.release("release");
+    runner.finish();
+}
+
+#[test]
 fn a_lock_that_was_left_on_the_index_is_told_with_what_to_do() {
     let repo = Repo::new();
     repo.write("staged", "1\n");
