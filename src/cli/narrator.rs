@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
+use crate::contract::commits::undeclared;
 use crate::contract::ids::AttemptId;
 use crate::runner::notice::{Holder, Notice, Outcome, StepReport};
 
@@ -145,8 +146,7 @@ fn transition(report: &StepReport) -> String {
             (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
         }
         Outcome::KeptWorking { misspoken, until } => {
-            let said =
-                if *misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" };
+            let said = undeclared(*misspoken);
             let why = format!(
                 "{said}; held until {}, then stalled unless `aynig set-state` sets a state",
                 clock::format_utc(*until)

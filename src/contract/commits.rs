@@ -19,6 +19,9 @@ pub(super) const RUNNER_KEY: &str = "dwp-runner-id";
 pub(super) const SECONDS_KEY: &str = "dwp-lease-seconds";
 pub(super) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 
+/// What the body of a lease begins with that is kept after its command.
+const KEPT: &str = "Its command has ended: ";
+
 /// What stands for a run id or origin state that cannot be known.
 pub const UNKNOWN: &str = "unknown";
 
@@ -59,6 +62,23 @@ pub(super) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
 pub fn renewal_draft(lease: &Message) -> Draft {
     let subject = default_subject(&StateName::working());
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
+}
+
+/// How a command ended that exited with 0 and declared nothing valid (CONTRACT.md 6.3), as it is told and written.
+pub fn undeclared(misspoken: bool) -> &'static str {
+    if misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
+}
+
+/// The lease that is kept for what such a command may have started: a renewal whose body says why there is no more of it.
+pub fn kept_draft(lease: &Message, misspoken: bool) -> Draft {
+    let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(misspoken));
+    Draft { body: BString::from(body), ..renewal_draft(lease) }
+}
+
+/// How the command of a lease ended, where that is one kept after it.
+pub fn how_kept(lease: &Message) -> Option<&'static str> {
+    let said = lease.body.strip_prefix(KEPT.as_bytes())?;
+    [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
 /// The commit a successful command asked for. Where a kept trailer and a declared one share a key both are written,

@@ -168,7 +168,9 @@ impl Stall {
         let own = body.lines().filter(|line| !line.starts_with(' '));
         let rescue = own.clone().find_map(|line| {
             let name = &line[line.find(RESCUE)?..];
-            Some(name.split(' ').next().unwrap_or(name).trim_end_matches('.').to_owned())
+            let name = name.split(' ').next().unwrap_or(name).trim_end_matches(['.', '\'']);
+            // As it is quoted for a shell.
+            Some(name.replace("'\\''", "'"))
         });
         let reason = own.clone().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let run_id = stalled_run(&event.message.trailers).map(BStr::to_owned);

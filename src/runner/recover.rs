@@ -8,10 +8,11 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::clock;
-use crate::contract::commits::stalled_draft;
+use crate::contract::commits::{how_kept, stalled_draft};
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::NewCommit;
@@ -101,13 +102,18 @@ pub fn recover(
         name => name.into_owned(),
     };
     let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
+    let kept = repo.commit(lease.commit).ok().and_then(|stored| how_kept(&Message::parse(&stored.message)));
+    let end = match kept {
+        None => "its runner did not renew it".to_owned(),
+        Some(words) => format!("its command had ended: {words}"),
+    };
     let headline = match over {
         Over::Dated(over) => format!(
-            "The lease of {runner} for `{state}` ended {} before it was found here; its runner did not renew it.",
+            "The lease of {runner} for `{state}` ended {} before it was found here; {end}.",
             clock::span(over)
         ),
         Over::Seen(seen) => format!(
-            "The lease of {runner} for `{state}` lasts {} and was seen here for {}; its runner did not renew it.",
+            "The lease of {runner} for `{state}` lasts {} and was seen here for {}; {end}.",
             clock::span(lease.seconds),
             clock::span(seen)
         ),

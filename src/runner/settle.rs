@@ -10,7 +10,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::clock;
 use crate::contract::alike::misspelt;
-use crate::contract::commits::{advance_draft, renewal_draft, stalled_draft};
+use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
 use crate::contract::protocol::Declaration;
@@ -30,7 +30,7 @@ use super::finished::{Finished, Site};
 use super::heartbeat::{catch_up, look};
 use super::notice::{Left, Notice, Outcome, StepReport};
 use super::patience::Patience;
-use super::{Context, attempt, error_words};
+use super::{Context, attempt, error_words, shows_rescued, typed};
 
 /// How much of a log's end is looked at for the stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -167,8 +167,9 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         }
         let written = match &settlement {
             Settlement::Advance(declaration) => write_advance(context, repo, finished, declaration, parent),
-            Settlement::KeepWorking => tree_of(repo, parent)
-                .and_then(|tree| write(repo, &renewal_draft(&claim.message), tree, parent, None)),
+            Settlement::KeepWorking => tree_of(repo, parent).and_then(|tree| {
+                write(repo, &kept_draft(&claim.message, finished.misspoken), tree, parent, None)
+            }),
             Settlement::Stall => {
                 let body = stalled_text(context, finished, &why, rescued.as_ref(), left.as_ref());
                 let run = claim.attempt.to_string();
@@ -427,6 +428,7 @@ fn stalled_text(
 /// How to ask again for what failed, as it was asked, as a sentence with a command in it.
 pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
     let remote = context.arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let branch = typed(&branch.to_string());
     format!(
         "To try again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
     )
@@ -435,9 +437,11 @@ pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
 /// The way back to saved work, as a sentence with a command in it.
 pub fn rescue_sentence(saved: &Saved) -> String {
     // Where something was staged, the rescue is a merge: both calls must be told which side to compare with.
+    let reference = saved.reference.to_str_lossy();
     format!(
-        "Unfinished work was saved: git show --first-parent {} (or git cherry-pick --no-commit -m1 {}).",
-        saved.reference, saved.reference
+        "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
+        shows_rescued(&reference),
+        typed(&reference)
     )
 }
 

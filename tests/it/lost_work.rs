@@ -397,3 +397,27 @@ await ready; exit 0",
     assert!(err(&output).contains(&rescues[1]) || out(&output).contains(&rescues[1]), "{}", told(&output));
     repo.assert_tidy();
 }
+
+/// Who may name a branch may not have a person type what they please.
+#[test]
+fn what_a_stalled_commit_advises_can_be_typed_whatever_the_branch_is_called() {
+    let branch = "it's;touch${IFS}oops";
+    let repo = Repo::scene(&[("work", "echo precious >loose; exit 1")]);
+    repo.ready(branch, "work");
+    assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
+    let message = repo.message(branch);
+    let between = |begin: &str, end: &str| {
+        let (_, rest) = message.split_once(begin).expect("it is told");
+        rest.split_once(end).expect("it ends").0.to_owned()
+    };
+    let shown = between("was saved: ", " (or ");
+    let retried = between("body and trailers: aynig ", "\n");
+    for (line, holds) in [(shown, "precious"), (format!("\"$AYNIG\" {retried}"), "work")] {
+        let mut shell = std::process::Command::new("sh");
+        hermetic(&mut shell).current_dir(&repo.path).env("AYNIG", binary()).args(["-c", &line]);
+        let output = shell.output().expect("sh runs");
+        assert!(output.status.success() && out(&output).contains(holds), "{line}: {}", told(&output));
+    }
+    assert!(!repo.path.join("oops").exists());
+    assert_eq!(repo.state(branch), "work");
+}

@@ -307,6 +307,26 @@ fn passes_over_a_busy_survivor_do_not_pile_up_rescues() {
     assert!(saved.contains(&last), "the last word is saved");
 }
 
+/// Nobody is left to look for a runner that is at fault.
+#[test]
+fn a_lease_that_was_kept_says_in_the_end_how_its_command_ended() {
+    for (script, words) in [
+        ("echo 'SET_STATE {\"state\":\"done\"'", "exit 0, but its SET_STATE was invalid"),
+        ("true", "exit 0 without SET_STATE"),
+    ] {
+        let repo = one(script);
+        repo.aynig(["run"]);
+        assert_eq!(repo.state("task"), "working");
+        assert!(repo.message("task").contains(words), "{}", repo.message("task"));
+        let mut later = repo.aynig_command();
+        let output = later.arg("run").env("AYNIG_CLOCK_OFFSET_SECONDS", "9999").output().expect("aynig runs");
+        assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
+        let message = repo.message("task");
+        assert!(message.contains(&format!("its command had ended: {words}")), "{message}");
+        assert!(!message.contains("did not renew it"), "{message}");
+    }
+}
+
 #[test]
 fn without_a_declaration_a_survivor_may_advance_the_branch_later() {
     let repo = one("( await release; echo made >made.txt; git add made.txt

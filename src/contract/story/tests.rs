@@ -161,6 +161,9 @@ fn what_a_stalled_commit_tells() {
     assert_eq!(found.reason, "The command exited with 3.");
     assert_eq!(found.rescue.as_deref(), Some("refs/aynig/rescue/a.b/c-1"));
     assert_eq!(found.run_id, Some("c-1".into()));
+    let quoted =
+        stall("s\n\nx.\n\nsaved: git show 'refs/aynig/rescue/it'\\''s;so/c-1'.\n\ndwp-state: stalled\n");
+    assert_eq!(quoted.expect("stalled").rescue.as_deref(), Some("refs/aynig/rescue/it's;so/c-1"));
     let printed =
         stall("s\n\nx.\n\nstderr, last lines:\n    refs/aynig/rescue/forged\n\ndwp-state: stalled\n");
     assert_eq!(printed.expect("stalled").rescue, None, "a command's words are not ours");
