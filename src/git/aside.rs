@@ -6,14 +6,16 @@
 
 use std::path::{Path, PathBuf};
 
-use bstr::ByteSlice;
-
 use super::process::ProcessError;
 use super::repo::Repo;
+use super::worktree::Worktree;
 use crate::contract::ids::CommitId;
 
 /// Files that name such a commit, and what it is (gitrepository-layout(5), git-rebase(1), git-merge(1)).
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 8] = [
+    ("MERGE_HEAD", "what was being merged"),
+    ("CHERRY_PICK_HEAD", "what was being picked"),
+    ("REVERT_HEAD", "what was being reverted"),
     ("MERGE_AUTOSTASH", "the changes that `git merge --autostash` had put aside"),
     ("rebase-merge/autostash", "the changes that `git rebase --autostash` had put aside"),
     ("rebase-apply/autostash", "the changes that `git rebase --autostash` had put aside"),
@@ -36,6 +38,11 @@ pub(super) fn may_be_any(git_dir: &Path) -> bool {
 }
 
 impl Repo {
+    /// Whether the registration of a worktree names commits that nothing else does.
+    pub fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        Ok(!self.put_aside(&worktree.git_dir)?.is_empty())
+    }
+
     /// The commits put aside in a registration that no branch and no rescue holds.
     pub(super) fn put_aside(&self, git_dir: &Path) -> Result<Vec<Aside>, ProcessError> {
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
@@ -45,12 +52,14 @@ impl Repo {
         });
         let mut found: Vec<Aside> = Vec::new();
         for (file, what) in named.chain(refs) {
-            let Some(commit) = std::fs::read(&file).ok().and_then(|id| CommitId::parse_hex(id.trim())) else {
-                continue;
-            };
-            let is_new = !found.iter().any(|known| known.commit == commit) && self.commit(commit).is_ok();
-            if is_new && self.saved_somewhere(commit)?.is_none() {
-                found.push(Aside { commit, what });
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            // An octopus merge names several; a tag leads to its commit.
+            let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
+            for commit in ids.filter_map(|id| self.parse_commit(id)) {
+                let is_new = !found.iter().any(|known| known.commit == commit);
+                if is_new && self.saved_somewhere(commit)?.is_none() {
+                    found.push(Aside { commit, what: what.clone() });
+                }
             }
         }
         Ok(found)

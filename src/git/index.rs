@@ -69,7 +69,7 @@ impl Repo {
     /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
     /// holds what nobody else has.
     pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        if self.is_here(&worktree.path) != Ok(true)
+        if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
             || aside::may_be_any(&worktree.git_dir)
             || worktree.is_another_repository()
             || !self.unsaved_submodules(worktree)?.is_empty()

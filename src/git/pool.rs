@@ -113,7 +113,7 @@ impl Repo {
         let Some(origin) = &worktree.origin else { return self.remove_worktree(worktree) };
         let own_index = worktree.git_dir.join(OWN_INDEX);
         let fit = identity(&own_index) == Some(origin.index)
-            && self.is_here(&worktree.path) == Ok(true)
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
             && worktree.is_linked_both_ways()
             && !worktree.git_dir.join("modules").exists()
             && is_deserted(&worktree.path);

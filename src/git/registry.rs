@@ -19,6 +19,7 @@ use bstr::{BString, ByteSlice};
 
 use super::process::Git;
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
+use super::whereabouts::plain;
 use super::worktree::{Mark, Registered, WorktreeError, files, occupied};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::fsutil::{self, DirLock, FileLock};
@@ -70,7 +71,7 @@ impl Repo {
             let git_dir = entry.map_err(files("list", &list))?.path();
             // Git may be removing it this moment: what cannot be read is not there.
             let Ok(link) = std::fs::read(git_dir.join("gitdir")) else { continue };
-            let dot_git = git_dir.join(OsStr::from_bytes(link.trim()));
+            let dot_git = plain(&git_dir.join(OsStr::from_bytes(link.trim())));
             // A file that a crash of the host has left empty, or half written, names nothing.
             let Some(path) = dot_git.parent().filter(|_| dot_git.ends_with(".git")).map(Path::to_owned)
             else {

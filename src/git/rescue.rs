@@ -85,7 +85,8 @@ impl Repo {
     pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
         let base = self.commit(situation.base)?;
         let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
-        let [snapshot, staged] = if !self.is_here(&worktree.path)? && !worktree.git_dir.join("index").exists()
+        let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
+            && !worktree.git_dir.join("index").exists()
         {
             // Removed by hand, files, index and all. Commits made there are still objects: those are kept.
             [base.tree; 2]
@@ -139,7 +140,7 @@ impl Repo {
         base: &Stored,
     ) -> Result<[CommitId; 2], RescueError> {
         let path = &worktree.path;
-        self.is_here(path)?;
+        self.is_here(path, &worktree.git_dir)?;
         let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
         if worktree.is_another_repository() {
             let what = "one was made at its top".to_owned();

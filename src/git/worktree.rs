@@ -18,7 +18,7 @@ use super::process::{Git, ProcessError};
 use super::registry::Registry;
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
-use super::whereabouts::Misplaced;
+use super::whereabouts::{Misplaced, plain};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::FileLock;
 
@@ -168,7 +168,9 @@ impl Worktree {
         let names = |file: &Path, what: &Path| {
             std::fs::read(file).is_ok_and(|text| {
                 let text = text.trim();
-                text.strip_prefix(b"gitdir: ").unwrap_or(text) == what.as_os_str().as_bytes()
+                let named = Path::new(OsStr::from_bytes(text.strip_prefix(b"gitdir: ").unwrap_or(text)));
+                // They may name each other from where they are.
+                file.parent().is_some_and(|place| plain(&place.join(named)) == what)
             })
         };
         // The last part must be a directory and no link; the parts before it were looked at when it was made.
@@ -294,6 +296,8 @@ impl Repo {
         attached: bool,
     ) -> Result<Worktree, WorktreeError> {
         if let Some(mut worktree) = self.worktree_from_pool(directory, mark, commit, attached) {
+            self.note_place(&worktree.path, &worktree.git_dir)
+                .map_err(files("write in", &worktree.git_dir))?;
             worktree.origin = self.note_origin(&worktree);
             return Ok(worktree);
         }
@@ -301,6 +305,7 @@ impl Repo {
             let registry = self.registry_lock()?;
             let path = self.choose_path(directory, mark)?;
             let (git_dir, held) = self.register(&registry, &path, mark, commit, attached)?;
+            self.note_place(&path, &git_dir).map_err(files("write in", &git_dir))?;
             crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
             Worktree::held(path, git_dir, mark.clone(), attached, held)
         };
@@ -406,7 +411,7 @@ impl Repo {
             tidy_above(&worktree.path);
             return Ok(());
         }
-        let is_here = self.is_here(&worktree.path)?;
+        let is_here = self.is_here(&worktree.path, &worktree.git_dir)?;
         if is_here {
             worktree.mend_link().map_err(files("write .git in", &worktree.path))?;
         }

@@ -170,7 +170,7 @@ pub fn recover(
         match unsaved {
             Some(why) => leave(context, repo, worktree, new, &why),
             // What whoever was in it has written since is saved as well.
-            None if was_occupied => {
+            None if was_occupied && occupants(&worktree.path).is_empty() => {
                 rescue_and_remove(context, repo, worktree, base, Some(lease.commit), saved.as_ref());
             }
             None => remove(context, repo, branch, worktree, new),

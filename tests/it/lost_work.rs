@@ -334,7 +334,7 @@ fn commits_on_a_detached_head_outlive_a_killed_runner() {
 /// What a rebase or merge that stops at a conflict has put aside is named by the registration alone.
 #[test]
 fn what_git_had_put_aside_is_saved() {
-    let begin = "git switch -q --detach HEAD~1; echo theirs >>README; git commit -q -a -m theirs; theirs=$(git rev-parse HEAD)
+    let begin = "git switch -q --detach HEAD~1; echo theirs >>README; git commit -q -a -m theirs; theirs=$(git rev-parse HEAD); say theirs $theirs
 git switch -q task; echo mine >>README; echo one >notes; git add notes; git commit -q -a -m mine; say mine $(git rev-parse HEAD)
 echo precious >notes\n";
     let is_kept =
@@ -353,6 +353,12 @@ echo precious >notes\n";
         assert!(repo.message(&rescue).contains(&aside[..10]), "{}", repo.message(&rescue));
         repo.assert_tidy();
     }
+    for end in ["git merge -q $theirs", "git cherry-pick $theirs"] {
+        let repo = repo(&format!("{begin}git checkout -q notes; {end} || exit 1"));
+        repo.aynig(["run"]);
+        is_kept(&repo, &repo.said("theirs"));
+        repo.assert_tidy();
+    }
     // Off the branch, as all commits of a worktree for a remote's branch are.
     let begin = begin.replace("git switch -q task;", "git switch -q --detach task;");
     let repo = repo(&format!("{begin}git checkout -q notes; git rebase -q $theirs || exit 1"));
@@ -360,7 +366,7 @@ echo precious >notes\n";
     assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
     is_kept(&repo, &repo.said("mine"));
     // A ref of the worktree's own.
-    let own = "git commit -q --allow-empty -m own; say own $(git rev-parse HEAD); git update-ref refs/worktree/own HEAD; git reset -q --hard HEAD~1; exit 1";
+    let own = "git commit -q --allow-empty -m own; say own $(git rev-parse HEAD); git tag -a -m note tag; git update-ref refs/worktree/own tag; git tag -d tag; git reset -q --hard HEAD~1; exit 1";
     let repo = self::repo(own);
     repo.aynig(["run"]);
     is_kept(&repo, &repo.said("own"));

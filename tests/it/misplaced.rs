@@ -96,18 +96,39 @@ fn a_file_in_the_place_of_a_worktree_stays() {
     assert_eq!(fs::read_to_string(repo.path.join(".worktrees/task.away")).expect("moved"), "a person's");
 }
 
+/// Neither is the directory below it its place, nor one that another step has made there.
 #[test]
 fn a_place_that_is_not_mounted_is_not_forgotten() {
-    let repo = killed(MESS, &["--worktree", "../disk/worktrees"]);
-    let (disk, away) = (repo.beside("disk"), repo.beside("away"));
-    fs::rename(&disk, &away).expect("unmounted");
-    fs::create_dir(&disk).expect("where it was");
-    persons(&repo);
-    assert_left(&repo, "a disk that is not mounted?");
-    fs::remove_dir(&disk).expect("empty");
-    fs::rename(&away, &disk).expect("mounted again");
-    let kept = PathBuf::from(&repo.worktrees()[0]);
-    assert_eq!(fs::read_to_string(kept.join("untracked.txt")).expect("it is there"), "untracked\n");
+    for (place, instead) in
+        [("../disk/worktrees", "disk"), ("../disk/worktrees", "disk/worktrees"), ("../disk", "disk")]
+    {
+        let repo = killed(MESS, &["--worktree", place]);
+        let (disk, away) = (repo.beside("disk"), repo.beside("away"));
+        fs::rename(&disk, &away).expect("unmounted");
+        fs::create_dir_all(repo.beside(instead)).expect("where it was");
+        persons(&repo);
+        assert_left(&repo, "a disk that is not mounted?");
+        repo.aynig_ok(["clean", "--worktrees", "--apply"]);
+        fs::remove_dir_all(&disk).expect("empty");
+        fs::rename(&away, &disk).expect("mounted again");
+        assert_eq!(repo.worktrees().len(), 1, "{place}, {instead}");
+        let kept = PathBuf::from(&repo.worktrees()[0]);
+        assert_eq!(fs::read_to_string(kept.join("untracked.txt")).expect("it is there"), "untracked\n");
+    }
+}
+
+/// Git may write them so (`worktree.useRelativePaths`).
+#[test]
+fn registrations_may_be_relative() {
+    let repo = killed(MESS, &[]);
+    let list = repo.path.join(".git/worktrees");
+    let registration = fs::read_dir(&list).expect("a list").next().expect("one").expect("readable");
+    fs::write(registration.path().join("gitdir"), "../../../.worktrees/task/.git\n").expect("a file");
+    let link = format!("gitdir: ../../.git/worktrees/{}\n", registration.file_name().display());
+    repo.write(".worktrees/task/.git", &link);
+    let output = repo.run_until("task", "stalled", &["run"]);
+    assert_eq!(repo.show(&format!("{}:untracked.txt", repo.rescue())), "untracked", "{}", told(&output));
+    repo.assert_tidy();
 }
 
 /// As a crash of the host may leave it.

@@ -3,11 +3,10 @@
 //! Invariant: a worktree is removed under the hold of its lock, after everything was judged anew and what it holds was saved. A kept one is
 //! removed only if all it holds is elsewhere already.
 
-use std::path::Path;
-
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::kept::Kept;
+use crate::git::repo::Checkout;
 use crate::git::worktree::{Found, Mark, Registered, Worktree};
 use crate::supervise::occupants;
 
@@ -47,8 +46,8 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanErro
 fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), Unsettled> {
     let unsettled = |why: String, next: &str| Err(Unsettled { why, next: next.to_owned() });
     let path = &registered.checkout.path;
-    if let Err(misplaced) = repo.is_here(path) {
-        return Err(Unsettled { why: misplaced.what.to_owned(), next: by_hand(repo, path) });
+    if let Err(misplaced) = repo.is_here(path, &registered.checkout.git_dir) {
+        return Err(Unsettled { why: misplaced.what.to_owned(), next: by_hand(repo, &registered.checkout) });
     }
     if !Repo::names_each_other(&registered.checkout) {
         let why =
@@ -98,7 +97,7 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
     let mut item = Item::new(Kind::Worktree, path.to_string());
     item.bytes = Some(disk_use(&kept.checkout.path));
     item.age = file_age(&kept.checkout.git_dir.join("locked"), wishes.now);
-    let by_hand = by_hand(repo, &kept.checkout.path);
+    let by_hand = by_hand(repo, &kept.checkout);
     let record = attempt::find(repo, kept.attempt);
     let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
         let why = format!("it was kept ({}), and nothing says for which branch", kept.why);
@@ -122,10 +121,11 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
 }
 
 /// How a person removes a worktree. What git is told to remove it empties, also through a link.
-fn by_hand(repo: &Repo, path: &Path) -> String {
+fn by_hand(repo: &Repo, checkout: &Checkout) -> String {
+    let path = &checkout.path;
     let shown = typed(&path.display().to_string());
     let remove = format!("git worktree remove --force --force {shown}");
-    match repo.is_here(path) {
+    match repo.is_here(path, &checkout.git_dir) {
         Ok(_) => remove,
         Err(_) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
             format!("mv {shown} {}, and then: {remove}", typed(&format!("{}.away", path.display())))
@@ -135,7 +135,8 @@ fn by_hand(repo: &Repo, path: &Path) -> String {
 }
 
 fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, String> {
-    repo.is_here(&kept.checkout.path).map_err(|misplaced| misplaced.what.to_owned())?;
+    repo.is_here(&kept.checkout.path, &kept.checkout.git_dir)
+        .map_err(|misplaced| misplaced.what.to_owned())?;
     if !Repo::names_each_other(&kept.checkout) {
         return Err(format!(
             "its .git file does not name the registration {}",
@@ -159,6 +160,9 @@ fn elsewhere(repo: &Repo, wishes: &Wishes, worktree: &Worktree, attempt: Attempt
     let base = base.ok_or("its HEAD names no commit")?;
     if repo.saved_somewhere(base).map_err(|error| words(&error))?.is_none() {
         return Err(format!("its commit {} is in no branch and under no rescue ref", base.short()));
+    }
+    if repo.holds_aside(worktree).map_err(|error| words(&error))? {
+        return Err("a rebase, a merge or a ref in it holds commits that are in no branch".to_owned());
     }
     let trees = repo.holdings(worktree, base).map_err(|error| words(&error))?;
     let own = repo.commit(base).map_err(|error| words(&error))?.tree;
