@@ -1,8 +1,7 @@
 //! What git has put aside in the registration of a worktree, and goes with that: the changes and commits of a rebase or merge that
 //! did not come to its end, and refs of the worktree's own.
 //!
-//! Invariant: this only looks, and names no commit that a ref of the repository holds; that it is saved is `rescue`'s to see to
-//! (CONTRACT.md §9).
+//! Invariant: this only looks, and names no commit that a branch holds; that it is saved is `rescue`'s to see to (CONTRACT.md §9).
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +22,9 @@ const FILES: [(&str, &str); 8] = [
     ("rebase-apply/orig-head", "the commits that were being rebased"),
 ];
 
+/// Where branches are, those of remotes included.
+const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
+
 /// A commit that only the registration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Aside {
@@ -40,10 +42,16 @@ pub(super) fn may_be_any(git_dir: &Path) -> bool {
 impl Repo {
     /// Whether the registration of a worktree names commits that nothing else does.
     pub fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        Ok(!self.put_aside(&worktree.git_dir)?.is_empty())
+        for aside in self.put_aside(&worktree.git_dir)? {
+            if self.saved_somewhere(aside.commit)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// The commits put aside in a registration that no branch and no rescue holds.
+    /// The commits put aside in a registration that no branch holds. One in a rescue counts: who saves a worktree again, after a crash
+    /// say, has to come to the same.
     pub(super) fn put_aside(&self, git_dir: &Path) -> Result<Vec<Aside>, ProcessError> {
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
         let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
@@ -57,7 +65,7 @@ impl Repo {
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
             for commit in ids.filter_map(|id| self.parse_commit(id)) {
                 let is_new = !found.iter().any(|known| known.commit == commit);
-                if is_new && self.saved_somewhere(commit)?.is_none() {
+                if is_new && self.held_below(commit, &BRANCHES)?.is_none() {
                     found.push(Aside { commit, what: what.clone() });
                 }
             }

@@ -85,9 +85,18 @@ impl Repo {
 
     /// A ref from which `commit` is reachable, rescue refs included.
     pub fn saved_somewhere(&self, commit: CommitId) -> Result<Option<BString>, super::ProcessError> {
+        self.held_below(commit, &["refs/heads/", "refs/remotes/", "refs/aynig/"])
+    }
+
+    /// A ref below one of these places from which `commit` is reachable.
+    pub(super) fn held_below(
+        &self,
+        commit: CommitId,
+        places: &[&str],
+    ) -> Result<Option<BString>, super::ProcessError> {
         let output = Git::shared(self.common_dir())
             .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
-            .args(["refs/heads/", "refs/remotes/", "refs/aynig/"])
+            .args(places)
             .run()?;
         let name = output.stdout.trim();
         Ok((!name.is_empty()).then(|| name.into()))

@@ -372,6 +372,26 @@ echo precious >notes\n";
     is_kept(&repo, &repo.said("own"));
 }
 
+/// Once only, also by who comes after a runner that was killed when it had saved it.
+#[test]
+fn what_git_had_put_aside_is_saved_once() {
+    let repo = repo(
+        "git switch -q --detach HEAD~1; echo theirs >>README; git commit -q -a -m theirs; theirs=$(git rev-parse HEAD)
+git switch -q task; echo mine >>README; git commit -q -a -m mine; git merge -q $theirs || exit 1",
+    );
+    let mut runner = repo.aynig_command();
+    let output =
+        runner.arg("run").env("AYNIG_CRASH_AT", "rescue-pointed:kill:1").output().expect("aynig runs");
+    assert_eq!(output.status.code(), None, "{}", told(&output));
+    let first = repo.rescue();
+    let mut later = repo.aynig_command();
+    let output = later.arg("run").env("AYNIG_CLOCK_OFFSET_SECONDS", "9999").output().expect("aynig runs");
+    assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
+    assert_eq!(repo.rescue(), first);
+    assert!(repo.message("task").contains(&first));
+    repo.assert_tidy();
+}
+
 /// Who still works there when an expired lease is closed may write something after it was saved.
 #[test]
 fn what_is_written_while_an_expired_lease_is_closed_is_saved() {
