@@ -69,19 +69,24 @@ pub struct CommandError {
 }
 
 impl CommandError {
+    /// It ends with this code, and certainly did not come about.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hints: Vec::new(), open: false }
+    }
+
     /// The command line cannot be meant.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into(), hints: Vec::new(), open: false }
+        Self::new(Exit::Usage, message)
     }
 
     /// The surroundings do not allow it.
     pub fn setup(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Setup, message: message.into(), hints: Vec::new(), open: false }
+        Self::new(Exit::Setup, message)
     }
 
     /// It was understood and possible, and did not come about.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), hints: Vec::new(), open: false }
+        Self::new(Exit::Failed, message)
     }
 
     /// A set-up error out of a lower one; `trying` says what we were about to do.

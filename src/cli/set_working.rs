@@ -59,12 +59,9 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
         ));
     }
     let Head::Working(lease) = Head::read(&written.commit.facts()) else {
-        return Err(CommandError {
-            exit: Exit::Bug,
-            message: format!("commit {} was written as a lease and does not read as one", written.commit.id),
-            hints: Vec::new(),
-            open: false,
-        });
+        let id = written.commit.id;
+        let message = format!("commit {id} was written as a lease and does not read as one");
+        return Err(CommandError::new(Exit::Bug, message));
     };
     let until = clock::format_utc(lease.expires_at());
     if options.json {

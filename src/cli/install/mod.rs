@@ -198,12 +198,8 @@ fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
     let _heard = shutdown.subscribe(move |_| stop.end_all());
     let fetched = fetch(place, &asked.source.url, asked.reference, &interrupt);
     if let Some(signal) = shutdown.requested() {
-        return Err(CommandError {
-            exit: Exit::Signal(signal),
-            message: format!("stopped by signal {signal}; nothing was installed"),
-            hints: Vec::new(),
-            open: false,
-        });
+        let message = format!("stopped by signal {signal}; nothing was installed");
+        return Err(CommandError::new(Exit::Signal(signal), message));
     }
     fetched.map_err(|error| no_pack(asked, &error))
 }
@@ -275,12 +271,8 @@ fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
             CommandError::setup(message).hint("put the directory of the program `git` into PATH")
         }
-        PackError::Unreachable(_) => {
-            CommandError { exit: Exit::Remote, message, hints: Vec::new(), open: false }.hint(format!(
-                "`git ls-remote {}` shows whether it can be reached",
-                typed(&asked.source.shown)
-            ))
-        }
+        PackError::Unreachable(_) => CommandError::new(Exit::Remote, message)
+            .hint(format!("`git ls-remote {}` shows whether it can be reached", typed(&asked.source.shown))),
         PackError::NoRef { .. } => CommandError::setup(message).hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
             typed(&asked.source.shown)
