@@ -233,9 +233,11 @@ fn comments_cite_what_a_reader_has() {
 #[test]
 fn a_release_build_has_no_crash_points() {
     let manifest = include_str!("../../Cargo.toml");
-    let release = manifest.split("[profile.release]").nth(1).expect("a release profile");
-    let release = release.split("\n[").next().expect("its text");
-    assert!(!release.contains("debug-assertions"), "the crash points depend on them");
+    for profile in ["[profile.release]", "[profile.dist]"] {
+        let text = manifest.split(profile).nth(1).expect("a profile");
+        let text = text.split("\n[").next().expect("its text");
+        assert!(!text.contains("debug-assertions"), "the crash points depend on them: {profile}");
+    }
     let program = std::fs::read(binary()).expect("the program");
     let found = |words: &str| program.windows(words.len()).any(|window| window == words.as_bytes());
     for words in ["AYNIG_CRASH_AT", "AYNIG_CLOCK_OFFSET_SECONDS", "worktree-filled"] {

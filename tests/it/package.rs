@@ -103,10 +103,10 @@ fn its_version_and_what_it_needs_are_those_of_the_program() {
 fn build(room: &Path) -> Option<PathBuf> {
     let cargo_deb = program("cargo-deb")?;
     let package = room.join("aynig.deb");
-    fs::create_dir_all(room.join("target/release")).expect("directories");
-    fs::copy(binary(), room.join("target/release/aynig")).expect("copied");
+    fs::create_dir_all(room.join("target/dist")).expect("directories");
+    fs::copy(binary(), room.join("target/dist/aynig")).expect("copied");
     let mut build = Command::new(cargo_deb);
-    build.args(["--no-build", "--fast", "--offline", "--output"]).arg(&package);
+    build.args(["--profile", "dist", "--no-build", "--fast", "--offline", "--output"]).arg(&package);
     build.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", room.join("target"));
     let output = build.output().expect("cargo-deb runs");
     assert!(output.status.success(), "{}{}", out(&output), err(&output));
