@@ -18,8 +18,8 @@ use super::judge::{Law, judge, lost_work};
 use super::scene::*;
 use super::support::*;
 
-/// Steps of the runs that are part of every test run.
-const STEPS: u32 = 120;
+/// Steps of the runs that are part of every test run, and of those in CI.
+const STEPS: (u32, u32) = (60, 300);
 
 /// Steps of the long runs.
 const MANY_STEPS: u32 = 10_000;
@@ -339,13 +339,13 @@ fn steps(unless_told: u32) -> u32 {
 
 #[test]
 fn chaos_in_a_repository() {
-    run(Field::local(), seed(), steps(STEPS));
+    run(Field::local(), seed(), steps(sized(STEPS.0, STEPS.1)));
 }
 
 #[test]
 fn chaos_on_a_remote() {
     let seed = seed();
-    run(Field::remote(seed), seed, steps(STEPS));
+    run(Field::remote(seed), seed, steps(sized(STEPS.0, STEPS.1)));
 }
 
 #[test]

@@ -48,26 +48,29 @@ fn assert_idle(repo: &Repo, branches: usize) {
     repo.assert_tidy();
 }
 
-const MANY: usize = 10_000;
-
-#[test]
-fn ten_thousand_branches_at_one_commit() {
-    let repo = Repo::scene(&[("work", "next done")]);
-    let parked = repo.ready("parked", "done");
-    let updates: String =
-        (1..MANY).map(|n| format!("create refs/heads/area{}/b{n} {parked}\n", n % 10)).collect();
-    repo.git_with_input(&["update-ref", "--stdin"], updates.as_bytes());
-    assert_idle(&repo, MANY);
+/// Branches of the large repositories.
+fn many() -> usize {
+    sized(2_000, 10_000)
 }
 
 #[test]
-fn ten_thousand_branches_with_heads_of_their_own() {
+fn thousands_of_branches_at_one_commit() {
     let repo = Repo::scene(&[("work", "next done")]);
-    let names: Vec<String> = (0..MANY).map(|n| format!("b{n}")).collect();
-    repo.ready_many(&names[..MANY / 2], "done");
-    repo.ready_many(&names[MANY / 2..], "unknown");
+    let parked = repo.ready("parked", "done");
+    let updates: String =
+        (1..many()).map(|n| format!("create refs/heads/area{}/b{n} {parked}\n", n % 10)).collect();
+    repo.git_with_input(&["update-ref", "--stdin"], updates.as_bytes());
+    assert_idle(&repo, many());
+}
+
+#[test]
+fn thousands_of_branches_with_heads_of_their_own() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    let names: Vec<String> = (0..many()).map(|n| format!("b{n}")).collect();
+    repo.ready_many(&names[..many() / 2], "done");
+    repo.ready_many(&names[many() / 2..], "unknown");
     repo.git(["pack-refs", "--all", "--prune"]);
-    assert_idle(&repo, MANY);
+    assert_idle(&repo, many());
 }
 
 #[test]

@@ -60,6 +60,11 @@ pub const MANAGED_KEYS: [&str; 7] = [
     "dwp-stalled-run",
 ];
 
+/// A number of cases: `few` by default, `all` where `AYNIG_TESTS_HEAVY` is set, as CI does.
+pub fn sized<T>(few: T, all: T) -> T {
+    if std::env::var_os("AYNIG_TESTS_HEAVY").is_some() { all } else { few }
+}
+
 /// The binary under test.
 pub fn binary() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("aynig").to_path_buf()
@@ -67,6 +72,7 @@ pub fn binary() -> PathBuf {
 
 /// Makes a command hermetic.
 pub fn hermetic(command: &mut Command) -> &mut Command {
+    default_signals();
     for name in FOREIGN {
         command.env_remove(name);
     }
@@ -92,18 +98,38 @@ pub fn err(output: &Output) -> String {
 }
 
 impl Repo {
-    /// An empty repository on branch `main` with an identity, and one commit that holds `README`.
+    /// A repository on branch `main` with an identity, and one commit that holds `README`.
     pub fn new() -> Self {
+        let repo = Self::empty();
+        let template = Path::new(env!("CARGO_TARGET_TMPDIR")).join("repository");
+        if !template.is_dir() {
+            repo.make_template();
+            // Another test may have been first; both made the same.
+            if fs::rename(&repo.path, &template).is_err() {
+                fs::remove_dir_all(&repo.path).expect("removed");
+            }
+        }
+        copy_directory(&template, &repo.path);
+        repo.git(["update-index", "-q", "--refresh"]);
+        repo
+    }
+
+    /// A room for a repository that is not there yet.
+    fn empty() -> Self {
         let room = tempfile::tempdir().expect("a temporary directory");
         let path = room.path().canonicalize().expect("it exists").join("repo");
-        fs::create_dir(&path).expect("a fresh directory");
-        let repo = Self { room, path };
-        repo.git(["init", "--quiet", "--initial-branch=main", "."]);
-        repo.git(["config", "user.name", "Test Person"]);
-        repo.git(["config", "user.email", "person@example.com"]);
-        repo.write("README", "a repository for a test\n");
-        repo.commit_all("start");
-        repo
+        Self { room, path }
+    }
+
+    /// Makes what [`Repo::new`] copies: six calls of git that nearly each test would otherwise start with.
+    fn make_template(&self) {
+        fs::create_dir(&self.path).expect("a fresh directory");
+        self.git(["init", "--quiet", "--template=", "--initial-branch=main", "."]);
+        fs::create_dir(self.path.join(".git/hooks")).expect("git made none");
+        self.git(["config", "user.name", "Test Person"]);
+        self.git(["config", "user.email", "person@example.com"]);
+        self.write("README", "a repository for a test\n");
+        self.commit_all("start");
     }
 
     /// A repository with commands committed on `main`: pairs of name and `sh` script text (without the `#!` line).
@@ -240,18 +266,11 @@ impl Repo {
         output
     }
 
-    /// Starts `aynig` and goes on.
+    /// Starts `aynig` in the background.
     pub fn aynig_start<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Running {
-        let mut command = if ignores_interrupts() {
-            // Tests started as a script's background job; what is ignored then stays so, and could not be tested.
-            let mut command = Command::new("env");
-            hermetic(&mut command).current_dir(&self.path).arg("--default-signal=INT,QUIT").arg(binary());
-            command
-        } else {
-            self.aynig_command()
-        };
+        let mut command = self.aynig_command();
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: Some(command.spawn().expect("aynig starts")) }
+        Running::start(&mut command)
     }
 
     /// All rescue refs.
@@ -297,6 +316,7 @@ pub struct Running {
 impl Running {
     /// Starts a command whose output is piped.
     pub fn start(command: &mut Command) -> Self {
+        default_signals();
         Self { child: Some(command.spawn().expect("it starts")) }
     }
 
@@ -386,16 +406,39 @@ fn state_of(pid: i32) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// Whether this process was started with SIGINT ignored.
-fn ignores_interrupts() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+/// Gives programs the default of signals that this process was started to ignore, as a script's background job is: an ignored
+/// signal is inherited through `exec`, a handled one is not. This process still ignores them.
+fn default_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").expect("the kernel tells");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+        let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
+        for signal in [SIGHUP, SIGINT, SIGQUIT] {
+            if mask & (1 << (signal - 1)) != 0 {
+                signal_hook::flag::register(signal, std::sync::Arc::default()).expect("a handler");
+            }
+        }
+    });
 }
 
 /// Seconds since the epoch.
 pub fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Copies a directory with the modes of its files.
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").map(|entry| entry.expect("readable")) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("copied");
+        }
+    }
 }
 
 /// All files below a directory.

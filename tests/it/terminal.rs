@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex};
 use super::support::*;
 
 /// Starts its arguments from the third on in a terminal of the first two's size; hands on what they print, and obeys lines on its own
-/// standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`, `echo` (says whether what is typed is shown). Its exit is that of the program.
+/// standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`, `echo` (says whether what is typed is shown). Its exit is that of the program, which is
+/// killed with it (PR_SET_PDEATHSIG).
 const DRIVER: &str = r#"
-import fcntl, os, pty, select, signal, struct, sys, termios
+import ctypes, fcntl, os, pty, select, signal, struct, sys, termios
 def resize(fd, lines, columns):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", int(lines), int(columns), 0, 0))
 pid, terminal = pty.fork()
 if pid == 0:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     resize(0, sys.argv[1], sys.argv[2])
     os.execvp(sys.argv[3], sys.argv[3:])
 listen, pending = [0, terminal], b""

@@ -157,9 +157,9 @@ fn race(hub: &Repo, branches: &[String], url: &str, environment: &[(&str, String
     cost
 }
 
-/// How many branches are raced for over a server: fewer than over a path, unless `AYNIG_RACE_BRANCHES` says otherwise.
+/// How many branches are raced for over a server: fewer than over a path.
 fn served() -> usize {
-    std::env::var("AYNIG_RACE_BRANCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    sized(12, 60)
 }
 
 #[test]
