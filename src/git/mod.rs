@@ -12,7 +12,8 @@
 //! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
 //! | `ref_lock`, `moves` | the lock of a ref, and what of it a killed runner leaves |
-//! | `trusted` | what is trusted: a ref named without guessing, the files of its tree, good signatures |
+//! | `trusted` | what is trusted: a ref named without guessing, the files of its tree |
+//! | `signatures` | what git finds of the signatures of commits |
 //! | `tree` | what a path in a commit's tree is, and where its links lead |
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `pool` | a few clean worktrees, kept for the next steps |
@@ -58,6 +59,7 @@ mod registry;
 pub mod remote;
 pub mod repo;
 pub mod rescue;
+pub mod signatures;
 mod stage;
 pub mod swap;
 pub mod tree;

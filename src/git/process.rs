@@ -107,6 +107,11 @@ impl Output {
     pub fn text(&self) -> String {
         self.stdout.to_str_lossy().trim_end().to_owned()
     }
+
+    /// What stderr gives as the reason for a failure, on one line.
+    pub fn complaint(&self) -> String {
+        last_words(&self.stderr)
+    }
 }
 
 /// One call of `git`, being put together.

@@ -1,10 +1,10 @@
-//! What is trusted beyond the branch that is run: the tree another ref names, and good signatures.
+//! What is trusted beyond the branch that is run: the tree another ref names.
 //!
 //! Invariant: a name means one thing. Git tries tags before branches, and a tag can be had by anybody who pushes one, so
 //! short names are not left to git; and replacement objects (`refs/replace/`) are never followed (CONTRACT.md §13). What
 //! trust means for a branch is `runner::trust`'s.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use std::ffi::OsStr;
@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use bstr::{BString, ByteSlice};
 
 use super::commit::CommitError;
-use super::process::{Git, ProcessError};
 use super::repo::{Repo, error_chain, gits, ours};
 use super::swap::RefError;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
@@ -182,23 +181,5 @@ impl Repo {
             }
         }
         Ok(files)
-    }
-
-    /// Git's one letter for the signature of each commit (`%G?` of `git log`), all in one call.
-    pub fn signatures(&self, commits: &HashSet<CommitId>) -> Result<BTreeMap<CommitId, char>, ProcessError> {
-        if commits.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let asked: String = commits.iter().map(|id| format!("{id}\n")).collect();
-        let output = Git::shared(self.common_dir())
-            .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
-            .args(["--no-decorate", "--format=%H %G?", "--stdin"])
-            .stdin(asked)
-            .run()?;
-        let line = |line: &[u8]| {
-            let (id, letter) = line.split_once_str(" ")?;
-            Some((CommitId::parse_hex(id)?, letter.to_str().ok()?.chars().next()?))
-        };
-        Ok(output.stdout.lines().filter_map(line).collect())
     }
 }

@@ -4,14 +4,13 @@
 //! is doubtful counts as not trusted. Nothing is judged by name or date, only by object names: the commit that was judged
 //! is the one the claim expects.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
 
 use super::arbiter::Arbiter;
-use super::error_words;
 use super::options::Trust;
 use super::resolve::Pause;
 use super::scan::{Candidate, Scanned, Verdict};
@@ -90,16 +89,13 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
     let wanted = |verdict: &Verdict| matches!(verdict, Verdict::Ready(_) | Verdict::Expired(_));
     let heads: HashSet<CommitId> =
         scanned.iter().filter(|one| wanted(&one.verdict)).filter_map(|one| one.head).collect();
-    let letters = repo.signatures(&heads).map_err(|error| error_words(&error));
+    let refused = refusals(repo, &heads);
     for one in scanned.iter_mut().filter(|one| wanted(&one.verdict)) {
-        let Some(reason) = (match (&letters, one.head) {
-            (Ok(letters), Some(head)) => refusal(letters.get(&head).copied()),
-            (Ok(_), None) => refusal(None),
-            (Err(words), _) => Some(format!("its signature could not be checked: {words}")),
-        }) else {
-            continue;
+        let reason = match one.head {
+            Some(head) => refused.get(&head).cloned(),
+            None => refusal(None),
         };
-        let reason = format!("{reason} (--require-signed, aynig.requireSigned)");
+        let Some(reason) = reason else { continue };
         one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
             Verdict::Ready(Candidate { event, .. }) => {
                 Verdict::Passed { event, reason, pause: Pause::Mistake, alike: None }
@@ -108,6 +104,34 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
             _ => Verdict::Excluded { reason: format!("its lease is over and is not closed: {reason}") },
         };
     }
+}
+
+/// Why `aynig.requireSigned` would refuse this HEAD; `None` for a good signature of a trusted signer, and where no
+/// signature is required.
+pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
+    if !trust.require_signed {
+        return None;
+    }
+    refusals(repo, &HashSet::from([head])).remove(&head)
+}
+
+/// Why each of these HEADs has no good signature; those that have one are left out.
+fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String> {
+    let mut answers = repo.signatures(heads);
+    heads
+        .iter()
+        .filter_map(|head| {
+            let reason = match answers.remove(head) {
+                Some(Ok(letter)) => refusal(Some(letter))?,
+                Some(Err(why)) => format!(
+                    "git cannot read the signature of its newest commit {} (`git verify-commit`): {why}",
+                    head.short()
+                ),
+                None => refusal(None)?,
+            };
+            Some((*head, format!("{reason} (--require-signed, aynig.requireSigned)")))
+        })
+        .collect()
 }
 
 /// What is wrong with a signature, by git's letter for it; none for a good one of somebody who is allowed to sign.

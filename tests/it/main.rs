@@ -55,6 +55,7 @@ mod set_state;
 mod set_working;
 mod settle_table;
 mod signals;
+mod signatures;
 mod speed;
 mod status;
 mod status_table;
