@@ -30,10 +30,16 @@ use super::narrator::Narrator;
 use super::target::{Inside, Written, warn};
 use super::{settings, ui};
 
+/// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
+const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
+                      `aynig status --all` shows how branches stand";
+
 /// Tells people what becomes of a run.
 #[derive(Debug)]
 pub struct Teller {
-    notifier: Notifier,
+    /// None in a process that a notifier started.
+    notifier: Option<Notifier>,
+    narrator: Arc<Narrator>,
     states: globset::GlobSet,
     remote: Option<RemoteName>,
     role: Option<RoleName>,
@@ -52,30 +58,38 @@ impl Teller {
         let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(repo)? else {
             return Ok(None);
         };
-        let narrator = Arc::clone(narrator);
-        let notifier = Notifier::new(Terms {
-            line,
-            limit,
-            directory: repo.top().to_owned(),
-            environment: environment(repo, surroundings),
-            watchdog: Some(watchdog.clone()),
-            warn: Box::new(move |text| narrator.tell(Notice::Warning { branch: None, text })),
+        let notifier = (!has_notice()).then(|| {
+            let narrator = Arc::clone(narrator);
+            Notifier::new(Terms {
+                line,
+                limit,
+                directory: repo.top().to_owned(),
+                environment: environment(repo, surroundings),
+                watchdog: Some(watchdog.clone()),
+                warn: Box::new(move |text| narrator.tell(Notice::Warning { branch: None, text })),
+            })
         });
-        Ok(Some(Self { notifier, states, remote: remote.cloned(), role: role.cloned() }))
+        let narrator = Arc::clone(narrator);
+        Ok(Some(Self { notifier, narrator, states, remote: remote.cloned(), role: role.cloned() }))
     }
 
     /// Takes note of what the runner has to say; people are told some time soon.
     pub fn hear(&self, store: &Store, notice: &Notice) {
-        if let Some(happening) = due(notice, &self.states) {
-            let repo = store.handle();
-            self.notifier.send(compose(&repo, self.remote.as_ref(), self.role.as_ref(), &happening));
+        let Some(happening) = due(notice, &self.states) else { return };
+        match &self.notifier {
+            Some(notifier) => {
+                let repo = store.handle();
+                notifier.send(compose(&repo, self.remote.as_ref(), self.role.as_ref(), &happening));
+            }
+            None => self.narrator.tell(Notice::Warning { branch: None, text: NESTED.to_owned() }),
         }
     }
 
     /// Waits for what is still to be told.
-    pub fn close(self, shutdown: &Shutdown, narrator: &Narrator) {
-        self.notifier.close(shutdown, &|count| {
-            narrator.aside(&format!("telling: {count} more to go (aynig.notify); ^C ends it"));
+    pub fn close(self, shutdown: &Shutdown) {
+        let Some(notifier) = self.notifier else { return };
+        notifier.close(shutdown, &|count| {
+            self.narrator.aside(&format!("telling: {count} more to go (aynig.notify); ^C ends it"));
         });
     }
 }
@@ -117,6 +131,9 @@ pub fn state_was_set(
         },
         Ok(_) => return,
     };
+    if has_notice() {
+        return warn(NESTED);
+    }
     let happening = Happening {
         previous: written.before.meaning.state(),
         commit: Some(written.commit.id),
@@ -150,7 +167,7 @@ pub fn state_was_set(
     notifier.close(&Shutdown::manual(), &|_| {});
 }
 
-/// Whether the environment holds a notice.
+/// Whether the environment holds a notice: this process was started by a notifier, or by one that a notifier started.
 pub fn has_notice() -> bool {
     std::env::var_os(format!("{PREFIX}EVENT")).is_some()
 }

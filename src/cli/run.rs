@@ -146,7 +146,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     // However it ended: what is true by now is told.
     if let Some(teller) = teller {
-        teller.close(&shutdown, &narrator);
+        teller.close(&shutdown);
     }
     match passed {
         // Nobody wants to know any more what the remote has.

@@ -156,3 +156,49 @@ fn a_long_watch_leaves_nothing_behind() {
     exits(&runner.finish(), 143);
     assert_eq!(repo.told().len(), 5);
 }
+
+/// Counts its calls, and acts on the first few only, lest a failing test go on for ever.
+fn acting(act: &str) -> String {
+    format!(r#"echo x >>"$ROOM/begun"; [ "$(wc -l <"$ROOM/begun")" -lt 5 ] || exit 0; {act}"#)
+}
+
+/// How often the log says that somebody was not notified, and why.
+fn refusals(repo: &Repo) -> usize {
+    let log = fs::read_to_string(repo.path.join(".aynig/logs/notify.log")).expect("a log");
+    log.lines()
+        .filter(|line| line.contains("nobody is notified") && line.contains("AYNIG_NOTICE_EVENT"))
+        .count()
+}
+
+#[test]
+fn a_state_that_it_sets_itself_is_not_notified_again() {
+    let repo = repo(&[]);
+    repo.teller(&acting(r#""$AYNIG_BIN" set-state --branch "$AYNIG_NOTICE_BRANCH" --state stalled"#));
+    repo.ready("task", "fail");
+    let before: usize = repo.git(["rev-list", "--count", "task"]).parse().expect("a number");
+    exits(&repo.aynig(["run"]), 1);
+    let after: usize = repo.git(["rev-list", "--count", "task"]).parse().expect("a number");
+    assert_eq!((begun(&repo), after - before), (1, 3), "a lease, its end, and the state that it set");
+    assert_eq!(refusals(&repo), 1);
+}
+
+#[test]
+fn a_run_that_it_starts_notifies_nobody_and_neither_do_its_commands() {
+    let repo = repo(&[("ask", r#""$AYNIG_BIN" set-state --state stalled; say asked $?"#)]);
+    repo.teller(&acting(r#""$AYNIG_BIN" run --branch 'late-*'; say ran $?"#));
+    repo.ready("late-a", "fail");
+    repo.ready("late-b", "fail");
+    repo.ready("late-c", "ask");
+    repo.ready("task", "fail");
+    exits(&repo.aynig(["run", "--branch", "task"]), 1);
+    assert_eq!([repo.said("ran"), repo.said("asked")], ["1", "0"]);
+    assert!(["a", "b", "c"].iter().all(|name| repo.state(&format!("late-{name}")) == "stalled"));
+    assert_eq!(begun(&repo), 1);
+    assert_eq!(refusals(&repo), 1, "one warning, for two branches");
+    let errors = files_below(&repo.path.join(".aynig/logs")).into_iter();
+    let said: String = errors
+        .filter(|file| file.to_string_lossy().ends_with(".stderr.log"))
+        .map(|file| fs::read_to_string(file).expect("text"))
+        .collect();
+    assert_eq!(said.matches("nobody is notified").count(), 1, "the command's own: {said}");
+}
