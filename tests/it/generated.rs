@@ -77,11 +77,11 @@ fn a_page_tells_of_every_option_of_its_subcommand() {
     let overview = out(&repo.aynig_ok(["manual"]));
     for verb in verbs(&repo) {
         let page = out(&repo.aynig_ok(["manual", &verb]));
-        assert!(
-            overview.contains(&format!("aynig\\-{}\\fR(1)", verb.replace('-', "\\-"))),
-            "{verb}: {overview}"
-        );
+        assert!(overview.contains(&format!("aynig\\-{}(1)", verb.replace('-', "\\-"))), "{verb}: {overview}");
         let help = out(&repo.aynig_ok([&verb, "--help"]));
+        let usage = help.split("Usage: aynig ").nth(1).and_then(|usage| usage.lines().next());
+        let synopsis = format!(".SH SYNOPSIS\n\\fBaynig {}", usage.expect("a usage").replace('-', "\\-"));
+        assert!(page.replace("\\fR", "").contains(&synopsis), "{synopsis}: {page}");
         for word in help.split_whitespace().filter(|word| word.starts_with("--")) {
             let option: String =
                 word.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();

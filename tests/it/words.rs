@@ -227,21 +227,6 @@ fn a_page_of_the_manual_is_read_by_man_on_a_terminal_and_is_roff_elsewhere() {
 }
 
 #[test]
-fn a_synopsis_shows_the_values_of_options() {
-    let repo = Repo::new();
-    for (page, wanted) in [
-        (["manual"].as_slice(), [r"\fB\-C\fR \fIDIR\fR]", r"\fB\-\-log\-level\fR \fILEVEL\fR]"]),
-        (&["manual", "run"], [r"\fB\-\-jobs\fR \fIN\fR]", r"\fB\-\-watch\fR[=\fISECONDS\fR]]"]),
-    ] {
-        let text = out(&repo.aynig_ok(page.iter().copied()));
-        let synopsis = text.split(".SH SYNOPSIS").nth(1).expect("a synopsis");
-        let synopsis = synopsis.lines().nth(1).expect("a line");
-        assert!(wanted.iter().all(|wanted| synopsis.contains(wanted)), "{synopsis}");
-        assert!(synopsis.contains(r"[\fB\-h\fR|\fB\-\-help\fR]") || page.len() > 1, "{synopsis}");
-    }
-}
-
-#[test]
 fn a_state_below_somebodys_commit_is_pointed_at() {
     let repo = Repo::new();
     repo.git(["branch", "plain"]);
