@@ -2,8 +2,8 @@
 //!
 //! Letters wait in a queue; a few threads, which are there only while it is not empty, start the program for one after the other. It gets the
 //! letter as a file on its standard input (so that one that does not read holds up nobody) and as variables, the environment of the
-//! runner and not of any command, the repository's main directory, and a log for what it prints. `supervise` ends it with its
-//! whole group when its time is up.
+//! runner and not of any command, and the repository's main directory. The end of what it prints goes to a log, which is read from a pipe: a
+//! program that prints without end fills no disk. `supervise` ends it with its whole group when its time is up.
 //!
 //! Invariant: nothing here fails or delays a step. Threads, waiting letters, the time of each and the wait at the end of a run are
 //! bounded; what is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
@@ -12,9 +12,11 @@ use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -44,17 +46,17 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of those that were stopped is waited for.
 const LAST_WAIT: Duration = Duration::from_secs(8);
 
-/// A log beyond this is moved aside, bytes.
-const LOG_SIZE: u64 = 1_000_000;
+/// A log beyond this is moved aside, bytes. Several processes may write at once, [`MOST_KEPT`] each, and the log stays below 1 MB.
+const LOG_SIZE: u64 = 500_000;
+
+/// How much of what one program prints is kept, bytes.
+const MOST_KEPT: usize = 64 * 1024;
+
+/// How long the rest of what a program printed is waited for, once it has exited: something it left running may hold the pipe for ever.
+const REST: Duration = Duration::from_millis(100);
 
 /// The name of the log among those of attempts.
 const LOG: &str = "notify.log";
-
-/// What our own lines in it begin with.
-const OWN: &str = "# ";
-
-/// How much of its end is looked at for what a program said last, bytes.
-const TAIL: u64 = 4 * 1024;
 
 /// The most characters of what a program said that a warning repeats.
 const MOST_QUOTED: usize = 200;
@@ -246,38 +248,38 @@ impl Inner {
 
     /// Runs the program for one letter; says how it failed, if so.
     fn tell(&self, letter: &Letter) -> Result<(), Failure> {
-        let terms = &self.terms;
-        let mut log = log_of(letter);
-        note(&mut log, &letter.about);
-        let how = self.run(letter, &log).map_err(|error| {
-            let why = format!("could not be started: {error}");
-            note(&mut log, &format!("{}: {why}", letter.about));
-            Failure { why, said: None, unfound: true }
-        })?;
+        let (how, printed) = self.run(letter).unwrap_or_else(|error| {
+            (How::Lost(format!("could not be started: {error}")), Printed::default())
+        });
         let unfound = matches!(how, How::Exited(126 | 127) | How::NotStarted(_));
         let why = match how {
-            How::Exited(0) => return Ok(()),
-            How::Exited(127) => "exited with 127: it, or something it uses, was not found".to_owned(),
-            How::Exited(126) => "exited with 126: it, or something it uses, is not executable".to_owned(),
-            How::Exited(code) => format!("exited with {code}"),
-            How::Signalled(signal) => format!("was killed by signal {signal}"),
-            How::NotStarted(error) => format!("could not be started: {}", error_words(&error)),
-            How::Stopped(StopCause::TimedOut(_)) => {
-                format!("took longer than {} s and was stopped", terms.limit.as_secs())
+            How::Exited(0) => None,
+            How::Exited(127) => Some("exited with 127: it, or something it uses, was not found".to_owned()),
+            How::Exited(126) => {
+                Some("exited with 126: it, or something it uses, is not executable".to_owned())
             }
-            How::Stopped(StopCause::Signal(_)) => "was stopped with the runner".to_owned(),
+            How::Exited(code) => Some(format!("exited with {code}")),
+            How::Signalled(signal) => Some(format!("was killed by signal {signal}")),
+            How::NotStarted(error) => Some(format!("could not be started: {}", error_words(&error))),
+            How::Stopped(StopCause::TimedOut(_)) => {
+                Some(format!("took longer than {} s and was stopped", self.terms.limit.as_secs()))
+            }
+            How::Stopped(StopCause::Signal(_)) => Some("was stopped with the runner".to_owned()),
             How::Stopped(StopCause::Caller(never)) => match never {},
-            How::Lost(why) => why,
+            How::Lost(why) => Some(why),
         };
-        let said = last_line(letter);
-        note(&mut log, &format!("{}: {why}", letter.about));
-        Err(Failure { why, said, unfound })
+        note(letter, &printed, why.as_deref());
+        let said = tail_lines(&printed.tail).pop().map(|line| plain_line(line.as_bytes(), MOST_QUOTED));
+        why.map_or(Ok(()), |why| Err(Failure { why, said, unfound }))
     }
 
-    fn run(&self, letter: &Letter, log: &File) -> io::Result<How<Infallible>> {
+    fn run(&self, letter: &Letter) -> io::Result<(How<Infallible>, Printed)> {
         let terms = &self.terms;
         let mut environment = terms.environment.clone();
         environment.extend(letter.variables.iter().cloned());
+        let (from, to) = io::pipe()?;
+        let to = File::from(OwnedFd::from(to));
+        let (printed, end) = listen(from)?;
         let spec = Spec {
             terminal: true,
             program: PathBuf::from("/bin/sh"),
@@ -285,44 +287,77 @@ impl Inner {
             directory: terms.directory.clone(),
             environment,
             stdin: Some(fsutil::nameless(&letter.body)?),
-            stdout: log.try_clone()?,
-            stderr: log.try_clone()?,
+            stdout: to.try_clone()?,
+            stderr: to,
             grace: GRACE,
             timeout: Some(terms.limit),
             watchdog: terms.watchdog.clone(),
         };
         let mut attend = |_| Attend::Continue { wake_in: Duration::MAX };
-        Ok(crate::supervise::run(spec, &self.end, &mut attend).how)
+        let how = crate::supervise::run(spec, &self.end, &mut attend).how;
+        // Nothing is ever sent: the channel closes when all is read.
+        if end.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
+            tracing::debug!("something that aynig.notify left running may print more, which is not kept");
+        }
+        let printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((how, printed))
     }
 }
 
-/// The log, else what takes everything and keeps nothing: a place that cannot be written to keeps nobody from being told.
-fn log_of(letter: &Letter) -> File {
-    let nowhere =
-        || OpenOptions::new().append(true).open("/dev/null").expect("a device that every system has");
-    let Some(path) = &letter.log else { return nowhere() };
-    fsutil::open_shared_log(path, LOG_SIZE).unwrap_or_else(|error| {
+/// The end of what a program printed.
+#[derive(Debug, Default)]
+struct Printed {
+    tail: Vec<u8>,
+    /// Whether there was more before it.
+    cut: bool,
+}
+
+impl Printed {
+    fn take(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        if let Some(more @ 1..) = self.tail.len().checked_sub(MOST_KEPT) {
+            self.tail.drain(..more);
+            self.cut = true;
+        }
+    }
+}
+
+/// Reads all that comes through a pipe and keeps the end of it; the channel closes when all has come.
+fn listen(mut from: PipeReader) -> io::Result<(Arc<Mutex<Printed>>, Receiver<()>)> {
+    let printed: Arc<Mutex<Printed>> = Arc::default();
+    let (open, end) = mpsc::channel();
+    let shared = Arc::clone(&printed);
+    thread::Builder::new().name("listener".to_owned()).spawn(move || {
+        let mut chunk = [0; 8 * 1024];
+        loop {
+            match from.read(&mut chunk) {
+                Ok(count @ 1..) => {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).take(&chunk[..count])
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        drop(open);
+    })?;
+    Ok((printed, end))
+}
+
+/// Writes to the log what was told, what the program printed, and how it failed; all at once, as others may write at the same time.
+fn note(letter: &Letter, printed: &Printed, why: Option<&str>) {
+    let Some(path) = &letter.log else { return };
+    let own = format!("# {} {}", clock::format_utc(clock::wall_seconds()), letter.about);
+    let mut entry = format!("{own}\n").into_bytes();
+    if printed.cut {
+        entry.extend(format!("# only the last {} KiB of what was printed\n", MOST_KEPT / 1024).bytes());
+    }
+    entry.extend_from_slice(&printed.tail);
+    if let Some(why) = why {
+        let line_end = if entry.ends_with(b"\n") { "" } else { "\n" };
+        entry.extend(format!("{line_end}{own}: {why}\n").bytes());
+    }
+    if let Err(error) = fsutil::open_shared_log(path, LOG_SIZE).and_then(|mut log| log.write_all(&entry)) {
         tracing::warn!(path = %path.display(), %error, "what aynig.notify prints is not kept");
-        nowhere()
-    })
-}
-
-/// The last line in the log, made harmless, unless it is of another letter or our own: programs for several may print at once.
-fn last_line(letter: &Letter) -> Option<String> {
-    let log = fsutil::open_plain(letter.log.as_ref()?).ok()?;
-    let lines = tail_lines(&fsutil::tail_of(&log, TAIL).ok()?);
-    let newest = lines.iter().rev().find(|line| line.starts_with(OWN));
-    if newest.is_some_and(|note| !note.ends_with(&letter.about)) {
-        return None;
-    }
-    lines.last().filter(|line| !line.starts_with(OWN)).map(|line| plain_line(line.as_bytes(), MOST_QUOTED))
-}
-
-/// Writes a line of our own among what the programs print.
-fn note(log: &mut File, text: &str) {
-    let line = format!("{OWN}{} {text}\n", clock::format_utc(clock::wall_seconds()));
-    if let Err(error) = log.write_all(line.as_bytes()) {
-        tracing::warn!(%error, "a line of the log of aynig.notify was not written");
     }
 }
 

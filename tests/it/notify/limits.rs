@@ -202,3 +202,47 @@ fn a_run_that_it_starts_notifies_nobody_and_neither_do_its_commands() {
         .collect();
     assert_eq!(said.matches("nobody is notified").count(), 1, "the command's own: {said}");
 }
+
+/// The sizes of its log and of the older one, and the text of both.
+fn logs(repo: &Repo) -> (Vec<usize>, String) {
+    let all = files_below(&repo.path.join(".aynig/logs")).into_iter();
+    let texts = all
+        .filter(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("notify.log")))
+        .map(|file| fs::read_to_string(file).expect("text"));
+    let texts: Vec<String> = texts.collect();
+    (texts.iter().map(String::len).collect(), texts.concat())
+}
+
+#[test]
+fn its_log_stays_small_whatever_it_prints_and_while_it_prints() {
+    const MOST: usize = 1_000_000;
+    let repo = repo(&[]);
+    repo.teller("yes noise | head -c 30000000; echo the end >&2; say printed yes; await go; exit 3");
+    repo.ready("task", "fail");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("printed");
+    assert!(logs(&repo).0.iter().all(|size| *size < MOST), "{:?}", logs(&repo).0);
+    repo.release("go");
+    let output = runner.finish();
+    exits(&output, 1);
+    assert!(err(&output).contains("exited with 3 (it ended with: the end)"), "{}", told(&output));
+    for round in 0..20 {
+        repo.teller(&format!("yes noise | head -c 180000; echo round {round}"));
+        repo.aynig_ok(["set-state", "--branch", "task", "--state", "stalled"]);
+    }
+    let (sizes, text) = logs(&repo);
+    assert!(sizes.len() == 2 && sizes.iter().all(|size| *size < MOST), "{sizes:?}");
+    assert!(text.contains("round 19\n") && text.contains("noise\nround 18\n"), "the end of each is kept");
+}
+
+#[test]
+fn what_it_leaves_running_holds_up_nobody() {
+    let repo = repo(&[]);
+    repo.teller("( await go; echo later ) & say child $!; echo now");
+    repo.ready("task", "fail");
+    exits(&repo.aynig(["run"]), 1);
+    let child = repo.said_pid("child");
+    assert!(child.lives() && logs(&repo).1.ends_with("now\n"), "{}", logs(&repo).1);
+    repo.release("go");
+    child.gone();
+}
