@@ -13,7 +13,8 @@
 //! Arrows are `use`. [`contract`] is pure: values in, decisions out. [`git`] alone speaks to repositories and
 //! [`supervise`] alone starts commands; neither knows of the other. [`runner`] joins the two into steps, and [`cli`]
 //! alone parses arguments, prints and chooses exit codes. [`clock`] is the one reader of time, [`fsutil`] the one writer
-//! of files that others read, [`session`] how a program is kept from a terminal, [`crashpoint`] where tests make a debug build die. A test in `tests/` holds the tree to this.
+//! of files that others read, [`session`] how a program is kept from a terminal, [`stop`] the one
+//! way to say stop, [`crashpoint`] where tests make a debug build die. A test in `tests/` holds the tree to this.
 //!
 //! The words, everywhere: a *state* is the value of `dwp-state`; an *attempt* is one leased execution; a *command* is an
 //! executable under `.aynig/`; a *subcommand* is a verb of this binary; a *pass* is one scan with at most one
@@ -28,4 +29,5 @@ pub mod fsutil;
 pub mod git;
 pub mod runner;
 pub mod session;
+pub mod stop;
 pub mod supervise;

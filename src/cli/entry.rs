@@ -13,7 +13,7 @@ use crate::git::Store;
 use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
-use crate::supervise::survive_size_limit;
+use crate::stop::survive_size_limit;
 
 use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};

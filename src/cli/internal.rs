@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use nix::sys::stat::{SFlag, fstat};
 
-use crate::supervise::{survive_size_limit, watchdog};
+use crate::stop::survive_size_limit;
+use crate::supervise::watchdog;
 
 use super::error::{CommandError, Exit};
 use super::logging::{self, Level};

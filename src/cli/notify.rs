@@ -21,7 +21,8 @@ use crate::runner::launch::own_environment;
 use crate::runner::notice::Notice;
 use crate::runner::notification::{self, Happening, PREFIX, due, event_of};
 use crate::runner::notifier::{Notifier, Terms, compose};
-use crate::supervise::{Shutdown, Watchdog, detach};
+use crate::stop::Stop;
+use crate::supervise::{Watchdog, detach};
 
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
@@ -86,7 +87,7 @@ impl Teller {
     }
 
     /// Waits for what is still to be told.
-    pub fn close(self, shutdown: &Shutdown) {
+    pub fn close(self, shutdown: &Stop) {
         let Some(notifier) = self.notifier else { return };
         notifier.close(shutdown, &|count| {
             self.narrator.aside(&format!("telling: {count} more to go (aynig.notify); ^C ends it"));
@@ -164,7 +165,7 @@ pub fn state_was_set(
     });
     notifier.send(letter);
     // A signal ends this process, as everything that is to be done is done.
-    notifier.close(&Shutdown::manual(), &|_| {});
+    notifier.close(&Stop::manual(), &|_| {});
 }
 
 /// Whether the environment holds a notice: this process was started by a notifier, or by one that a notifier started.
@@ -200,6 +201,6 @@ pub fn tell(
     });
     let about = format!("{} {}", value("EVENT"), value("BRANCH"));
     notifier.send(notification::Letter { about: ui::harmless(&about), body, variables, log });
-    notifier.close(&Shutdown::manual(), &|_| {});
+    notifier.close(&Stop::manual(), &|_| {});
     Ok(Exit::Done)
 }

@@ -70,17 +70,17 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let interrupt = repo.interrupt().clone();
     let _words = shutdown.subscribe(move |notice| {
         // What has begun is to land, and its lease to be known; at the second signal that may fail.
-        if notice.count == 1 {
+        if notice.signals == 1 {
             interrupt.end_scans();
         } else {
             interrupt.end_all();
         }
         let count = running.lock().map_or(0, |running| running.len());
-        if notice.count == 1 && count > 0 {
+        if notice.signals == 1 && count > 0 {
             ui::narrate(&format!(
                 "stopping: {count} running, with {grace} s to end; the same again ends it now"
             ));
-        } else if notice.count == 1 && interrupt.is_at_work() {
+        } else if notice.signals == 1 && interrupt.is_at_work() {
             ui::narrate("stopping, once what is under way is done; the same again ends that now");
         }
     });

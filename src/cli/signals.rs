@@ -14,13 +14,13 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::git::Repo;
 use crate::git::interrupt::Interrupt;
 use crate::runner::arbiter::Arbiter;
-use crate::supervise::{Shutdown, Subscription};
+use crate::stop::{Cause, Stop, Subscription};
 
 use super::error::{CommandError, Exit};
 use super::ui::{self, FAINT, harmless, styled};
 
 /// Signals are this process's, so there is one of it.
-static SHUTDOWN: OnceLock<Shutdown> = OnceLock::new();
+static SHUTDOWN: OnceLock<Stop> = OnceLock::new();
 
 /// What ends calls, as long as nothing else listens.
 static ENDING: Mutex<Option<Subscription>> = Mutex::new(None);
@@ -35,12 +35,11 @@ const SILENCE: Duration = Duration::from_secs(2);
 static PAGING: AtomicBool = AtomicBool::new(false);
 
 /// What hears SIGINT, SIGTERM and SIGHUP; from now on nobody dies of them unasked.
-pub fn shutdown() -> Result<Shutdown, CommandError> {
+pub fn shutdown() -> Result<Stop, CommandError> {
     if let Some(shutdown) = SHUTDOWN.get() {
         return Ok(shutdown.clone());
     }
-    let shutdown =
-        Shutdown::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let shutdown = Stop::install().map_err(|error| CommandError::because("listen for signals", &error))?;
     Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
 }
 
@@ -48,15 +47,16 @@ pub fn shutdown() -> Result<Shutdown, CommandError> {
 pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
     let interrupt = repo.interrupt().clone();
     let subscription = shutdown()?.subscribe(move |notice| {
-        if notice.latest == SIGINT && PAGING.load(Ordering::Relaxed) {
+        let Cause::Signal(signal) = notice.latest else { return };
+        if signal == SIGINT && PAGING.load(Ordering::Relaxed) {
             return;
         }
         let idle = interrupt.is_idle();
         interrupt.end_all();
-        if (idle || notice.count > 1)
-            && let Err(error) = emulate_default_handler(notice.latest)
+        if (idle || notice.signals > 1)
+            && let Err(error) = emulate_default_handler(signal)
         {
-            tracing::warn!(%error, signal = notice.latest, "cannot end by the signal");
+            tracing::warn!(%error, signal, "cannot end by the signal");
         }
     });
     *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
@@ -90,5 +90,5 @@ pub fn leave_ctrl_c(to_pager: bool) {
 
 /// The exit code of a subcommand that failed with `exit`: that of the signal, if one came.
 pub fn exit(exit: Exit) -> Exit {
-    SHUTDOWN.get().and_then(Shutdown::requested).map_or(exit, Exit::Signal)
+    SHUTDOWN.get().and_then(Stop::requested).map_or(exit, Exit::Signal)
 }

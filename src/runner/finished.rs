@@ -70,8 +70,8 @@ pub struct Finished {
     pub lease_left: Duration,
 }
 
-/// What the end of a process means as the end of an attempt.
-pub fn ending(how: How<StopReason>) -> Ending {
+/// What the end of a process means as the end of an attempt; `given_up` says why the lease's keeper called it off, if it did.
+pub fn ending(how: How, given_up: Option<StopReason>) -> Ending {
     match how {
         How::Exited(code) => Ending::Exited(code),
         How::Signalled(signal) => Ending::Signalled(signal),
@@ -83,6 +83,8 @@ pub fn ending(how: How<StopReason>) -> Ending {
         How::Stopped(StopCause::TimedOut(limit)) => {
             Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }
         }
-        How::Stopped(StopCause::Caller(why)) => Ending::Stopped { why },
+        How::Stopped(StopCause::CalledOff) => {
+            Ending::Stopped { why: given_up.unwrap_or(StopReason::LeaseUnrenewable) }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Watching over a lease while its command runs (CONTRACT.md §10).
+//! When a lease is looked at and renewed while its attempt is under way (CONTRACT.md §10); `keeper` does so at the right moments.
 //!
 //! Invariant: the command goes on only while the branch's HEAD is ours. HEAD is looked at about once a second; the
 //! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
@@ -18,7 +18,6 @@ use crate::contract::standing::{Standing, standing};
 use crate::git::commit::NewCommit;
 use crate::git::remote::{HASTE, Move};
 use crate::git::{Repo, Swap};
-use crate::supervise::{Attend, Moment};
 
 use super::arbiter::Arbiter;
 use super::claim::Claim;
@@ -30,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The lease as last seen.
 #[derive(Debug)]
 pub struct Heartbeat<'a> {
-    repo: &'a Repo,
+    repo: Repo,
     arbiter: &'a Arbiter,
     claim: &'a Claim,
     renews: bool,
@@ -46,15 +45,17 @@ pub struct Heartbeat<'a> {
     over: Option<clock::Stopwatch>,
     /// How often in a row a renewal met an error.
     troubles: u32,
+    /// Why there is no further beat.
+    given_up: Option<StopReason>,
 }
 
-/// How far a lease has been looked after, for another heartbeat to go on from.
-#[derive(Debug, Clone, Copy)]
-pub struct Handover {
-    /// The last HEAD that was ours.
-    pub held: CommitId,
-    leased_at: i64,
-    seconds: u64,
+/// What follows from a beat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Beat {
+    /// Another one after this time; `Duration::MAX` for never.
+    Again(Duration),
+    /// The command is to stop.
+    GiveUp(StopReason),
 }
 
 /// How the branch stands, and its HEAD; a remote that hangs is given up after about `within`.
@@ -126,26 +127,26 @@ fn follow(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, from: CommitI
 
 impl<'a> Heartbeat<'a> {
     /// Begins with the lease as it was claimed.
-    pub fn new(
-        repo: &'a Repo,
-        arbiter: &'a Arbiter,
-        claim: &'a Claim,
-        options: &Options,
-        site: Option<(PathBuf, PathBuf)>,
-    ) -> Self {
-        let (held, leased_at, seconds) = (claim.lease, claim.leased_at, claim.seconds);
-        let (renews, grace) = (options.heartbeat, options.grace);
-        Self { repo, arbiter, claim, renews, site, held, leased_at, seconds, grace, over: None, troubles: 0 }
+    pub fn new(repo: Repo, arbiter: &'a Arbiter, claim: &'a Claim, options: &Options) -> Self {
+        Self {
+            repo,
+            arbiter,
+            claim,
+            renews: options.heartbeat,
+            site: None,
+            held: claim.lease,
+            leased_at: claim.leased_at,
+            seconds: claim.seconds,
+            grace: options.grace,
+            over: None,
+            troubles: 0,
+            given_up: None,
+        }
     }
 
-    /// What another heartbeat has to know to go on.
-    pub fn hand_over(&self) -> Handover {
-        Handover { held: self.held, leased_at: self.leased_at, seconds: self.seconds }
-    }
-
-    /// Goes on from a heartbeat that had no worktree yet: this one has not seen its renewals.
-    pub fn take_over(&mut self, from: Handover) {
-        Handover { held: self.held, leased_at: self.leased_at, seconds: self.seconds } = from;
+    /// From now on there is a checkout, which has not seen the renewals before it.
+    pub fn settle_in(&mut self, path: PathBuf, git_dir: PathBuf) {
+        self.site = Some((path, git_dir));
         if self.held != self.claim.lease {
             self.follow(self.claim.lease, self.held);
         }
@@ -156,33 +157,44 @@ impl<'a> Heartbeat<'a> {
         self.held
     }
 
-    /// What supervision asks from time to time.
-    pub fn attend(&mut self, _moment: Moment) -> Attend<StopReason> {
+    /// Why the command is to stop, if it is.
+    pub fn given_up(&self) -> Option<StopReason> {
+        self.given_up.clone()
+    }
+
+    /// Looks after the lease. Says when to do so again; `None` if the command is to stop.
+    pub fn beat(&mut self) -> Option<Duration> {
+        match self.next_beat() {
+            Beat::Again(wake_in) => Some(wake_in),
+            Beat::GiveUp(why) => {
+                self.given_up = Some(why);
+                None
+            }
+        }
+    }
+
+    fn next_beat(&mut self) -> Beat {
         if let Some(since) = &self.over {
             // The next state is anybody's to claim: this command may end its work, but not go on for ever beside the next.
             let left = self.grace.saturating_sub(since.elapsed());
-            return if left.is_zero() {
-                Attend::Stop(StopReason::LeaseLost)
-            } else {
-                Attend::Continue { wake_in: left }
-            };
+            return if left.is_zero() { Beat::GiveUp(StopReason::LeaseLost) } else { Beat::Again(left) };
         }
         if !self.arbiter.attaches() {
             return self.attend_from_afar();
         }
-        let seen = look(self.repo, self.arbiter, self.claim, HASTE);
+        let seen = look(&self.repo, self.arbiter, self.claim, HASTE);
         self.judge(seen)
     }
 
     /// With a remote, nothing but a renewal is worth a connection; losing it is how a lost lease is noticed.
-    fn attend_from_afar(&mut self) -> Attend<StopReason> {
+    fn attend_from_afar(&mut self) -> Beat {
         if !self.renews {
-            return Attend::Continue { wake_in: Duration::MAX };
+            return Beat::Again(Duration::MAX);
         }
         self.renew_if_due(self.held)
     }
 
-    fn judge(&mut self, seen: Result<(Standing, Option<CommitId>), String>) -> Attend<StopReason> {
+    fn judge(&mut self, seen: Result<(Standing, Option<CommitId>), String>) -> Beat {
         match seen {
             Ok((Standing::Ours, Some(head))) => {
                 self.note(head);
@@ -190,9 +202,9 @@ impl<'a> Heartbeat<'a> {
             }
             Ok((Standing::AdvancedByCommand { .. }, _)) => {
                 self.over = Some(clock::Stopwatch::start());
-                Attend::Continue { wake_in: self.grace }
+                Beat::Again(self.grace)
             }
-            Ok(_) => Attend::Stop(StopReason::LeaseLost),
+            Ok(_) => Beat::GiveUp(StopReason::LeaseLost),
             Err(why) => self.troubled(&why),
         }
     }
@@ -209,7 +221,7 @@ impl<'a> Heartbeat<'a> {
         }
     }
 
-    fn renew_if_due(&mut self, head: CommitId) -> Attend<StopReason> {
+    fn renew_if_due(&mut self, head: CommitId) -> Beat {
         // Dates are whole seconds: a renewal in the second of the commit it renews would gain nothing.
         if !self.renews || self.left() > self.third() || clock::wall_seconds() == self.leased_at {
             return self.go_on();
@@ -227,13 +239,13 @@ impl<'a> Heartbeat<'a> {
                 self.go_on()
             }
             // HEAD is not what we took it for: look at what it is.
-            Ok(None) => match look(self.repo, self.arbiter, self.claim, self.left().max(HASTE)) {
+            Ok(None) => match look(&self.repo, self.arbiter, self.claim, self.left().max(HASTE)) {
                 Ok((Standing::Ours, Some(head))) => {
                     if let (Some((path, git_dir)), false) = (&self.site, self.arbiter.attaches()) {
-                        catch_up(self.repo, self.claim, path, git_dir, head);
+                        catch_up(&self.repo, self.claim, path, git_dir, head);
                     }
                     self.note(head);
-                    Attend::Continue { wake_in: Duration::from_millis(1) }
+                    Beat::Again(Duration::from_millis(1))
                 }
                 other => self.judge(other),
             },
@@ -257,7 +269,7 @@ impl<'a> Heartbeat<'a> {
         let wanted = Move { branch, expected: head, new: renewal, within: Some(within) };
         let swap = self
             .arbiter
-            .swap(self.repo, wanted, "aynig: renew the lease")
+            .swap(&self.repo, wanted, "aynig: renew the lease")
             .map_err(|error| error.to_string())?;
         if swap != Swap::Won {
             return Ok(None);
@@ -273,7 +285,7 @@ impl<'a> Heartbeat<'a> {
             return None;
         }
         let (_, git_dir) = self.site.as_ref()?;
-        checked_out(self.repo, git_dir)
+        checked_out(&self.repo, git_dir)
     }
 
     /// Takes the worktree along to the renewal, so that the result will descend from it.
@@ -282,29 +294,29 @@ impl<'a> Heartbeat<'a> {
             return;
         }
         let Some((path, git_dir)) = &self.site else { return };
-        follow(self.repo, self.claim, path, git_dir, from, renewal);
+        follow(&self.repo, self.claim, path, git_dir, from, renewal);
     }
 
     /// We could not look or not renew: keep trying until the lease is over, never beyond; a remote less and less often.
-    fn troubled(&mut self, why: &str) -> Attend<StopReason> {
+    fn troubled(&mut self, why: &str) -> Beat {
         tracing::warn!(branch = %self.claim.branch, attempt = %self.claim.attempt, why, "could not look after the lease");
         if self.renews && self.left().is_zero() {
-            return Attend::Stop(StopReason::LeaseUnrenewable);
+            return Beat::GiveUp(StopReason::LeaseUnrenewable);
         }
         if self.arbiter.attaches() || !self.renews {
             return self.go_on();
         }
         let pause = self.often().saturating_mul(1 << self.troubles.min(8));
         self.troubles = self.troubles.saturating_add(1);
-        Attend::Continue { wake_in: pause.min(self.left()).max(Duration::from_millis(20)) }
+        Beat::Again(pause.min(self.left()).max(Duration::from_millis(20)))
     }
 
     /// Looks again in a second, or sooner where the lease is short.
-    fn go_on(&self) -> Attend<StopReason> {
+    fn go_on(&self) -> Beat {
         let often = self.often();
         let due = self.left().saturating_sub(self.third());
         let wake_in = if self.renews && due < often { due.max(Duration::from_millis(20)) } else { often };
-        Attend::Continue { wake_in }
+        Beat::Again(wake_in)
     }
 
     fn often(&self) -> Duration {

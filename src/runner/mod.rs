@@ -1,7 +1,7 @@
 //! The runner: from a scan of HEADs to settled branches.
 //!
 //! ```text
-//! scan ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise + heartbeat) ─▶ settle
+//! scan ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise; beside it keeper) ─▶ settle
 //!   └────▶ recover (expired leases, worktrees whose runner is gone)
 //! ```
 //!
@@ -18,6 +18,7 @@ pub mod commands;
 pub mod dispatch;
 pub mod finished;
 pub mod heartbeat;
+pub mod keeper;
 pub mod launch;
 pub mod memory;
 pub mod notice;
@@ -38,7 +39,8 @@ pub mod trust;
 pub mod watch;
 
 use crate::git::Store;
-use crate::supervise::{Shutdown, Watchdog};
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
 
 /// What all stages of a run share.
 #[derive(Clone, Copy)]
@@ -50,7 +52,7 @@ pub struct Context<'a> {
     /// The settings.
     pub options: &'a options::Options,
     /// Whether we were asked to stop.
-    pub shutdown: &'a Shutdown,
+    pub shutdown: &'a Stop,
     /// Ends the commands if this process is killed.
     pub watchdog: &'a Watchdog,
     /// Where notices go.

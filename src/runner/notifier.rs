@@ -9,7 +9,6 @@
 //! bounded; what is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
 
 use std::collections::{HashSet, VecDeque};
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
@@ -29,7 +28,8 @@ use crate::contract::message::Message;
 use crate::contract::report::{plain_line, tail_lines};
 use crate::fsutil;
 use crate::git::Repo;
-use crate::supervise::{Attend, How, Shutdown, Spec, StopCause, Watchdog};
+use crate::stop::Stop;
+use crate::supervise::{How, Spec, StopCause, Watchdog};
 
 use super::notification::{Around, Happening, Letter, letter};
 use super::{attempt, error_words};
@@ -93,7 +93,7 @@ pub struct Notifier {
 struct Inner {
     terms: Terms,
     /// Tripped when those that run are to end; no signal to the runner does.
-    end: Shutdown,
+    end: Stop,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -120,8 +120,7 @@ struct State {
 impl Notifier {
     /// One that has nothing to do yet.
     pub fn new(terms: Terms) -> Self {
-        let inner =
-            Inner { terms, end: Shutdown::manual(), state: Mutex::default(), changed: Condvar::new() };
+        let inner = Inner { terms, end: Stop::manual(), state: Mutex::default(), changed: Condvar::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -151,7 +150,7 @@ impl Notifier {
 
     /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
     /// told yet is given up. `long` is called with the number of those if it is not over in a moment.
-    pub fn close(self, shutdown: &Shutdown, long: &dyn Fn(usize)) {
+    pub fn close(self, shutdown: &Stop, long: &dyn Fn(usize)) {
         const MOMENT: Duration = Duration::from_secs(1);
         let inner = &self.inner;
         let seen = shutdown.count();
@@ -264,8 +263,9 @@ impl Inner {
             How::Stopped(StopCause::TimedOut(_)) => {
                 Some(format!("took longer than {} s and was stopped", self.terms.limit.as_secs()))
             }
-            How::Stopped(StopCause::Signal(_)) => Some("was stopped with the runner".to_owned()),
-            How::Stopped(StopCause::Caller(never)) => match never {},
+            How::Stopped(StopCause::Signal(_) | StopCause::CalledOff) => {
+                Some("was stopped with the runner".to_owned())
+            }
             How::Lost(why) => Some(why),
         };
         note(letter, &printed, why.as_deref());
@@ -273,7 +273,7 @@ impl Inner {
         why.map_or(Ok(()), |why| Err(Failure { why, said, unfound }))
     }
 
-    fn run(&self, letter: &Letter) -> io::Result<(How<Infallible>, Printed)> {
+    fn run(&self, letter: &Letter) -> io::Result<(How, Printed)> {
         let terms = &self.terms;
         let mut environment = terms.environment.clone();
         environment.extend(letter.variables.iter().cloned());
@@ -293,8 +293,7 @@ impl Inner {
             timeout: Some(terms.limit),
             watchdog: terms.watchdog.clone(),
         };
-        let mut attend = |_| Attend::Continue { wake_in: Duration::MAX };
-        let how = crate::supervise::run(spec, &self.end, &mut attend).how;
+        let how = crate::supervise::run(spec, &self.end, || {}).how;
         // Nothing is ever sent: the channel closes when all is read.
         if end.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("something that aynig.notify left running may print more, which is not kept");
@@ -451,7 +450,7 @@ mod tests {
         let state = notifier.inner.lock();
         assert_eq!((state.workers, state.untold), (AT_ONCE, 2));
         drop(state);
-        let shutdown = Shutdown::manual();
+        let shutdown = Stop::manual();
         shutdown.request(SIGTERM);
         shutdown.request(SIGTERM);
         notifier.close(&shutdown, &|_| {});

@@ -9,30 +9,22 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use crate::contract::settlement::{Ending, StopReason};
-use crate::contract::standing::Standing;
 use crate::git::Repo;
-use crate::git::remote::HASTE;
 use crate::git::worktree::Worktree;
-use crate::supervise::{Attend, Moment, Spec};
+use crate::stop::Stop;
+use crate::supervise::{How, Spec};
 
 use super::attempt::log_directory;
 use super::claim::Claim;
 use super::finished::{Site, ending};
-use super::heartbeat::{Heartbeat, look};
+use super::keeper::LeaseKeeper;
 use super::notice::Notice;
 use super::{Context, error_words};
 
 /// The list of files that a new worktree is given.
 const LIST: &str = ".worktreeinclude";
-
-/// How long a request to stop may go unnoticed while files are copied.
-const NAP: Duration = Duration::from_millis(200);
 
 /// How much of a file is copied at once; a copy that shares blocks takes no time, whatever its size.
 const CHUNK: u64 = 256 * 1024 * 1024;
@@ -44,25 +36,28 @@ pub fn make_ready(
     claim: &Claim,
     site: &Site,
     command: &Spec,
-    heartbeat: &mut Heartbeat<'_>,
+    keeper: &LeaseKeeper<'_>,
 ) -> Result<(), Ending> {
     let Site::Worktree(worktree) = site else { return Ok(()) };
     let copied = match list_for(context, repo, worktree).map_err(failed)? {
         Some(list) => {
-            include(context, claim, worktree, &list, heartbeat)?;
+            let stop = keeper.stop();
+            let copied = copy_all(context, repo, claim, worktree, &list, stop);
+            if let Some(cause) = stop.cause() {
+                return Err(ending(How::Stopped(cause.into()), keeper.given_up()));
+            }
+            copied.map_err(failed)?;
             true
         }
         None => false,
     };
     if let Some(line) = &context.options.setup {
-        set_up(context, line, command, heartbeat)?;
+        set_up(line, command, keeper)?;
     } else if !copied {
         return Ok(());
     }
     // It took its time, and setting up may have used the environment of the attempt to move the branch.
-    let lost = context.arbiter.attaches()
-        && matches!(look(repo, context.arbiter, claim, HASTE), Ok((standing, _)) if standing != Standing::Ours);
-    if lost { Err(Ending::Stopped { why: StopReason::LeaseLost }) } else { Ok(()) }
+    if keeper.is_lost(repo) { Err(Ending::Stopped { why: StopReason::LeaseLost }) } else { Ok(()) }
 }
 
 fn failed(why: String) -> Ending {
@@ -84,56 +79,13 @@ fn list_for(context: &Context<'_>, repo: &Repo, worktree: &Worktree) -> Result<O
     Ok(None)
 }
 
-/// Copies what `list` names beside the heartbeat.
-fn include(
-    context: &Context<'_>,
-    claim: &Claim,
-    worktree: &Worktree,
-    list: &Path,
-    heartbeat: &mut Heartbeat<'_>,
-) -> Result<(), Ending> {
-    let given_up = AtomicBool::new(false);
-    let (done, doing) = mpsc::channel::<()>();
-    let (result, stopped) = thread::scope(|scope| {
-        let copier = scope.spawn(|| {
-            // Dropped when this thread is done, in whatever way.
-            let _done = done;
-            let repo = context.store.handle();
-            copy_all(context, &repo, claim, worktree, list, &given_up)
-        });
-        let mut next = Duration::ZERO;
-        let stopped = loop {
-            if let Some(signal) = context.shutdown.requested() {
-                break Some(StopReason::Interrupted { signal });
-            }
-            if next.is_zero() {
-                match heartbeat.attend(Moment::Woken) {
-                    Attend::Continue { wake_in } => next = wake_in,
-                    Attend::Stop(why) => break Some(why),
-                }
-            }
-            let nap = next.min(NAP);
-            match doing.recv_timeout(nap) {
-                Err(RecvTimeoutError::Timeout) => next = next.saturating_sub(nap),
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => break None,
-            }
-        };
-        given_up.store(stopped.is_some(), Ordering::Relaxed);
-        (copier.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), stopped)
-    });
-    match stopped {
-        Some(why) => Err(Ending::Stopped { why }),
-        None => result.map_err(failed),
-    }
-}
-
 fn copy_all(
     context: &Context<'_>,
     repo: &Repo,
     claim: &Claim,
     worktree: &Worktree,
     list: &Path,
-    given_up: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(), String> {
     let Some(main) = repo.main_checkout() else { return Ok(()) };
     let listed = repo.ignored_and_listed(&main, list).map_err(|error| error_words(&error))?;
@@ -167,13 +119,13 @@ fn copy_all(
     );
     let mut made = BTreeSet::new();
     for path in &ignored {
-        if given_up.load(Ordering::Relaxed) {
+        if stop.cause().is_some() {
             return Ok(());
         }
         let (from, to) = (main.path.join(path), worktree.path.join(path));
         make_way(&worktree.path, path, &mut made)
             .map_err(|error| format!("could not make the directory of {}: {error}", to.display()))?;
-        copy(&from, &to, given_up)
+        copy(&from, &to, stop)
             .map_err(|error| format!("could not copy {} to {}: {error}", from.display(), to.display()))?;
     }
     // At the end, and what is deepest first: they may be such that nothing can be added.
@@ -209,7 +161,7 @@ fn leads_elsewhere(top: &Path, path: &Path) -> bool {
 }
 
 /// Copies a file or a link that is not there yet. Where the file system can, the kernel shares the blocks instead of copying them.
-fn copy(from: &Path, to: &Path, given_up: &AtomicBool) -> io::Result<()> {
+fn copy(from: &Path, to: &Path, stop: &Stop) -> io::Result<()> {
     let found = match from.symlink_metadata() {
         // Gone since it was listed: as if it had never been there.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -224,19 +176,14 @@ fn copy(from: &Path, to: &Path, given_up: &AtomicBool) -> io::Result<()> {
     let no_link = nix::fcntl::OFlag::O_NOFOLLOW.bits();
     let mut source = OpenOptions::new().read(true).custom_flags(no_link).open(from)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    while !given_up.load(Ordering::Relaxed) && io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {}
+    while stop.cause().is_none() && io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {}
     // Build tools compare times: what was up to date in the main worktree stays so.
     target.set_modified(found.modified()?)?;
     target.set_permissions(fs::Permissions::from_mode(found.permissions().mode() & 0o7777))
 }
 
 /// Runs `line` as the command itself would be run, with both streams into its stderr log.
-fn set_up(
-    context: &Context<'_>,
-    line: &str,
-    command: &Spec,
-    heartbeat: &mut Heartbeat<'_>,
-) -> Result<(), Ending> {
+fn set_up(line: &str, command: &Spec, keeper: &LeaseKeeper<'_>) -> Result<(), Ending> {
     let stream = || command.stderr.try_clone().map_err(|error| failed(error.to_string()));
     let spec = Spec {
         terminal: false,
@@ -251,8 +198,8 @@ fn set_up(
         timeout: command.timeout,
         watchdog: command.watchdog.clone(),
     };
-    let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| heartbeat.attend(moment));
-    match ending(finished.how) {
+    let finished = crate::supervise::run(spec, keeper.stop(), || {});
+    match ending(finished.how, keeper.given_up()) {
         Ending::Exited(0) => Ok(()),
         // Whoever stopped it meant the attempt; the time limit is its own.
         Ending::Stopped { why } if !matches!(why, StopReason::TimedOut { .. }) => {

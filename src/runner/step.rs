@@ -6,26 +6,23 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::path::Path;
 use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::contract::protocol::{Observed, ProtocolReader};
+use crate::contract::protocol::{Declaration, Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
-use crate::contract::standing::Standing;
 use crate::fsutil::Room;
-use crate::git::remote::HASTE;
 use crate::git::worktree::Mark;
 use crate::git::{Checkout, Repo, Swap};
-use crate::supervise::{Attend, Moment, Spec};
+use crate::supervise::Spec;
 
 use super::attempt::{self, Files};
 use super::claim::Claim;
 use super::commands::copy_of;
 use super::finished::{Finished, Site, ending};
-use super::heartbeat::{Handover, Heartbeat, look};
+use super::keeper::{LeaseKeeper, keeping};
 use super::launch;
 use super::notice::{Notice, Started, StepReport};
 use super::ready::make_ready;
@@ -41,70 +38,52 @@ const NO_ROOM: u64 = 16 * 1024;
 pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     let repo = context.store.handle();
     let _under_way = context.arbiter.under_way();
-    let (placed, handover, given_up) = holding(context, &claim, || place(context, &repo, &claim));
-    let mut finished = match (placed, given_up) {
-        (Err(why), _) => unstarted(claim, Site::None, None, why),
-        (Ok(site), Some(why)) => {
-            Finished { ending: Ending::Stopped { why }, ..unstarted(claim, site, None, String::new()) }
-        }
-        (Ok(site), None) => match attempt::prepare(&repo, &claim) {
-            Err(error) => unstarted(claim, site, None, error_words(&error)),
-            Ok(files) => supervise(context, &repo, claim, site, files, handover),
-        },
-    };
-    if finished.held == finished.claim.lease {
-        finished.held = handover.held;
-    }
-    settle(context, &repo, finished)
-}
-
-/// Does `work` while the lease is looked after beside it, as making a place can take longer than a lease: a large checkout,
-/// submodules. Says why the command must not be started any more, if so.
-fn holding<T>(
-    context: &Context<'_>,
-    claim: &Claim,
-    work: impl FnOnce() -> T,
-) -> (T, Handover, Option<StopReason>) {
-    let (busy, done) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let keeper = scope.spawn(move || {
-            let repo = context.store.handle();
-            let mut heartbeat = Heartbeat::new(&repo, context.arbiter, claim, context.options, None);
-            loop {
-                match heartbeat.attend(Moment::Woken) {
-                    Attend::Stop(why) => return (heartbeat.hand_over(), Some(why)),
-                    Attend::Continue { wake_in } => match done.recv_timeout(wake_in) {
-                        Err(RecvTimeoutError::Timeout) => {}
-                        Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
-                    },
-                }
-            }
-            // A remote is not asked for each start: losing a renewal is how a lost lease is noticed there.
-            let lost = context.arbiter.attaches()
-                && matches!(look(&repo, context.arbiter, claim, HASTE), Ok((standing, _)) if standing != Standing::Ours);
-            (heartbeat.hand_over(), lost.then_some(StopReason::LeaseLost))
-        });
-        let result = work();
-        drop(busy);
-        let (handover, given_up) = keeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (result, handover, given_up)
-    })
-}
-
-fn unstarted(claim: Claim, site: Site, files: Option<Files>, why: String) -> Finished {
-    let held = claim.lease;
-    let ending = Ending::NotStarted(why);
-    let lease_left = Duration::from_secs(claim.seconds);
-    Finished {
+    let (attempt, held) = keeping(context, &claim, |keeper| attempt(context, &repo, &claim, keeper));
+    let Attempt { site, ending, declaration, misspoken, files, elapsed } = attempt;
+    let finished = Finished {
         claim,
         site,
         ending,
-        declaration: None,
-        misspoken: false,
+        declaration,
+        misspoken,
         files,
-        held,
-        elapsed: Duration::ZERO,
-        lease_left,
+        held: held.head,
+        elapsed,
+        lease_left: held.left,
+    };
+    settle(context, &repo, finished)
+}
+
+/// An attempt whose command is over, or was never started.
+struct Attempt {
+    site: Site,
+    ending: Ending,
+    declaration: Option<Declaration>,
+    misspoken: bool,
+    files: Option<Files>,
+    elapsed: Duration,
+}
+
+impl Attempt {
+    fn unstarted(site: Site, files: Option<Files>, ending: Ending) -> Self {
+        Self { site, ending, declaration: None, misspoken: false, files, elapsed: Duration::ZERO }
+    }
+}
+
+/// From the claim to the end of its command.
+fn attempt(context: &Context<'_>, repo: &Repo, claim: &Claim, keeper: &LeaseKeeper<'_>) -> Attempt {
+    let site = match place(context, repo, claim) {
+        Ok(site) => site,
+        Err(why) => return Attempt::unstarted(Site::None, None, Ending::NotStarted(why)),
+    };
+    keeper.follow(&site);
+    let lost = keeper.is_lost(repo).then_some(StopReason::LeaseLost);
+    if let Some(why) = keeper.given_up().or(lost) {
+        return Attempt::unstarted(site, None, Ending::Stopped { why });
+    }
+    match attempt::prepare(repo, claim) {
+        Err(error) => Attempt::unstarted(site, None, Ending::NotStarted(error_words(&error))),
+        Ok(files) => command(context, repo, claim, site, files, keeper),
     }
 }
 
@@ -164,90 +143,75 @@ fn follow_claim(
     }
 }
 
-fn supervise(
+/// Makes the place ready and runs the command there.
+fn command(
     context: &Context<'_>,
     repo: &Repo,
-    claim: Claim,
+    claim: &Claim,
     site: Site,
     files: Files,
-    handover: Handover,
-) -> Finished {
-    let options = context.options;
+    keeper: &LeaseKeeper<'_>,
+) -> Attempt {
     let directory = site.path().unwrap_or(repo.top()).to_owned();
-    // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
-    let top = match claim.command.tree.map(|tree| copy_of(repo, tree)).transpose() {
-        Ok(copy) => copy.unwrap_or_else(|| directory.clone()),
-        Err(error) => return unstarted(claim, site, Some(files), error_words(&error)),
+    let spec = match command_spec(context, repo, claim, &files, &directory) {
+        Ok(spec) => spec,
+        Err(why) => return Attempt::unstarted(site, Some(files), Ending::NotStarted(why)),
     };
-    let environment = launch::environment(repo, context.arbiter, options, &claim, &files, &directory);
+    if let Err(ending) = make_ready(context, repo, claim, &site, &spec, keeper) {
+        return Attempt::unstarted(site, Some(files), ending);
+    }
+    let finished = crate::supervise::run(spec, keeper.stop(), || {
+        (context.tell)(Notice::Started(Started {
+            branch: claim.branch.clone(),
+            state: claim.trigger.state.clone(),
+            attempt: claim.attempt,
+            directory,
+            stdout: files.stdout.clone(),
+        }));
+        crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);
+    });
+    crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
+    // Measured now: what a survivor writes later does not count.
+    let length = files.readers.0.metadata().map_or(0, |found| found.len());
+    let ending = ending(finished.how, keeper.given_up());
+    let observed = read_declarations(&files.readers.0, length);
+    tell_malformed(context, claim, &observed, &ending);
+    tell_full_disk(context, claim, &files, &ending);
+    let misspoken = observed.malformed_count > 0;
+    let (declaration, elapsed) = (observed.declaration, finished.elapsed);
+    Attempt { site, ending, declaration, misspoken, files: Some(files), elapsed }
+}
+
+/// What is to be run, and with what.
+fn command_spec(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    files: &Files,
+    directory: &Path,
+) -> Result<Spec, String> {
+    let options = context.options;
+    // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
+    let copy = claim.command.tree.map(|tree| copy_of(repo, tree)).transpose();
+    let top = copy.map_err(|error| error_words(&error))?.unwrap_or_else(|| directory.to_owned());
+    let environment = launch::environment(repo, context.arbiter, options, claim, files, directory);
     for text in environment.warnings {
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
     }
     crate::crashpoint::reach(crate::crashpoint::Point::FilesPrepared);
-    let streams = files.streams.0.try_clone().and_then(|out| Ok((out, files.streams.1.try_clone()?)));
-    let (stdout, stderr) = match streams {
-        Ok(streams) => streams,
-        Err(error) => return unstarted(claim, site, Some(files), error.to_string()),
-    };
-    let spec = Spec {
+    Ok(Spec {
         terminal: false,
         program: top.join(&claim.command.path),
         args: Vec::new(),
-        directory: directory.clone(),
+        directory: directory.to_owned(),
         environment: environment.variables,
         stdin: None,
-        stdout,
-        stderr,
+        stdout: files.streams.0.try_clone().map_err(|error| error.to_string())?,
+        stderr: files.streams.1.try_clone().map_err(|error| error.to_string())?,
         grace: options.grace,
         timeout: options.command_timeout,
         watchdog: Some(context.watchdog.clone()),
-    };
-    let workplace = match &site {
-        Site::Worktree(worktree) => Some((worktree.path.clone(), worktree.git_dir.clone())),
-        Site::InPlace(checkout) => Some((checkout.path.clone(), checkout.git_dir.clone())),
-        Site::None => None,
-    };
-    let mut heartbeat = Heartbeat::new(repo, context.arbiter, &claim, options, workplace);
-    heartbeat.take_over(handover);
-    if let Err(ending) = make_ready(context, repo, &claim, &site, &spec, &mut heartbeat) {
-        let (held, lease_left) = (heartbeat.held(), heartbeat.left());
-        return Finished { ending, held, lease_left, ..unstarted(claim, site, Some(files), String::new()) };
-    }
-    let mut announced = false;
-    let finished = crate::supervise::run(spec, context.shutdown, &mut |moment| {
-        if !std::mem::replace(&mut announced, true) {
-            (context.tell)(Notice::Started(Started {
-                branch: claim.branch.clone(),
-                state: claim.trigger.state.clone(),
-                attempt: claim.attempt,
-                directory: directory.clone(),
-                stdout: files.stdout.clone(),
-            }));
-        }
-        crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);
-        heartbeat.attend(moment)
-    });
-    crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
-    let (held, lease_left) = (heartbeat.held(), heartbeat.left());
-    // Measured now: what a survivor writes later does not count.
-    let length = files.readers.0.metadata().map_or(0, |found| found.len());
-    let ending = ending(finished.how);
-    let observed = read_declarations(&files.readers.0, length);
-    tell_malformed(context, &claim, &observed, &ending);
-    tell_full_disk(context, &claim, &files, &ending);
-    let misspoken = observed.malformed_count > 0;
-    let declaration = observed.declaration;
-    Finished {
-        claim,
-        site,
-        ending,
-        declaration,
-        misspoken,
-        files: Some(files),
-        held,
-        elapsed: finished.elapsed,
-        lease_left,
-    }
+    })
 }
 
 /// Reads the first `length` bytes of a log for `SET_STATE` lines.

@@ -7,12 +7,14 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::stop::Cause;
+
 /// The end of one command.
 #[derive(Debug)]
 #[must_use]
-pub struct Finished<R> {
+pub struct Finished {
     /// How it ended.
-    pub how: How<R>,
+    pub how: How,
     /// Its process id, which was also its group's; `None` if it never started.
     pub pid: Option<u32>,
     /// From its start until it exited (not until its group was gone); zero if it never started.
@@ -22,16 +24,16 @@ pub struct Finished<R> {
     pub survivors: Vec<i32>,
 }
 
-impl<R> Finished<R> {
+impl Finished {
     /// An end without a beginning.
-    pub(super) fn unstarted(how: How<R>) -> Self {
+    pub(super) fn unstarted(how: How) -> Self {
         Self { how, pid: None, elapsed: Duration::ZERO, survivors: Vec::new() }
     }
 }
 
-/// How a command ended. `R` is the caller's own reason for stopping one.
+/// How a command ended.
 #[derive(Debug)]
-pub enum How<R> {
+pub enum How {
     /// It exited by itself with this code, 0 to 255.
     Exited(i32),
     /// A signal that we did not send ended it.
@@ -39,12 +41,12 @@ pub enum How<R> {
     /// It could not be started.
     NotStarted(NotStarted),
     /// We stopped it. This holds from the moment the stop began, even if the command then exited 0.
-    Stopped(StopCause<R>),
+    Stopped(StopCause),
     /// It is gone (or beyond even SIGKILL) and the system could not say how it ended: a failure, never a success.
     Lost(String),
 }
 
-impl<R> How<R> {
+impl How {
     /// Whether the command ended by itself with exit code 0: the only end that lets a declared state count.
     #[must_use]
     pub fn is_success(&self) -> bool {
@@ -53,14 +55,14 @@ impl<R> How<R> {
 }
 
 /// Why a command was stopped; the first reason counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StopCause<R> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
     /// The runner was told to stop by this signal. If the command had not been started yet, it was not.
     Signal(i32),
     /// It ran longer than it may; carries the bound, not the time used.
     TimedOut(Duration),
-    /// The caller's own decision, such as a lost lease.
-    Caller(R),
+    /// The caller called it off.
+    CalledOff,
 }
 
 /// A command that could not be started: on what, and as precisely as can be found out why.
@@ -74,4 +76,13 @@ pub struct NotStarted {
     /// What the system said.
     #[source]
     pub source: io::Error,
+}
+
+impl From<Cause> for StopCause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Signal(signal) => Self::Signal(signal),
+            Cause::CalledOff => Self::CalledOff,
+        }
+    }
 }

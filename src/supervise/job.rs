@@ -1,9 +1,8 @@
 //! One command from start to end: owns its processes, threads and clock, and carries out what `machine` decides.
 //!
-//! Three threads, so that every wait also listens. The caller's own thread starts the command (the parent-death
-//! signal is tied to it) and then calls `attend`, which may block, on a push for instance. The *keeper* waits on one
-//! channel for whatever comes first: the command's end, a signal to the runner, the caller's wish, a deadline. The
-//! *waiter* does nothing but block until the command exits.
+//! The caller's own thread starts the command (the parent-death signal is tied to it) and then waits on one channel for
+//! whatever comes first: the command's end, a request to stop, a deadline. A second thread, the *waiter*, does nothing but
+//! block until the command exits.
 //!
 //! Invariants (CONTRACT.md §10): the step ends when the command exits, not at the end of its streams; a stop reaches
 //! the whole group and is checked afterwards; a group is signalled only while its number cannot belong to anybody
@@ -22,41 +21,16 @@ use nix::sys::signal::Signal;
 use super::finished::{Finished, How, NotStarted, StopCause};
 use super::group;
 use super::machine::{Event, Machine, Order};
-use super::shutdown::Shutdown;
 use super::spec::Spec;
 use super::start::start;
 use super::watchdog::{Guard, Watchdog};
 use crate::clock::Stopwatch;
+use crate::stop::Stop;
 
 // Nothing tells us that a process which is not our child has gone, so the rest of a group is looked for: soon, then
 // less often.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LATER_LOOKS: Duration = Duration::from_millis(100);
-
-/// When `attend` is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// The command has just been started.
-    Started {
-        /// Its process id, which is also its group's.
-        pid: u32,
-    },
-    /// The time asked for has come and the command still lives (it may already be on its way out, in its grace).
-    Woken,
-}
-
-/// What `attend` answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Attend<R> {
-    /// Go on, and call again after this time; `Duration::MAX` for never.
-    Continue {
-        /// From now until the next call.
-        wake_in: Duration,
-    },
-    /// Stop the command for this reason; `attend` is not called again.
-    Stop(R),
-}
 
 struct Running {
     handle: Arc<duct::Handle>,
@@ -65,8 +39,8 @@ struct Running {
     guard: Option<Guard>,
 }
 
-struct Kept<R> {
-    cause: Option<StopCause<R>>,
+struct Ended {
+    cause: Option<StopCause>,
     status: Option<io::Result<ExitStatus>>,
     elapsed: Duration,
     survivors: Vec<i32>,
@@ -74,118 +48,67 @@ struct Kept<R> {
 
 /// Runs the command to its end and says how it ended; blocks until then.
 ///
-/// `attend` is called on this thread right after the start and whenever the time it asked for has come. While it runs
-/// the command is still watched and stopped by others; only the return of this function waits for it. A command that
-/// exits 0 by itself leaves its background processes alone and listed in [`Finished::survivors`]; after any other end
-/// its whole group is ended too. If a stop has been requested before the start, nothing is started.
+/// `started` is called on this thread right after the start. A command that exits 0 by itself leaves its background
+/// processes alone and listed in [`Finished::survivors`]; after any other end its whole group is ended too. If a stop
+/// has been requested before the start, nothing is started.
 ///
-/// If `attend` panics the group is killed before the panic goes on.
-pub fn run<R: Send + 'static>(
-    spec: Spec,
-    shutdown: &Shutdown,
-    attend: &mut dyn FnMut(Moment) -> Attend<R>,
-) -> Finished<R> {
-    if let Some(signal) = shutdown.requested() {
-        return Finished::unstarted(How::Stopped(StopCause::Signal(signal)));
+/// If `started` panics the group is killed before the panic goes on.
+pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
+    if let Some(cause) = stop.cause() {
+        return Finished::unstarted(How::Stopped(cause.into()));
     }
     let (events, inbox) = mpsc::channel();
     let heard = events.clone();
-    let subscription = shutdown.subscribe(move |notice| {
-        post(&heard, Event::Shutdown { signal: notice.signal, count: notice.count });
-    });
-    let finished = thread::scope(|scope| {
-        // The threads come before the command: if there are none to be had, nothing needs to be undone.
-        let (to_keeper, for_keeper) = mpsc::channel();
-        let (to_waiter, for_waiter) = mpsc::channel::<(Arc<duct::Handle>, i32)>();
-        let (over, ended) = mpsc::channel();
-        let machine = Machine::new(spec.grace, spec.timeout);
-        let program = spec.program.clone();
-        let keeper = thread::Builder::new().name("keeper".to_owned()).spawn_scoped(scope, move || {
-            let running = for_keeper.recv().ok()?;
-            let kept = keep(running, machine, &inbox);
-            drop(over);
-            Some(kept)
-        });
-        // Not scoped: it would hang on a command that even SIGKILL does not end.
-        let exits = events.clone();
-        let waiter = thread::Builder::new().name("waiter".to_owned()).spawn(move || {
-            if let Ok((handle, pid)) = for_waiter.recv() {
-                let clean = await_exit(&handle, pid);
-                post(&exits, Event::Exited { clean });
-            }
-        });
-        let keeper = match (keeper, waiter) {
-            (Ok(keeper), Ok(_)) => keeper,
-            (Err(source), _) | (_, Err(source)) => {
-                let why = format!("no thread to watch it with ({source})");
-                return Finished::unstarted(How::NotStarted(NotStarted { program, why, source }));
-            }
-        };
-
-        let guard = spec.watchdog.as_ref().map(Watchdog::guard);
-        let announcement = guard.as_ref().and_then(Guard::announcement);
-        let watch = Stopwatch::start();
-        let handle = match start(spec, announcement) {
-            Ok(handle) => Arc::new(handle),
-            Err(failure) => return Finished::unstarted(How::NotStarted(failure)),
-        };
-        let pid = *handle.pids().first().expect("one command, one process");
-        let pgid = i32::try_from(pid).expect("process ids are positive numbers of type pid_t");
-        if let Some(guard) = &guard {
-            guard.cover(pgid);
+    let subscription = stop.subscribe(move |notice| post(&heard, Event::Stop(notice)));
+    // The thread comes before the command: if there is none to be had, nothing needs to be undone. It is not joined,
+    // which would hang on a command that even SIGKILL does not end.
+    let (to_waiter, for_waiter) = mpsc::channel::<(Arc<duct::Handle>, i32)>();
+    let waiter = thread::Builder::new().name("waiter".to_owned()).spawn(move || {
+        if let Ok((handle, pid)) = for_waiter.recv() {
+            let clean = await_exit(&handle, pid);
+            post(&events, Event::Exited { clean });
         }
-        tracing::debug!(pid, "command started");
-        post(&to_waiter, (Arc::clone(&handle), pgid));
-        post(&to_keeper, Running { handle, pgid, watch, guard });
-
-        let alarm = Alarm { events: &events };
-        tend(pid, attend, &events, &ended);
-        drop(alarm);
-        let kept =
-            keeper.join().ok().flatten().expect("the keeper keeps what it was given and does not panic");
-        tracing::debug!(pid, elapsed_ms = kept.elapsed.as_millis(), "command ended");
-        conclude(pid, kept)
     });
-    drop(subscription);
-    finished
-}
-
-fn tend<R>(
-    pid: u32,
-    attend: &mut dyn FnMut(Moment) -> Attend<R>,
-    events: &Sender<Event<R>>,
-    ended: &Receiver<()>,
-) {
-    let mut moment = Moment::Started { pid };
-    loop {
-        let patience = match attend(moment) {
-            Attend::Continue { wake_in } => wake_in,
-            Attend::Stop(reason) => {
-                post(events, Event::Stop(reason));
-                Duration::MAX
-            }
-        };
-        match ended.recv_timeout(patience) {
-            Err(RecvTimeoutError::Timeout) => moment = Moment::Woken,
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-        }
+    if let Err(source) = waiter {
+        let why = format!("no thread to watch it with ({source})");
+        return Finished::unstarted(How::NotStarted(NotStarted { program: spec.program, why, source }));
     }
+    let machine = Machine::new(spec.grace, spec.timeout);
+    let guard = spec.watchdog.as_ref().map(Watchdog::guard);
+    let announcement = guard.as_ref().and_then(Guard::announcement);
+    let watch = Stopwatch::start();
+    let handle = match start(spec, announcement) {
+        Ok(handle) => Arc::new(handle),
+        Err(failure) => return Finished::unstarted(How::NotStarted(failure)),
+    };
+    let pid = *handle.pids().first().expect("one command, one process");
+    let pgid = i32::try_from(pid).expect("process ids are positive numbers of type pid_t");
+    if let Some(guard) = &guard {
+        guard.cover(pgid);
+    }
+    tracing::debug!(pid, "command started");
+    let abandoned = Abandoned(pgid);
+    post(&to_waiter, (Arc::clone(&handle), pgid));
+    started();
+    let ended = tend(Running { handle, pgid, watch, guard }, machine, &inbox);
+    drop(abandoned);
+    drop(subscription);
+    tracing::debug!(pid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
+    conclude(pid, ended)
 }
 
-// Without it, leaving by a panic would wait for the command's own end, however long that takes.
-struct Alarm<'a, R> {
-    events: &'a Sender<Event<R>>,
-}
+/// A panic of the caller's must not leave a command that nobody watches.
+struct Abandoned(i32);
 
-impl<R> Drop for Alarm<'_, R> {
+impl Drop for Abandoned {
     fn drop(&mut self) {
         if thread::panicking() {
-            post(self.events, Event::Abandoned);
+            group::signal(self.0, Signal::SIGKILL);
         }
     }
 }
 
-fn keep<R>(running: Running, mut machine: Machine<R>, inbox: &Receiver<Event<R>>) -> Kept<R> {
+fn tend(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
     let Running { handle, pgid, watch, mut guard } = running;
     let mut exit = None;
     let mut pause = Duration::ZERO;
@@ -208,8 +131,8 @@ fn keep<R>(running: Running, mut machine: Machine<R>, inbox: &Receiver<Event<R>>
                 };
                 (order, false)
             }
-            // The caller holds a sender as long as we run, so this is a caller that is no more.
-            Err(RecvTimeoutError::Disconnected) => (machine.on(Event::Abandoned, watch.elapsed()), false),
+            // The subscription holds a sender as long as this runs.
+            Err(RecvTimeoutError::Disconnected) => unreachable!("a sender is held"),
         };
         match order {
             Order::Nothing => {}
@@ -230,11 +153,11 @@ fn keep<R>(running: Running, mut machine: Machine<R>, inbox: &Receiver<Event<R>>
         Some((status, elapsed)) => (Some(status), elapsed),
         None => (None, watch.elapsed()),
     };
-    Kept { cause: machine.into_cause(), status, elapsed, survivors: group::members(pgid) }
+    Ended { cause: machine.into_cause(), status, elapsed, survivors: group::members(pgid) }
 }
 
-fn conclude<R>(pid: u32, kept: Kept<R>) -> Finished<R> {
-    let Kept { cause, status, elapsed, survivors } = kept;
+fn conclude(pid: u32, ended: Ended) -> Finished {
+    let Ended { cause, status, elapsed, survivors } = ended;
     let how = match (cause, status) {
         (Some(cause), _) => How::Stopped(cause),
         (None, Some(Ok(status))) => match (status.code(), status.signal()) {

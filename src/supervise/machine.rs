@@ -10,22 +10,19 @@
 use std::time::Duration;
 
 use super::finished::StopCause;
+use crate::stop::Notice;
 
 /// How long after SIGKILL a group may still show living processes (one in uninterruptible sleep, say) before we go on
 /// without it.
 pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that happened.
-#[derive(Debug)]
-pub(super) enum Event<R> {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
     /// The command is gone; `clean` means exit code 0.
     Exited { clean: bool },
-    /// The runner has been told to stop: the first signal, and how many there have been.
-    Shutdown { signal: i32, count: u32 },
-    /// The caller wants it stopped.
-    Stop(R),
-    /// The caller is unwinding from a panic: nobody will take the result.
-    Abandoned,
+    /// Somebody requested a stop.
+    Stop(Notice),
 }
 
 /// What is to be done now.
@@ -51,21 +48,21 @@ enum Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct Machine<R> {
+pub(super) struct Machine {
     grace: Duration,
     timeout: Option<Duration>,
     phase: Phase,
-    cause: Option<StopCause<R>>,
+    cause: Option<StopCause>,
     exited: bool,
 }
 
-impl<R> Machine<R> {
+impl Machine {
     pub(super) fn new(grace: Duration, timeout: Option<Duration>) -> Self {
         Self { grace, timeout, phase: Phase::Running, cause: None, exited: false }
     }
 
     /// Takes in what happened at `at`.
-    pub(super) fn on(&mut self, event: Event<R>, at: Duration) -> Order {
+    pub(super) fn on(&mut self, event: Event, at: Duration) -> Order {
         match event {
             Event::Exited { clean } => {
                 self.exited = true;
@@ -75,12 +72,10 @@ impl<R> Machine<R> {
                     Phase::Ending { .. } | Phase::Killing { .. } | Phase::Over => Order::Nothing,
                 }
             }
-            Event::Shutdown { signal, count } => {
-                let order = self.terminate(Some(StopCause::Signal(signal)), at);
-                if count >= 2 { self.kill(at) } else { order }
+            Event::Stop(Notice { first, signals, .. }) => {
+                let order = self.terminate(Some(first.into()), at);
+                if signals >= 2 { self.kill(at) } else { order }
             }
-            Event::Stop(reason) => self.terminate(Some(StopCause::Caller(reason)), at),
-            Event::Abandoned => self.kill(at),
         }
     }
 
@@ -118,11 +113,11 @@ impl<R> Machine<R> {
     }
 
     /// Why it was stopped; `None` if it ended by itself.
-    pub(super) fn into_cause(self) -> Option<StopCause<R>> {
+    pub(super) fn into_cause(self) -> Option<StopCause> {
         self.cause
     }
 
-    fn terminate(&mut self, cause: Option<StopCause<R>>, at: Duration) -> Order {
+    fn terminate(&mut self, cause: Option<StopCause>, at: Duration) -> Order {
         if self.phase != Phase::Running {
             return Order::Nothing;
         }
@@ -150,6 +145,7 @@ impl<R> Machine<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stop::Cause;
 
     const GRACE: Duration = Duration::from_secs(10);
 
@@ -157,9 +153,15 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn machine() -> Machine<&'static str> {
+    fn machine() -> Machine {
         Machine::new(GRACE, None)
     }
+
+    fn stop(cause: Cause, signals: u32) -> Event {
+        Event::Stop(Notice { first: cause, signals, latest: cause })
+    }
+
+    const OFF: Event = Event::Stop(Notice { first: Cause::CalledOff, signals: 0, latest: Cause::CalledOff });
 
     #[test]
     fn a_clean_exit_ends_it_at_once() {
@@ -184,10 +186,7 @@ mod tests {
 
     #[test]
     fn every_stop_is_term_grace_kill_patience() {
-        let causes: [(Event<&str>, StopCause<&str>); 2] = [
-            (Event::Shutdown { signal: 15, count: 1 }, StopCause::Signal(15)),
-            (Event::Stop("lease lost"), StopCause::Caller("lease lost")),
-        ];
+        let causes = [(stop(Cause::Signal(15), 1), StopCause::Signal(15)), (OFF, StopCause::CalledOff)];
         for (event, cause) in causes {
             let mut life = machine();
             assert_eq!(life.on(event, at(3)), Order::Terminate);
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_stop() {
-        let mut life: Machine<()> = Machine::new(GRACE, Some(at(60)));
+        let mut life: Machine = Machine::new(GRACE, Some(at(60)));
         assert_eq!(life.next_deadline(), Some(at(60)));
         assert_eq!(life.tick(at(59)), Order::Nothing);
         assert_eq!(life.tick(at(60)), Order::Terminate);
@@ -214,43 +213,36 @@ mod tests {
     #[test]
     fn a_second_signal_kills_in_every_phase_and_only_once() {
         let mut life = machine();
-        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 1 }, at(1)), Order::Terminate);
-        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 2 }, at(2)), Order::Kill);
-        assert_eq!(life.on(Event::Shutdown { signal: 2, count: 3 }, at(3)), Order::Nothing);
+        assert_eq!(life.on(stop(Cause::Signal(2), 1), at(1)), Order::Terminate);
+        assert_eq!(life.on(stop(Cause::Signal(2), 2), at(2)), Order::Kill);
+        assert_eq!(life.on(stop(Cause::Signal(2), 3), at(3)), Order::Nothing);
         assert_eq!(life.into_cause(), Some(StopCause::Signal(2)));
 
         let mut late = machine();
-        assert_eq!(late.on(Event::Shutdown { signal: 2, count: 2 }, at(1)), Order::Kill);
+        assert_eq!(late.on(stop(Cause::Signal(2), 2), at(1)), Order::Kill);
         assert_eq!(late.into_cause(), Some(StopCause::Signal(2)));
 
         let mut failing = machine();
         assert_eq!(failing.on(Event::Exited { clean: false }, at(1)), Order::Terminate);
-        assert_eq!(failing.on(Event::Shutdown { signal: 2, count: 1 }, at(1)), Order::Nothing);
-        assert_eq!(failing.on(Event::Shutdown { signal: 2, count: 2 }, at(1)), Order::Kill);
+        assert_eq!(failing.on(stop(Cause::Signal(2), 1), at(1)), Order::Nothing);
+        assert_eq!(failing.on(stop(Cause::Signal(2), 2), at(1)), Order::Kill);
         assert_eq!(failing.into_cause(), None, "it had failed by itself");
     }
 
     #[test]
     fn the_first_cause_counts_even_if_it_then_exits_cleanly() {
         let mut life = machine();
-        assert_eq!(life.on(Event::Stop("first"), at(1)), Order::Terminate);
-        assert_eq!(life.on(Event::Stop("second"), at(2)), Order::Nothing);
+        assert_eq!(life.on(OFF, at(1)), Order::Terminate);
+        assert_eq!(life.on(stop(Cause::Signal(2), 1), at(2)), Order::Nothing);
         assert_eq!(life.on(Event::Exited { clean: true }, at(2)), Order::Nothing);
         assert_eq!(life.emptied(), Order::Finish);
-        assert_eq!(life.into_cause(), Some(StopCause::Caller("first")));
+        assert_eq!(life.into_cause(), Some(StopCause::CalledOff));
     }
 
     #[test]
     fn without_grace_the_kill_is_due_at_once() {
-        let mut life: Machine<()> = Machine::new(Duration::ZERO, None);
-        assert_eq!(life.on(Event::Stop(()), at(1)), Order::Terminate);
+        let mut life: Machine = Machine::new(Duration::ZERO, None);
+        assert_eq!(life.on(OFF, at(1)), Order::Terminate);
         assert_eq!(life.tick(at(1)), Order::Kill);
-    }
-
-    #[test]
-    fn an_abandoned_command_is_killed() {
-        let mut life = machine();
-        assert_eq!(life.on(Event::Abandoned, at(1)), Order::Kill);
-        assert_eq!(life.into_cause(), None);
     }
 }

@@ -9,10 +9,9 @@
 //! `Spec`, an empty stdin, an empty signal mask. On Linux it gets SIGKILL if the thread that started it ends.
 //! (`start`)
 //!
-//! *Watch.* Three things run side by side: a waiter blocks on the command's exit; a keeper takes in whatever comes
-//! first (exit, a signal to the runner, the caller's stop, a deadline) and acts; the caller's own thread calls
-//! `attend` when it asked to be woken. So no wait of ours is deaf, and a slow heartbeat delays no ^C. What follows
-//! from what is a pure machine of events and elapsed time. (`job`, `machine`)
+//! *Watch.* A waiter blocks on the command's exit; the caller's own thread takes in whatever comes first (exit, a
+//! request to its [`Stop`](crate::stop::Stop), a deadline) and acts. So no wait of ours is deaf. What follows from what
+//! is a pure machine of events and elapsed time. (`job`, `machine`)
 //!
 //! *End.* A step is over when its command exits. Exit 0 leaves the rest of the group alone: a process left behind on
 //! purpose may advance the branch later. Every other end (failure, signal, time limit, the caller's stop) takes the
@@ -24,12 +23,11 @@
 //! [`detach`] is for the one process that is to outlive whoever starts it.
 //! A [`Pager`] is a program as well, though not a command: it is the person's own, and has the terminal.
 //!
-//! [`Shutdown`] is the one switch all waits of the runner listen to, here and elsewhere. [`occupants`] answers who
-//! still stands in a directory, for those about to remove it.
+//! [`occupants`] answers who still stands in a directory, for those about to remove it.
 //!
 //! # What it leaves to others
 //!
-//! What runs with which variables and logs, what an exit means, leases and heartbeats (`attend`): the runner's.
+//! What runs with which variables and logs, what an exit means, leases: the runner's.
 //! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: CONTRACT.md §3 and §10.
 
 mod detached;
@@ -41,7 +39,6 @@ mod machine;
 mod orphans;
 mod pager;
 mod resizes;
-mod shutdown;
 mod spec;
 mod start;
 #[cfg(test)]
@@ -51,11 +48,10 @@ pub mod watchdog;
 pub use detached::detach;
 pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
-pub use job::{Attend, Moment, run};
+pub use job::run;
 pub use keys::{CONTROL_BACKSLASH, Keyboard, on_key, on_suspend, suspend};
 pub use orphans::{occupants, users};
 pub use pager::Pager;
 pub use resizes::on_resize;
-pub use shutdown::{Notice, Shutdown, Subscription, survive_size_limit};
 pub use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

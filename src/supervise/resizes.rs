@@ -1,6 +1,6 @@
 //! News of the terminal's size.
 //!
-//! Invariant: the signal is handled, never blocked, as a mask would be inherited (see [`super::shutdown`]). What the size is
+//! Invariant: the signal is handled, never blocked, as a mask would be inherited (see [`crate::stop`]). What the size is
 //! now is asked by whoever hears of it.
 
 use std::io;

@@ -18,13 +18,12 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::shutdown::{contains, mask};
 use super::*;
 use crate::clock::Stopwatch;
+use crate::stop::{Stop, contains, mask};
 
 const LONG: Duration = Duration::from_secs(3600);
 const DEADLINE: Duration = Duration::from_secs(60);
-const NEVER: Attend<&'static str> = Attend::Continue { wake_in: Duration::MAX };
 const BODY: &str = "AYNIG_TEST_BODY";
 
 struct Room {
@@ -105,21 +104,21 @@ fn gone(pid: i32) -> bool {
     matches!(state(pid), None | Some('Z' | 'X')) && threads() <= 1
 }
 
-fn run_alone(spec: Spec) -> Finished<&'static str> {
-    run(spec, &Shutdown::manual(), &mut |_| NEVER)
+fn run_alone(spec: Spec) -> Finished {
+    run(spec, &Stop::manual(), || {})
 }
 
 /// Runs the command on a thread of its own and hands over to `then` once it has written its process id to `ready`.
-fn run_until_ready(room: &Room, spec: Spec, then: impl FnOnce(&Shutdown, i32)) -> Finished<&'static str> {
-    let shutdown = Shutdown::manual();
+fn run_until_ready(room: &Room, spec: Spec, then: impl FnOnce(&Stop, i32)) -> Finished {
+    let shutdown = Stop::manual();
     thread::scope(|scope| {
-        let job = scope.spawn(|| run(spec, &shutdown, &mut |_| NEVER));
+        let job = scope.spawn(|| run(spec, &shutdown, || {}));
         then(&shutdown, room.pid("ready"));
         job.join().unwrap()
     })
 }
 
-fn why<R>(finished: Finished<R>) -> String {
+fn why(finished: Finished) -> String {
     assert_eq!((finished.pid, finished.elapsed), (None, Duration::ZERO));
     match finished.how {
         How::NotStarted(failure) => failure.to_string(),
@@ -312,62 +311,39 @@ fn too_long_is_stopped() {
 #[test]
 fn nothing_is_started_once_a_stop_is_requested() {
     let room = Room::new();
-    let shutdown = Shutdown::manual();
+    let shutdown = Stop::manual();
     shutdown.request(1);
-    let finished = run(room.script("echo x > ran"), &shutdown, &mut |_| NEVER);
+    let finished = run(room.script("echo x > ran"), &shutdown, || {});
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(1))), "{finished:?}");
     assert!(finished.pid.is_none() && !room.path("ran").exists());
 }
 
 #[test]
-fn attend_is_called_when_it_asked_to_be_and_may_stop_the_command() {
+fn what_is_called_off_is_stopped() {
     let room = Room::new();
-    let mut moments = Vec::new();
-    let pause = Duration::from_millis(10);
-    let watch = Stopwatch::start();
-    let finished = run(room.script("sleep 600"), &Shutdown::manual(), &mut |moment| {
-        moments.push(moment);
-        if moments.len() < 5 { Attend::Continue { wake_in: pause } } else { Attend::Stop("enough") }
-    });
-    assert!(matches!(finished.how, How::Stopped(StopCause::Caller("enough"))), "{finished:?}");
-    assert!(watch.elapsed() >= pause * 4);
-    assert_eq!(moments[0], Moment::Started { pid: finished.pid.unwrap() });
-    assert_eq!(moments[1..], [Moment::Woken; 4]);
-}
-
-#[test]
-fn a_blocked_attend_makes_nothing_deaf() {
-    let room = Room::new();
-    let shutdown = Shutdown::manual();
-    let release = Shutdown::manual();
+    let stop = Stop::manual();
+    let (part, _hears) = stop.child();
     let finished = thread::scope(|scope| {
-        let job = scope.spawn(|| {
-            run(room.script("echo $$ > ready; sleep 600"), &shutdown, &mut |_| {
-                assert!(release.wait(1, DEADLINE));
-                NEVER
-            })
-        });
-        let pid = room.pid("ready");
-        shutdown.request(15);
-        until("the command's end", || gone(pid));
-        assert!(!job.is_finished());
-        release.request(0);
+        let job = scope.spawn(|| run(room.script("echo $$ > ready; sleep 600"), &part, || {}));
+        room.pid("ready");
+        part.call_off();
         job.join().unwrap()
     });
-    assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
+    assert!(matches!(finished.how, How::Stopped(StopCause::CalledOff)), "{finished:?}");
+    assert_eq!(stop.cause(), None);
 }
 
 #[test]
-fn a_panic_in_attend_leaves_no_command() {
+fn a_panic_of_the_callers_leaves_no_command() {
     let room = Room::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        run(room.script("echo $$ > ready; sleep 600"), &Shutdown::manual(), &mut |_| -> Attend<()> {
+        run(room.script("echo $$ > ready; sleep 600"), &Stop::manual(), || {
             room.pid("ready");
             panic!("as the test wants it")
         })
     }));
     assert!(outcome.is_err());
-    assert!(gone(room.pid("ready")));
+    until("the command's end", || gone(room.pid("ready")));
 }
 
 #[test]
@@ -393,14 +369,14 @@ fn fifty_at_once() {
 #[test]
 fn fifty_stopped_at_once() {
     let rooms: Vec<Room> = (0..50).map(|_| Room::new()).collect();
-    let shutdown = Shutdown::manual();
+    let shutdown = Stop::manual();
     thread::scope(|scope| {
         let jobs: Vec<_> = rooms
             .iter()
             .map(|room| {
                 let spec = room.script("sleep 600 & echo $$ > ready; wait");
                 let shutdown = &shutdown;
-                scope.spawn(move || run(spec, shutdown, &mut |_| NEVER))
+                scope.spawn(move || run(spec, shutdown, || {}))
             })
             .collect();
         for room in &rooms {
@@ -476,7 +452,7 @@ fn body_runner() {
 #[ignore = "body of a helper process"]
 fn body_shutdown() {
     let Some(room) = Room::of_body() else { return };
-    let shutdown = Shutdown::install().unwrap();
+    let shutdown = Stop::install().unwrap();
     crate::fsutil::replace(&room.path("ready"), b"0\n").unwrap();
     assert!(shutdown.wait(1, DEADLINE));
     let told = format!("{:?} {}", shutdown.requested(), shutdown.count());

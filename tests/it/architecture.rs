@@ -6,16 +6,17 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("contract", &[]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),
+    ("stop", &["clock"]),
     ("fsutil", &["crashpoint"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
-    ("supervise", &["clock", "fsutil", "session"]),
-    ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint"]),
-    ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil"]),
+    ("supervise", &["clock", "fsutil", "session", "stop"]),
+    ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop"]),
+    ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop"]),
 ];
 
 /// Who touches the standard streams besides `cli/ui.rs`, and why.

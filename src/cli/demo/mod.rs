@@ -18,7 +18,8 @@ use crate::runner::notice::Notice;
 use crate::runner::options::{Options, Selection};
 use crate::runner::pass::pass;
 use crate::runner::{Context, options::CurrentBranch, typed};
-use crate::supervise::{Shutdown, Watchdog};
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
 
 use self::story::Times;
 use super::args::Demo;
@@ -114,7 +115,7 @@ fn place(surroundings: &Surroundings, asked: Option<&Path>) -> Result<PathBuf, C
 }
 
 /// Runs what is ready until nothing is.
-fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Shutdown) -> Result<Times, CommandError> {
+fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Stop) -> Result<Times, CommandError> {
     let repo = store.handle();
     let options = Options {
         selection: Selection { current: CurrentBranch::Skip, ..Selection::everything() },

@@ -19,7 +19,8 @@ use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::counted;
 use crate::runner::watch::{back_off, on_ref_changes};
-use crate::supervise::{CONTROL_BACKSLASH, Keyboard, Shutdown, on_key, on_resize, on_suspend, suspend};
+use crate::stop::Stop;
+use crate::supervise::{CONTROL_BACKSLASH, Keyboard, on_key, on_resize, on_suspend, suspend};
 
 use super::{Seen, Subject, look};
 
@@ -175,7 +176,7 @@ impl Watch {
         }
     }
 
-    fn go_on(&mut self, news: &Receiver<News>, shutdown: &Shutdown) -> Result<Exit, CommandError> {
+    fn go_on(&mut self, news: &Receiver<News>, shutdown: &Stop) -> Result<Exit, CommandError> {
         let mut moved = false;
         loop {
             let heard = match news.recv_timeout(self.nap()) {

@@ -1,10 +1,10 @@
-//! The wish to stop, shared by everything that waits.
+//! One way to say stop: a switch that all waits listen to, and parts of the work with a switch of their own below it.
 //!
-//! Invariants: the first signal decides what is reported (128+n), later ones only count up, and nothing is ever taken
-//! back; every waiter hears of a request at once, also one that came before it began to listen; signals are
-//! *handled*, never blocked, as a mask would be inherited by every command and make it deaf; a signal that was
-//! ignored when we were started (`nohup`, a background job of a script) stays ignored (CONTRACT.md §10). What a waiter
-//! does about it is its own business; the exit code is `cli`'s.
+//! Invariants: the first cause is the one reported, later signals only count up, and nothing is ever taken back. A waiter
+//! hears of a request at once, also of one made before it began to listen. A request to a switch reaches its children; a
+//! child's own does not reach its parent. Signals are *handled*, never blocked, since commands would inherit a mask and be
+//! deaf; a signal that was ignored when this process was started (`nohup`, a background job of a script) stays ignored
+//! (CONTRACT.md §10).
 
 use std::fmt;
 use std::fs;
@@ -20,20 +20,29 @@ use signal_hook::iterator::Signals;
 
 use crate::clock;
 
-/// What listeners are told.
+/// Why something is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// The first signal that asked for the stop.
-    pub signal: i32,
-    /// How many have come, this one included; from 2 on there is to be no grace.
-    pub count: u32,
-    /// The one that came now.
-    pub latest: i32,
+pub enum Cause {
+    /// The process got this signal.
+    Signal(i32),
+    /// The owner of the switch called the work off.
+    CalledOff,
 }
 
-/// A shared, one-way switch from "go on" to "stop". Clones are the same switch.
+/// One request, as listeners get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The first request's cause.
+    pub first: Cause,
+    /// The number of signals so far, this one included; from the second on there is no grace.
+    pub signals: u32,
+    /// This request's cause.
+    pub latest: Cause,
+}
+
+/// A shared, one-way switch. Clones are the same switch.
 #[derive(Clone, Default)]
-pub struct Shutdown {
+pub struct Stop {
     inner: Arc<Inner>,
 }
 
@@ -64,20 +73,20 @@ pub fn survive_size_limit() -> io::Result<()> {
     Ok(())
 }
 
-impl Shutdown {
-    /// One that only [`Self::request`] can trip.
+impl Stop {
+    /// A switch that no signal trips.
     #[must_use]
     pub fn manual() -> Self {
         Self::default()
     }
 
-    /// One that SIGINT, SIGTERM and SIGHUP trip, from now until the process ends; those that are ignored now stay
+    /// A switch that SIGINT, SIGTERM and SIGHUP trip, from now until the process ends; those that are ignored now stay
     /// ignored. To be called once, early in `main`. Two equal signals in the same instant may count as one.
     ///
     /// # Errors
     /// Whatever registering the handlers or starting their thread failed with.
     pub fn install() -> io::Result<Self> {
-        let shutdown = Self::manual();
+        let stop = Self::manual();
         let ignored = ignored_signals();
         // With SIGCHLD ignored the kernel reaps every child itself and no exit code could be learned; any handler
         // ends that.
@@ -86,25 +95,44 @@ impl Shutdown {
         }
         let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !contains(ignored, *signal));
         let mut signals = Signals::new(heard)?;
-        let switch = shutdown.clone();
+        let switch = stop.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 tracing::debug!(signal, "asked to stop");
                 switch.request(signal);
             }
         })?;
-        Ok(shutdown)
+        Ok(stop)
     }
 
-    /// Asks everybody to stop on behalf of `signal`; asking again means "at once".
+    /// A switch for a part of the work: as long as the second value lives, requests to this one reach it.
+    pub fn child(&self) -> (Self, Subscription) {
+        let child = Self::default();
+        let below = child.clone();
+        let subscription = self.subscribe(move |notice| below.tell(|_| notice));
+        (child, subscription)
+    }
+
+    /// Requests a stop on behalf of `signal`; a second signal means "at once".
     pub fn request(&self, signal: i32) {
+        self.trip(Cause::Signal(signal));
+    }
+
+    /// Calls the work off.
+    pub fn call_off(&self) {
+        self.trip(Cause::CalledOff);
+    }
+
+    fn trip(&self, cause: Cause) {
+        let one = u32::from(matches!(cause, Cause::Signal(_)));
+        self.tell(|before| Notice { first: cause, signals: before.saturating_add(one), latest: cause });
+    }
+
+    /// Notes a request that is made from the number of signals before it.
+    fn tell(&self, request: impl FnOnce(u32) -> Notice) {
         let mut state = self.lock();
-        let notice = match state.notice {
-            Some(Notice { signal: first, count, .. }) => {
-                Notice { signal: first, count: count.saturating_add(1), latest: signal }
-            }
-            None => Notice { signal, count: 1, latest: signal },
-        };
+        let request = request(state.notice.map_or(0, |before| before.signals));
+        let notice = Notice { first: state.notice.map_or(request.first, |before| before.first), ..request };
         state.notice = Some(notice);
         for (_, listener) in &state.listeners {
             listener(notice);
@@ -112,25 +140,33 @@ impl Shutdown {
         self.inner.changed.notify_all();
     }
 
-    /// The first signal, if there was any.
+    /// The first cause, if there was a request.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        self.lock().notice.map(|notice| notice.first)
+    }
+
+    /// The signal that was the first request.
     #[must_use]
     pub fn requested(&self) -> Option<i32> {
-        self.lock().notice.map(|notice| notice.signal)
+        match self.cause() {
+            Some(Cause::Signal(signal)) => Some(signal),
+            Some(Cause::CalledOff) | None => None,
+        }
     }
 
-    /// How many requests there have been.
+    /// The number of signals so far.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.lock().notice.map_or(0, |notice| notice.count)
+        self.lock().notice.map_or(0, |notice| notice.signals)
     }
 
-    /// Waits until a stop has been requested so many times or `timeout` has passed; says whether it has. At once if it was
-    /// before.
+    /// Waits for so many signals, for `timeout` at most; says whether they have come. At once if they had before.
     #[must_use]
-    pub fn wait(&self, count: u32, timeout: Duration) -> bool {
+    pub fn wait(&self, signals: u32, timeout: Duration) -> bool {
         let deadline = clock::monotonic().checked_add(timeout);
         let mut state = self.lock();
-        while state.notice.is_none_or(|notice| notice.count < count) {
+        while state.notice.is_none_or(|notice| notice.signals < signals) {
             let left =
                 deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(clock::monotonic()));
             if left.is_zero() {
@@ -156,7 +192,7 @@ impl Shutdown {
         state.next += 1;
         state.listeners.push((id, Box::new(listener)));
         drop(state);
-        Subscription { shutdown: self.clone(), id }
+        Subscription { stop: self.clone(), id }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -165,9 +201,9 @@ impl Shutdown {
     }
 }
 
-impl fmt::Debug for Shutdown {
+impl fmt::Debug for Stop {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Shutdown").field("notice", &self.lock().notice).finish_non_exhaustive()
+        formatter.debug_struct("Stop").field("notice", &self.lock().notice).finish_non_exhaustive()
     }
 }
 
@@ -175,13 +211,13 @@ impl fmt::Debug for Shutdown {
 #[derive(Debug)]
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
-    shutdown: Shutdown,
+    stop: Stop,
     id: u64,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.shutdown.lock().listeners.retain(|(id, _)| *id != self.id);
+        self.stop.lock().listeners.retain(|(id, _)| *id != self.id);
     }
 }
 
@@ -191,13 +227,13 @@ fn ignored_signals() -> u64 {
 }
 
 /// One of the signal masks of a `/proc/<pid>/status`.
-pub(super) fn mask(status: &str, field: &str) -> Option<u64> {
+pub(crate) fn mask(status: &str, field: &str) -> Option<u64> {
     let hex = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(hex.trim(), 16).ok()
 }
 
 /// Whether `signal` is in the mask.
-pub(super) fn contains(mask: u64, signal: i32) -> bool {
+pub(crate) fn contains(mask: u64, signal: i32) -> bool {
     u32::try_from(signal - 1).ok().and_then(|bit| mask.checked_shr(bit)).is_some_and(|bits| bits & 1 == 1)
 }
 
@@ -210,45 +246,69 @@ mod tests {
 
     #[test]
     fn the_first_signal_stays_and_the_others_count() {
-        let shutdown = Shutdown::manual();
-        assert_eq!((shutdown.requested(), shutdown.count()), (None, 0));
-        assert!(!shutdown.wait(1, Duration::from_millis(1)));
-        shutdown.request(15);
-        shutdown.clone().request(2);
-        assert_eq!((shutdown.requested(), shutdown.count()), (Some(15), 2));
-        assert!(shutdown.wait(1, Duration::ZERO) && shutdown.wait(2, Duration::ZERO));
+        let stop = Stop::manual();
+        assert_eq!((stop.requested(), stop.count()), (None, 0));
+        assert!(!stop.wait(1, Duration::from_millis(1)));
+        stop.request(15);
+        stop.clone().request(2);
+        assert_eq!((stop.requested(), stop.count()), (Some(15), 2));
+        assert!(stop.wait(1, Duration::ZERO) && stop.wait(2, Duration::ZERO));
     }
 
     #[test]
     fn everybody_wakes_at_once() {
-        let shutdown = Shutdown::manual();
+        let stop = Stop::manual();
         thread::scope(|scope| {
             let waiters: Vec<_> = (0..20)
                 .map(|index| {
-                    let shutdown = shutdown.clone();
+                    let stop = stop.clone();
                     let long = if index == 0 { Duration::MAX } else { LONG };
-                    scope.spawn(move || shutdown.wait(1, long))
+                    scope.spawn(move || stop.wait(1, long))
                 })
                 .collect();
-            shutdown.request(2);
+            stop.request(2);
             assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
         });
     }
 
     #[test]
     fn listeners_hear_what_was_what_comes_and_nothing_after() {
-        let shutdown = Shutdown::manual();
+        let stop = Stop::manual();
         let (sender, receiver) = mpsc::channel();
-        shutdown.request(1);
-        let subscription = shutdown.subscribe(move |notice| sender.send(notice).unwrap());
-        shutdown.request(2);
+        stop.request(1);
+        let subscription = stop.subscribe(move |notice| sender.send(notice).unwrap());
+        stop.request(2);
+        stop.call_off();
         drop(subscription);
-        shutdown.request(3);
+        stop.request(3);
         let heard: Vec<_> = receiver.iter().collect();
+        let first = Cause::Signal(1);
         assert_eq!(
             heard,
-            [Notice { signal: 1, count: 1, latest: 1 }, Notice { signal: 1, count: 2, latest: 2 }]
+            [
+                Notice { first, signals: 1, latest: Cause::Signal(1) },
+                Notice { first, signals: 2, latest: Cause::Signal(2) },
+                Notice { first, signals: 2, latest: Cause::CalledOff },
+            ]
         );
+    }
+
+    #[test]
+    fn a_child_hears_its_parent_and_not_the_other_way_round() {
+        let stop = Stop::manual();
+        let ((early, _early), (other, _other)) = (stop.child(), stop.child());
+        early.call_off();
+        assert_eq!((early.cause(), early.requested()), (Some(Cause::CalledOff), None));
+        assert_eq!((stop.cause(), other.cause()), (None, None));
+        stop.request(15);
+        stop.request(2);
+        assert_eq!((early.cause(), early.count()), (Some(Cause::CalledOff), 2));
+        assert_eq!((other.requested(), other.count()), (Some(15), 2));
+        let (late, listens) = stop.child();
+        assert_eq!((late.requested(), late.count()), (Some(15), 2));
+        drop(listens);
+        stop.request(1);
+        assert_eq!((late.count(), stop.count()), (2, 3));
     }
 
     #[test]
