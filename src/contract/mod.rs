@@ -14,6 +14,7 @@
 //! - [`environment`] turns the trigger's trailers into variables a command may see.
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
+//! - [`headlog`] says which commits on the branch were made in the attempt's own checkout.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
 //! - [`retention`] says which finished attempts' logs may go.
 //! - [`story`] folds a branch's commits into what happened.
@@ -29,6 +30,7 @@ pub mod commits;
 pub mod environment;
 pub mod guard;
 pub mod head;
+pub mod headlog;
 pub mod ids;
 #[cfg(test)]
 mod interleavings;

@@ -138,6 +138,11 @@ impl Repo {
         self.decoded(id, |stored, _| stored)
     }
 
+    /// The name of a commit's author; empty if there is none.
+    pub fn author(&self, id: CommitId) -> Result<BString, CommitError> {
+        self.signed(id).map(|signed| signed.author)
+    }
+
     /// Reads one commit, with its author.
     fn signed(&self, id: CommitId) -> Result<Signed, CommitError> {
         self.decoded(id, |stored, commit| {

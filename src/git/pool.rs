@@ -258,10 +258,14 @@ impl Repo {
         if self.ways_of_writing(stage.attribute_files()).as_deref() != Some(ways) {
             return Err("files are written in another way now".to_owned());
         }
-        careful(path, git_dir)
-            .args(["update-ref", "--no-deref", "-m", "aynig: from the pool", "HEAD", &id])
-            .run()
-            .map_err(said)?;
+        let log = git_dir.join("logs").join("HEAD");
+        let begin = |line: Vec<u8>| {
+            std::fs::create_dir(git_dir.join("logs")).and_then(|()| fsutil::create(&log, &line))
+        };
+        self.first_of_head_log(commit, "aynig: from the pool")
+            .and_then(begin)
+            .map_err(|error| error.to_string())?;
+        Self::detach_head(git_dir, commit).map_err(|error| error.to_string())?;
         let ignored = if self.config_flag("aynig.poolKeepIgnored") { "no" } else { "matching" };
         let status = careful(path, git_dir)
             .args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])

@@ -148,12 +148,9 @@ impl Repo {
         written("HEAD", &head)?;
         // What a command commits is told from what was there by this log.
         let logs = beside.join("logs");
-        if let Some(line) =
-            self.first_of_head_log(commit, "aynig: a worktree").map_err(files("write", &logs))?
-        {
-            std::fs::create_dir(&logs).map_err(files("make", &logs))?;
-            written("logs/HEAD", &line)?;
-        }
+        let line = self.first_of_head_log(commit, "aynig: a worktree").map_err(files("write", &logs))?;
+        std::fs::create_dir(&logs).map_err(files("make", &logs))?;
+        written("logs/HEAD", &line)?;
         let locked = beside.join("locked");
         let held = FileLock::replace(&locked, &mark.text()).map_err(files("write", &locked))?;
         make_empty(path).map_err(files("make", path))?;

@@ -251,12 +251,10 @@ impl Repo {
         Ok(line)
     }
 
-    /// The first line of the log of a new worktree's HEAD; none where no logs are kept.
-    pub(super) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Option<Vec<u8>>> {
-        match self.gix.refs.write_reflog {
-            WriteReflog::Disable => Ok(None),
-            WriteReflog::Always | WriteReflog::Normal => self.reflog_line(None, commit, log).map(Some),
-        }
+    /// The first line of the log of a new worktree's HEAD. It is written whatever `core.logAllRefUpdates` says: git goes on with
+    /// a log that is there, and the log proves which commits were made in the worktree.
+    pub(super) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
+        self.reflog_line(None, commit, log)
     }
 
     /// Removes `name` if it points at `expected`; what its log holds goes with it.

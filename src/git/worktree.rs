@@ -19,6 +19,7 @@ use super::registry::Registry;
 use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
 use super::swap::{RefError, Swap};
 use super::whereabouts::{Misplaced, plain};
+use crate::contract::headlog::{self, Moved};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil::FileLock;
 
@@ -265,6 +266,11 @@ impl Repo {
             Some(own) if self.commit(own).is_ok() && self.descends(own, base) => own,
             Some(_) | None => base,
         }
+    }
+
+    /// The log of a checkout's HEAD; empty if there is none.
+    pub fn head_log(&self, git_dir: &Path) -> Vec<Moved> {
+        headlog::read(&std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default())
     }
 
     /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.

@@ -21,7 +21,8 @@ use crate::git::{Repo, Swap};
 
 use super::arbiter::Arbiter;
 use super::claim::Claim;
-use super::options::Options;
+use super::ground::Ground;
+use super::options::{Options, Trust};
 
 /// How often HEAD is looked at, at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ pub struct Heartbeat<'a> {
     repo: Repo,
     arbiter: &'a Arbiter,
     claim: &'a Claim,
+    trust: &'a Trust,
     renews: bool,
     /// Where the command works and that checkout's own git directory.
     site: Option<(PathBuf, PathBuf)>,
@@ -127,11 +129,12 @@ fn follow(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, from: CommitI
 
 impl<'a> Heartbeat<'a> {
     /// Begins with the lease as it was claimed.
-    pub fn new(repo: Repo, arbiter: &'a Arbiter, claim: &'a Claim, options: &Options) -> Self {
+    pub fn new(repo: Repo, arbiter: &'a Arbiter, claim: &'a Claim, options: &'a Options) -> Self {
         Self {
             repo,
             arbiter,
             claim,
+            trust: &options.trust,
             renews: options.heartbeat,
             site: None,
             held: claim.lease,
@@ -257,7 +260,9 @@ impl<'a> Heartbeat<'a> {
         let message = renewal_draft(&self.claim.message).encode().map_err(|error| error.to_string())?;
         // On top of what the command has committed so far, where that is not the branch itself already.
         let parent = self.detached().filter(|own| self.repo.descends(*own, head)).unwrap_or(head);
-        let tree = self.repo.commit(parent).map_err(|error| error.to_string())?.tree;
+        let git_dir = self.site.as_ref().map(|(_, git_dir)| git_dir.as_path());
+        let ground = Ground::new(&self.repo, self.claim.attempt, self.claim.lease, git_dir);
+        let tree = ground.taken(self.trust, parent).tree(&self.repo)?;
         let renewal = self
             .repo
             .write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt: None })
@@ -294,6 +299,10 @@ impl<'a> Heartbeat<'a> {
             return;
         }
         let Some((path, git_dir)) = &self.site else { return };
+        // A renewal on top of somebody else's commit is no continuation of the worktree.
+        if !checked_out(&self.repo, git_dir).is_some_and(|own| self.repo.descends(own, from)) {
+            return;
+        }
         follow(&self.repo, self.claim, path, git_dir, from, renewal);
     }
 

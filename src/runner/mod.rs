@@ -17,6 +17,7 @@ pub mod clean;
 pub mod commands;
 pub mod dispatch;
 pub mod finished;
+pub mod ground;
 pub mod heartbeat;
 pub mod keeper;
 pub mod launch;

@@ -22,9 +22,10 @@ use crate::git::worktree::{Found, Mark, Worktree};
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
+use super::ground::{Ground, Taken};
 use super::notice::Notice;
 use super::settle::{keep, rescue_sentence, retry_sentence};
-use super::{Context, attempt, error_words};
+use super::{Context, attempt, error_words, trust};
 
 /// How much of a log's end goes into a stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -59,13 +60,25 @@ pub enum Closing {
     },
 }
 
-/// Closes a lease that is over.
+/// Closes a lease that is over, and is at HEAD.
 pub fn recover(
     context: &Context<'_>,
     repo: &Repo,
     branch: &BranchName,
     lease: &Lease,
     over: Over,
+) -> Closing {
+    close(context, repo, branch, lease, over, Taken { from: lease.commit, without: None })
+}
+
+/// Closes a lease that is over; `lease.commit` is HEAD. The files are those of `taken`.
+fn close(
+    context: &Context<'_>,
+    repo: &Repo,
+    branch: &BranchName,
+    lease: &Lease,
+    over: Over,
+    taken: Taken,
 ) -> Closing {
     let warn = |text: String| {
         (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
@@ -77,7 +90,7 @@ pub fn recover(
         None => None,
     };
     // The work first: the closing commit says where it is.
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
     let mut saved = None;
     let mut unsaved = None;
     let (mut was_occupied, mut base) = (false, lease.commit);
@@ -135,7 +148,7 @@ pub fn recover(
     });
     let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
     let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
-        let tree = repo.commit(lease.commit).map_err(|error| error_words(&error))?.tree;
+        let tree = taken.tree(repo)?;
         repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })
             .map_err(|error| error_words(&error))
     });
@@ -239,12 +252,19 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
                 && context.options.selection.admits(&branch)
                 && let Liveness::Expired { over } = lease.liveness(clock::wall_seconds())
             {
+                let trust = &context.options.trust;
+                if let Some(reason) = trust::refused(repo, trust, lease.commit) {
+                    let text = trust::unclosed(&reason);
+                    (context.tell)(Notice::Warning { branch: Some(branch), text });
+                    continue;
+                }
+                let ground = Ground::new(repo, worktree.mark.attempt, lease.commit, Some(&worktree.git_dir));
+                let taken = ground.taken(trust, head);
                 drop(worktree);
                 lease.commit = head;
                 // Its runner ran on this host and is gone: the lock says so, whatever clocks do.
-                closed += usize::from(
-                    recover(context, repo, &branch, &lease, Over::Dated(over)) == Closing::Closed,
-                );
+                let over = Over::Dated(over);
+                closed += usize::from(close(context, repo, &branch, &lease, over, taken) == Closing::Closed);
             }
             continue;
         }

@@ -27,6 +27,7 @@ use crate::supervise::{occupants, users};
 
 use super::claim::Claim;
 use super::finished::{Finished, Site};
+use super::ground::{Ground, Taken};
 use super::heartbeat::{catch_up, look};
 use super::notice::{Left, Notice, Outcome, StepReport};
 use super::patience::Patience;
@@ -167,15 +168,16 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
         }
         let written = match &settlement {
             Settlement::Advance(declaration) => write_advance(context, repo, finished, declaration, parent),
-            Settlement::KeepWorking => tree_of(repo, parent).and_then(|tree| {
+            Settlement::KeepWorking => taken(context, repo, finished, parent).tree(repo).and_then(|tree| {
                 write(repo, &kept_draft(&claim.message, finished.misspoken), tree, parent, None)
             }),
             Settlement::Stall => {
-                let body = stalled_text(context, finished, &why, rescued.as_ref(), left.as_ref());
+                let taken = taken(context, repo, finished, parent);
+                let notes = notes(context, repo, finished, taken, rescued.as_ref(), left.as_ref());
+                let body = stalled_text(finished, &why, notes);
                 let run = claim.attempt.to_string();
                 let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
-                tree_of(repo, parent)
-                    .and_then(|tree| write(repo, &draft, tree, parent, named(context, claim)))
+                taken.tree(repo).and_then(|tree| write(repo, &draft, tree, parent, named(context, claim)))
             }
         };
         let new = match written {
@@ -399,24 +401,33 @@ fn state_word(settlement: &Settlement) -> &str {
     }
 }
 
-fn stalled_text(
+/// The commit whose files a commit on top of `parent` has, where no index decides.
+fn taken(context: &Context<'_>, repo: &Repo, finished: &Finished, parent: CommitId) -> Taken {
+    let claim = &finished.claim;
+    Ground::new(repo, claim.attempt, claim.lease, finished.site.git_dir())
+        .taken(&context.options.trust, parent)
+}
+
+/// What a stalled commit says of the files, and of what to do next.
+fn notes(
     context: &Context<'_>,
+    repo: &Repo,
     finished: &Finished,
-    why: &str,
+    taken: Taken,
     rescued: Option<&Saved>,
     left: Option<&Left>,
-) -> String {
+) -> Vec<String> {
+    let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
+    notes.extend(rescued.map(rescue_sentence));
+    notes.extend(left.map(|left| format!("Left in place: {} ({}).", left.path.display(), left.why)));
+    notes.push(retry_sentence(context, &finished.claim.branch));
+    notes
+}
+
+fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
     let tail = |log: Option<&File>| log.and_then(|log| fsutil::tail_of(log, TAIL).ok()).unwrap_or_default();
     let stdout = tail(finished.files.as_ref().map(|files| &files.readers.0));
     let stderr = tail(finished.files.as_ref().map(|files| &files.readers.1));
-    let mut notes = Vec::new();
-    if let Some(saved) = rescued {
-        notes.push(rescue_sentence(saved));
-    }
-    if let Some(left) = left {
-        notes.push(format!("Left in place: {} ({}).", left.path.display(), left.why));
-    }
-    notes.push(retry_sentence(context, &finished.claim.branch));
     stalled_body(&StalledReport {
         headline: vec![format!("{why}.")],
         notes,

@@ -101,7 +101,7 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
                 Verdict::Passed { event, reason, pause: Pause::Mistake, alike: None }
             }
             // Our signature on what closes it would vouch for a tree that nobody has signed.
-            _ => Verdict::Excluded { reason: format!("its lease is over and is not closed: {reason}") },
+            _ => Verdict::Excluded { reason: unclosed(&reason) },
         };
     }
 }
@@ -116,7 +116,7 @@ pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
 }
 
 /// Why each of these HEADs has no good signature; those that have one are left out.
-fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String> {
+pub fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String> {
     let mut answers = repo.signatures(heads);
     heads
         .iter()
@@ -132,6 +132,11 @@ fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String
             Some((*head, format!("{reason} (--require-signed, aynig.requireSigned)")))
         })
         .collect()
+}
+
+/// That an expired lease is left as it is.
+pub fn unclosed(reason: &str) -> String {
+    format!("its lease is over and is not closed: {reason}")
 }
 
 /// What is wrong with a signature, by git's letter for it; none for a good one of somebody who is allowed to sign.

@@ -1,0 +1,146 @@
+//! The log of a checkout's HEAD (gitglossary(7), reflog), and what it proves: which commits were made in that checkout.
+//!
+//! Invariant: a commit counts as made here only if the log leads from it back to the lease, entry by entry. A commit that
+//! reached the branch by any other way is somebody else's (CONTRACT 5.10). Reading the file and the commits is left to `git`.
+
+use bstr::{BString, ByteSlice};
+
+use super::ids::CommitId;
+
+/// The words of an entry that a push to a checked-out branch leaves. HEAD moved, but nobody moved it from inside.
+const PUSHED: &[u8] = b"push";
+
+/// One entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Where HEAD was; a null id in the first entry.
+    pub from: CommitId,
+    /// Where it went.
+    pub to: CommitId,
+    /// The action, as the program that moved it described it (`commit: …`, `reset: …`).
+    pub how: BString,
+}
+
+/// Who put a HEAD onto the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The attempt: its runner, its command, or a process that its command started.
+    Here,
+    /// The log does not reach back far enough to say.
+    Unknown,
+    /// Somebody else: this is the newest commit that did not come from here.
+    Elsewhere(CommitId),
+}
+
+/// Reads a log, oldest entry first. Lines that are no entries are left out.
+pub fn read(log: &[u8]) -> Vec<Moved> {
+    log.lines().filter_map(entry).collect()
+}
+
+/// `<from> SP <to> SP <who> SP <seconds> SP <zone> TAB <how>`
+fn entry(line: &[u8]) -> Option<Moved> {
+    let (facts, how) = line.split_once_str("\t").unwrap_or((line, b""));
+    let mut words = facts.splitn(3, |byte| *byte == b' ');
+    let (from, to) = (CommitId::parse_hex(words.next()?)?, CommitId::parse_hex(words.next()?)?);
+    Some(Moved { from, to, how: how.into() })
+}
+
+/// Follows `head` back to `lease`, by the entries of `log` and by commits of the lease's own attempt: `renewed` returns the
+/// parent of such a commit. Those move the branch without the checkout, so its log does not have them.
+pub fn origin(
+    head: CommitId,
+    lease: CommitId,
+    log: &[Moved],
+    renewed: impl Fn(CommitId) -> Option<CommitId>,
+) -> Origin {
+    let (mut at, mut rest) = (head, log);
+    loop {
+        if at == lease {
+            return Origin::Here;
+        }
+        if let Some(found) = rest.iter().rposition(|moved| moved.to == at && moved.how != PUSHED) {
+            (at, rest) = (rest[found].from, &rest[..found]);
+        } else if let Some(parent) = renewed(at) {
+            at = parent;
+        } else {
+            // A whole log begins with the lease, or before it in a checkout that was there already.
+            return if rest.is_empty() { Origin::Unknown } else { Origin::Elsewhere(at) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u8) -> CommitId {
+        CommitId::from_bytes(&[number; 20]).unwrap()
+    }
+
+    fn log(entries: &[(u8, u8, &str)]) -> Vec<Moved> {
+        let moved = |(from, to, how): &(u8, u8, &str)| Moved {
+            from: id(*from),
+            to: id(*to),
+            how: BString::from(*how),
+        };
+        entries.iter().map(moved).collect()
+    }
+
+    #[test]
+    fn entries_are_read() {
+        let line = format!("{} {} A B <a@example.com> 5 +0000\tcommit: x\ty\n", id(0), id(1));
+        let text = format!("{line}nonsense\n{} {} A <a> 6 +0000\n", id(1), id(2));
+        let read = read(text.as_bytes());
+        assert_eq!(read, log(&[(0, 1, "commit: x\ty"), (1, 2, "")]));
+    }
+
+    #[test]
+    fn whose_a_head_is() {
+        const LEASE: u8 = 1;
+        let begun = (0, LEASE, "aynig: a worktree");
+        // Commits from 50 on are renewals, each of the commit 50 below it.
+        type Row = (&'static str, u8, Vec<(u8, u8, &'static str)>, Origin);
+        let rows: [Row; 16] = [
+            ("the lease", LEASE, vec![begun], Origin::Here),
+            ("the lease, without a log", LEASE, vec![], Origin::Here),
+            ("a commit of the command", 2, vec![begun, (LEASE, 2, "commit: a")], Origin::Here),
+            ("two of them", 3, vec![begun, (LEASE, 2, "commit: a"), (2, 3, "commit: b")], Origin::Here),
+            ("a renewal", 51, vec![begun], Origin::Here),
+            ("a renewal of a commit", 52, vec![begun, (LEASE, 2, "commit: a")], Origin::Here),
+            ("a commit on a renewal", 3, vec![begun, (51, 3, "commit: a")], Origin::Here),
+            (
+                "a commit that was left and taken again",
+                2,
+                vec![begun, (LEASE, 2, "commit: a"), (2, LEASE, "reset: x"), (LEASE, 2, "reset: y")],
+                Origin::Here,
+            ),
+            ("somebody's commit", 9, vec![begun], Origin::Elsewhere(id(9))),
+            ("a renewal on top of it", 59, vec![begun], Origin::Elsewhere(id(9))),
+            (
+                "a commit of the command on top of it",
+                3,
+                vec![begun, (9, 3, "commit: a")],
+                Origin::Elsewhere(id(9)),
+            ),
+            (
+                "a checkout that only looked at it",
+                9,
+                vec![begun, (9, 9, "reset: moving to HEAD")],
+                Origin::Elsewhere(id(9)),
+            ),
+            (
+                "one that the command merged",
+                3,
+                vec![begun, (LEASE, 9, "pull: Fast-forward"), (9, 3, "commit: a")],
+                Origin::Here,
+            ),
+            ("a push into a checkout", 9, vec![begun, (LEASE, 9, "push")], Origin::Elsewhere(id(9))),
+            ("no log at all", 9, vec![], Origin::Unknown),
+            ("a log whose beginning is gone", 3, vec![(2, 3, "commit: b")], Origin::Unknown),
+        ];
+        for (what, head, entries, expected) in rows {
+            let renewed = |commit: CommitId| (50..100).find(|n| id(*n) == commit).map(|n| id(n - 50));
+            assert_eq!(origin(id(head), id(LEASE), &log(&entries), renewed), expected, "{what}");
+        }
+    }
+}
