@@ -205,14 +205,15 @@ pub enum TakeoverBy {
     branch the command was started for, as long as its attempt holds it. With --branch it moves a branch without a checkout.\n\
     Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
 )]
+#[command(group(clap::ArgGroup::new("wanted").required(true)))]
 pub struct SetState {
     /// The state to declare; the command .aynig/command/STATE does what it asks for
-    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, required_unless_present = "retry")]
+    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, group = "wanted")]
     pub state: Option<StateName>,
 
     /// Ask again what was asked last: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
     /// below that is neither a lease nor stalled
-    #[arg(long, conflicts_with_all = ["state", "subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
+    #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub retry: bool,
 
     /// What to write, and where

@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Arguments::from_arg_matches(&matches).map(|arguments| (arguments, matches)));
     let (arguments, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return usage(&internal::explained(error)),
+        Err(error) => return usage(&error),
     };
     ended(perform(told, arguments, &matches))
 }

@@ -18,7 +18,7 @@ use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
-use crate::runner::resolve::{NoCommand, Resolver};
+use crate::runner::resolve::{NoCommand, Pause, Resolver};
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
@@ -80,17 +80,19 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
     Ok(Exit::Done)
 }
 
-/// Says so where a state without a command is so near to the name of one that it may be a slip; it is lawful all the same.
+/// Warns of a state without a command that is nearly the name of one. It is lawful all the same.
 fn warn_of_a_slip(repo: &Repo, written: &Written) {
     let Some(state) = Head::read(&written.commit.facts()).state() else { return };
     // Where commands come from elsewhere, this tree does not tell.
     if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
         return;
     }
-    if let Ok(Err(NoCommand { alike: Some(alike), .. })) =
-        Resolver::new(None).in_tree(repo, &written.commit, &state)
+    let resolved = Resolver::new(None).in_tree(repo, &written.commit, &state);
+    if let Ok(Err(NoCommand { pause: Pause::Rests, .. })) = resolved
+        && let Ok(Some(aynig)) = repo.directory_in(written.commit.tree, ".aynig")
+        && let Some(near) = missing::command(repo, aynig, &state)
     {
-        warn(&format!("{} has no command for {state}; did you mean {alike}?", written.before.branch));
+        warn(&format!("{} has no command for {state}; did you mean {near}?", written.before.branch));
     }
 }
 

@@ -19,7 +19,7 @@
 //! - [`retention`] says which finished attempts' logs may go.
 //! - [`story`] folds a branch's commits into what happened.
 //! - [`guard`] says what of a push breaks a lease, for the server's side.
-//! - [`alike`] says what a mistyped name was probably meant to be.
+//! - [`alike`] suggests what a mistyped name was probably meant to be.
 //! - [`ids`] are the names all of them use, checked once at the edge.
 //!
 //! Invariant: no value of these types can be made that breaks the rule its type stands for; hostile bytes in a

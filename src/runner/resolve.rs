@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::contract::alike::slip_of;
 use crate::contract::ids::{CommitId, RoleName, StateName};
 use crate::fsutil::is_executable;
 use crate::git::commit::Stored;
@@ -31,8 +30,6 @@ pub struct NoCommand {
     pub reason: String,
     /// What kind of reason it is.
     pub pause: Pause,
-    /// A command that the tree does have, whose name is so near that it may have been meant.
-    pub alike: Option<String>,
 }
 
 /// What kind of reason there is for not running a state.
@@ -48,15 +45,11 @@ pub enum Pause {
 
 impl NoCommand {
     fn mistake(reason: String) -> Self {
-        Self { reason, pause: Pause::Mistake, alike: None }
+        Self { reason, pause: Pause::Mistake }
     }
 
-    fn none(reason: String, alike: Option<String>) -> Self {
-        let reason = match &alike {
-            None => reason,
-            Some(alike) => format!("{reason}; did you mean {alike}?"),
-        };
-        Self { reason, pause: Pause::Rests, alike }
+    fn none(reason: String) -> Self {
+        Self { reason, pause: Pause::Rests }
     }
 }
 
@@ -77,19 +70,11 @@ pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
 #[derive(Debug)]
 pub struct Resolver<'a> {
     role: Option<&'a RoleName>,
-    known: HashMap<(CommitId, StateName), Lookup>,
+    /// `None`: the tree has nothing for that state.
+    known: HashMap<(CommitId, StateName), Option<Resolved>>,
     /// What the tree that all commands come from says of a state, where there is one.
     trusted: HashMap<StateName, Resolved>,
-    /// What a state may be a slip for, by the tree of an `.aynig`, which far more branches share than a whole tree.
-    near: HashMap<(CommitId, StateName), Option<String>>,
     elsewhere: HashMap<StateName, Option<Elsewhere>>,
-}
-
-/// What was found in a tree.
-#[derive(Debug, Clone)]
-enum Lookup {
-    Resolved(Resolved),
-    Missing { alike: Option<String> },
 }
 
 /// A command that is not in the tree it was looked for in, but in a checkout on disk.
@@ -103,13 +88,7 @@ struct Elsewhere {
 impl<'a> Resolver<'a> {
     /// With nothing known yet.
     pub fn new(role: Option<&'a RoleName>) -> Self {
-        Self {
-            role,
-            known: HashMap::new(),
-            trusted: HashMap::new(),
-            near: HashMap::new(),
-            elsewhere: HashMap::new(),
-        }
+        Self { role, known: HashMap::new(), trusted: HashMap::new(), elsewhere: HashMap::new() }
     }
 
     /// Looks in the tree of `commit`.
@@ -120,24 +99,15 @@ impl<'a> Resolver<'a> {
         state: &StateName,
     ) -> Result<Resolved, CommitError> {
         let key = (commit.tree, state.clone());
-        let lookup = match self.known.get(&key) {
-            Some(lookup) => lookup.clone(),
+        let found = match self.known.get(&key) {
+            Some(found) => found.clone(),
             None => {
-                let lookup = match look_up(repo, commit, state, self.role)? {
-                    Some(resolved) => Lookup::Resolved(resolved),
-                    None => {
-                        let directory = repo.directory_in(commit.tree, ".aynig")?;
-                        Lookup::Missing { alike: directory.and_then(|tree| self.alike_in(repo, tree, state)) }
-                    }
-                };
-                self.known.insert(key, lookup.clone());
-                lookup
+                let found = look_up(repo, commit, state, self.role)?;
+                self.known.insert(key, found.clone());
+                found
             }
         };
-        match lookup {
-            Lookup::Resolved(resolved) => Ok(resolved),
-            Lookup::Missing { alike } => Ok(Err(self.missing(repo, commit.id, state, alike))),
-        }
+        Ok(found.unwrap_or_else(|| Err(self.missing(repo, commit.id, state))))
     }
 
     /// Looks in the tree that all commands come from, the same for as long as this lives.
@@ -150,37 +120,20 @@ impl<'a> Resolver<'a> {
         if let Some(resolved) = self.trusted.get(state) {
             return Ok(resolved.clone());
         }
-        let resolved = match look_up_trusted(repo, from, state, self.role)? {
-            Ok(resolved) => resolved,
-            Err(missing) => {
-                let alike = from.tree.and_then(|tree| self.alike_in(repo, tree, state));
-                Err(NoCommand::none(missing, alike))
-            }
-        };
+        let resolved = look_up_trusted(repo, from, state, self.role)?;
         self.trusted.insert(state.clone(), resolved.clone());
         Ok(resolved)
     }
 
-    fn alike_in(&mut self, repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String> {
-        let near = self.near.entry((aynig, state.clone()));
-        near.or_insert_with(|| slip_of(&names(repo, aynig), state.as_str())).clone()
-    }
-
     /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
-    fn missing(
-        &mut self,
-        repo: &Repo,
-        commit: CommitId,
-        state: &StateName,
-        alike: Option<String>,
-    ) -> NoCommand {
+    fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
         let role = self.role;
         let elsewhere =
             self.elsewhere.entry(state.clone()).or_insert_with(|| on_some_disk(repo, state, role));
         let Some(Elsewhere { path, checkout, committed }) = elsewhere else {
             let paths = candidates(state, role).join(" or ");
             let reason = format!("no command for this state: {paths} is not in commit {}", commit.short());
-            return NoCommand::none(reason, alike);
+            return NoCommand::none(reason);
         };
         let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
         let reason = format!(
@@ -190,7 +143,7 @@ impl<'a> Resolver<'a> {
             commit.short(),
         );
         let pause = if *committed { Pause::Waits } else { Pause::Mistake };
-        NoCommand { reason, pause, alike: None }
+        NoCommand { reason, pause }
     }
 }
 
@@ -227,19 +180,19 @@ fn look_up(
     Ok(None)
 }
 
-/// What the tree that all commands come from has for a state; that it has nothing comes as the words for that.
+/// What the tree that all commands come from has for a state.
 fn look_up_trusted(
     repo: &Repo,
     from: &CommandsFrom,
     state: &StateName,
     role: Option<&RoleName>,
-) -> Result<Result<Resolved, String>, CommitError> {
+) -> Result<Resolved, CommitError> {
     let paths = candidates(state, role);
     let (name, commit) = (&from.name, from.commit.short());
     for path in &paths {
         let (Some(tree), Some(below)) = (from.tree, path.strip_prefix(".aynig/")) else { break };
         let problem = match repo.executable_below(tree, below)? {
-            Executable::Found => return Ok(Ok(Ok(Command { path: path.clone(), tree: Some(tree) }))),
+            Executable::Found => return Ok(Ok(Command { path: path.clone(), tree: Some(tree) })),
             Executable::Missing => continue,
             Executable::NotExecutable => "is committed without the executable bit".to_owned(),
             Executable::Directory => "is a directory, not a command".to_owned(),
@@ -252,19 +205,13 @@ fn look_up_trusted(
             Executable::Dangling { target } => format!("is a link to {target}, which is not there"),
         };
         let reason = format!("{path} of {name} (commit {commit}), where commands come from, {problem}");
-        return Ok(Ok(Err(NoCommand::mistake(reason))));
+        return Ok(Err(NoCommand::mistake(reason)));
     }
-    Ok(Err(format!(
+    Ok(Err(NoCommand::none(format!(
         "no command for this state: {} is not in {name} (commit {commit}), where commands come from (--commands-from, \
          aynig.commandsFrom)",
         paths.join(" or "),
-    )))
-}
-
-/// The names of all commands in the tree of an `.aynig`, whatever role they are for; none if it cannot be read.
-fn names(repo: &Repo, aynig: CommitId) -> Vec<String> {
-    let paths = repo.paths_in(aynig).unwrap_or_default();
-    paths.iter().filter_map(|path| Some(format!("/{path}").split_once("/command/")?.1.to_owned())).collect()
+    ))))
 }
 
 /// Looks on disk, in the checkout at `top`.
@@ -295,10 +242,7 @@ pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolv
         }
         return Ok(Command { path: path.clone(), tree: None });
     }
-    let here = std::fs::read_dir(top.join(".aynig/command")).into_iter().flatten().flatten();
-    let here: Vec<String> = here.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let reason = format!("no command for this state: {} does not exist", paths.join(" and "));
-    Err(NoCommand::none(reason, slip_of(&here, state.as_str())))
+    Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
 }
 
 /// Whether a command for `state` lies in the checkout we were started in, or in the main one.

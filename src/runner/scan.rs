@@ -108,8 +108,6 @@ pub enum Verdict {
         reason: String,
         /// What kind of reason that is.
         pause: Pause,
-        /// A command whose name is so near that it may have been meant.
-        alike: Option<String>,
     },
     /// Ready to be claimed.
     Ready(Candidate),
@@ -274,7 +272,7 @@ impl View {
         now: i64,
     ) -> Result<Verdict, ScanError> {
         let excluded = |reason: &str| Ok(Verdict::Excluded { reason: reason.to_owned() });
-        let passed = |event, reason, pause| Ok(Verdict::Passed { event, reason, pause, alike: None });
+        let passed = |event, reason, pause| Ok(Verdict::Passed { event, reason, pause });
         let is_current = self.current.as_ref() == Some(branch);
         match options.selection.current {
             CurrentBranch::Skip if is_current => {
@@ -330,8 +328,7 @@ impl View {
         now: i64,
     ) -> Result<(Event, Command, Venue), Box<Verdict>> {
         let is_current = self.current.as_ref() == Some(branch);
-        let passed =
-            |event, reason, pause| Err(Box::new(Verdict::Passed { event, reason, pause, alike: None }));
+        let passed = |event, reason, pause| Err(Box::new(Verdict::Passed { event, reason, pause }));
         let stored = match repo.commit(head) {
             Ok(stored) => stored,
             Err(error) => return Err(Box::new(Verdict::Invalid { why: unreadable(head, &error) })),
@@ -375,9 +372,7 @@ impl View {
         };
         let command = match resolved {
             Ok(Ok(command)) => command,
-            Ok(Err(NoCommand { reason, pause, alike })) => {
-                return Err(Box::new(Verdict::Passed { event, reason, pause, alike }));
-            }
+            Ok(Err(NoCommand { reason, pause })) => return passed(event, reason, pause),
             Err(
                 error @ (CommitError::Unreadable { .. }
                 | CommitError::Unwritable { .. }

@@ -98,7 +98,7 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
         let Some(reason) = reason else { continue };
         one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
             Verdict::Ready(Candidate { event, .. }) => {
-                Verdict::Passed { event, reason, pause: Pause::Mistake, alike: None }
+                Verdict::Passed { event, reason, pause: Pause::Mistake }
             }
             // Our signature on what closes it would vouch for a tree that nobody has signed.
             _ => Verdict::Excluded { reason: unclosed(&reason) },

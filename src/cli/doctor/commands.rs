@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 
 use crate::contract::Head;
-use crate::contract::alike::slip_of;
+use crate::contract::alike::nearest;
 use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
 use crate::git::swap::Tip;
@@ -242,7 +242,6 @@ fn judge(repo: &Repo, tips: &[Tip], there: &str, option: &str) -> Finding {
     if !mistakes.is_empty() {
         return Finding::warning("states", mistakes.join("; "), format!("aynig status --all{option}"));
     }
-    let names: Vec<String> = known.iter().cloned().collect();
     for (state, branches) in &without {
         let branch = typed(branches.first().map_or("", String::as_str));
         if known.contains(state) {
@@ -256,7 +255,7 @@ fn judge(repo: &Repo, tips: &[Tip], there: &str, option: &str) -> Finding {
                 ),
             );
         }
-        if let Some(near) = slip_of(&names, state) {
+        if let Some(near) = nearest(state, &known) {
             let text = format!(
                 "{} asks for {state}, which no branch{there} has a command for; did you mean {near}?",
                 branches.join(", ")

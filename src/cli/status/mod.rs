@@ -16,7 +16,7 @@ use crate::runner::arbiter::Arbiter;
 use crate::runner::observe::recall;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::scan::{Verdict, scan};
-use crate::runner::trust::vet;
+use crate::runner::trust::{commands_from, vet};
 
 use super::args::Status;
 use super::entry::Surroundings;
@@ -114,6 +114,7 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
     let mut scanned = scan(repo, arbiter, &subject.options, now)?;
     recall(repo, arbiter, &subject.options, &mut scanned);
     vet(repo, &subject.options.trust, &mut scanned);
+    let from = commands_from(repo, arbiter, &subject.options.trust).ok().flatten();
     let mut seen = Seen { empty: scanned.is_empty(), ..Seen::default() };
     for one in &scanned {
         if !subject.options.selection.admits(&one.branch) {
@@ -123,7 +124,7 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
             seen.unmanaged += 1;
             continue;
         }
-        seen.rows.push(row(repo, arbiter, one, now));
+        seen.rows.push(row(repo, arbiter, from.as_ref(), one, now));
     }
     // Of one branch that can be told in a moment, of all of them it could not.
     if let [row] = seen.rows.as_mut_slice()

@@ -6,6 +6,7 @@
 use bstr::ByteSlice;
 use serde_json::{Value, json};
 
+use crate::cli::missing;
 use crate::cli::target::runner_words;
 use crate::clock;
 use crate::contract::commits;
@@ -20,6 +21,7 @@ use crate::git::commit::Stored;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::resolve::Pause;
 use crate::runner::scan::{Candidate, Scanned, Venue, Verdict};
+use crate::runner::trust::CommandsFrom;
 use crate::runner::typed;
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
@@ -73,8 +75,9 @@ fn wish(message: &Message) -> Option<String> {
         .map(|line| line.to_str_lossy().into_owned())
 }
 
-/// Takes a branch from the scan; `now` is seconds since the epoch.
-pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
+/// Takes a branch from the scan; `from` is where commands come from, if not from each branch, and `now` is seconds since
+/// the epoch.
+pub fn row(repo: &Repo, arbiter: &Arbiter, from: Option<&CommandsFrom>, scanned: &Scanned, now: i64) -> Row {
     let stored = scanned.head.and_then(|head| repo.commit(head).ok());
     let message = stored.as_ref().map(|stored| Message::parse(&stored.message));
     let mut row = Row {
@@ -106,12 +109,11 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
             let next = "the lease has run out; the next `aynig run` sets the branch stalled";
             row.reason = Some(if is_current() { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
         }
-        Verdict::Passed { event, reason, pause, alike } => {
+        Verdict::Passed { event, reason, pause } => {
             row.kind = "waiting";
             row.mistake = *pause == Pause::Mistake;
             row.rests = *pause == Pause::Rests;
             ready(&mut row, event);
-            let question = alike.as_ref().map_or_else(String::new, |alike| format!("did you mean {alike}?"));
             row.reason = Some(if event.state.is_stalled() {
                 let branch = typed(&row.branch);
                 let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
@@ -123,8 +125,17 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, scanned: &Scanned, now: i64) -> Row {
                 row.brief = row.rests.then(|| hint.clone());
                 format!("{hint}; {reason}")
             } else {
-                row.brief = row.rests.then_some(question);
-                reason.clone()
+                let tree = match (from, &stored) {
+                    (Some(from), _) => from.tree,
+                    (None, stored) => {
+                        stored.as_ref().and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?)
+                    }
+                };
+                let near = tree.filter(|_| row.rests);
+                let near = near.and_then(|tree| missing::command(repo, tree, &event.state));
+                let question = near.map(|near| format!("did you mean {near}?"));
+                row.brief = row.rests.then(|| question.clone().unwrap_or_default());
+                [Some(reason.clone()), question].into_iter().flatten().collect::<Vec<_>>().join("; ")
             });
         }
         Verdict::Parked { event, until } => {
