@@ -64,6 +64,7 @@ pub fn main() -> ExitCode {
 
 fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     match result {
+        Ok(Exit::Done) if ui::is_answer_lost() => Exit::Setup.into(),
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = signals::exit(error.exit);
@@ -158,7 +159,11 @@ fn forget_variables(names: &[&str]) {
 
 /// Clap's own exits: help and version are answers, everything else is wrong usage.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody left to tell if this fails.
-    drop(error.print());
-    if error.use_stderr() { Exit::Usage } else { Exit::Done }.into()
+    if error.use_stderr() {
+        // Nobody left to tell if this fails.
+        drop(error.print());
+        return Exit::Usage.into();
+    }
+    ui::answer_by(|| error.print());
+    ended(Ok(Exit::Done))
 }

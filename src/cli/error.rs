@@ -21,7 +21,7 @@ pub enum Exit {
     Failed,
     /// The command line is wrong.
     Usage,
-    /// The surroundings are wrong: no repository, a format we cannot read, a broken configuration, no space.
+    /// The surroundings are wrong: no repository, a format we cannot read, a broken configuration, no space, no way to write the answer.
     Setup,
     /// The remote cannot be reached or refuses.
     Remote,

@@ -1,7 +1,11 @@
 //! The only printer. stdout is the answer, stderr is narration; colours only where a terminal shows them, and
 //! nothing that came from a commit or a command reaches a terminal as a control sequence.
+//!
+//! An answer that cannot be written is an error, printed once here and turned into an exit code by `entry` ([`is_answer_lost`]). It
+//! ends nothing: what a subcommand does goes on. A reader that went away (`| head`) is no error.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
@@ -24,15 +28,34 @@ pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Whether a part of the answer could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether a part of the answer could not be written, although somebody wanted it.
+pub fn is_answer_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Prints a part of the answer by `print`; says whether anybody is still reading. All of the answer goes through here.
+pub fn answer_by(print: impl FnOnce() -> io::Result<()>) -> bool {
+    let Err(error) = print().and_then(|()| io::stdout().flush()) else { return true };
+    if error.kind() != ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {
+        narrate(&format!(
+            "error: could not write to standard output: {error}\n  \
+             hint: what was done stays done, only this output is incomplete; make room, or send it elsewhere"
+        ));
+    }
+    false
+}
+
 /// Prints one line of the answer.
 pub fn answer(line: &str) {
-    emit(&mut anstream::stdout().lock(), line);
+    answer_by(|| writeln!(anstream::stdout().lock(), "{line}"));
 }
 
 /// Prints bytes of the answer as they are; says whether anybody is still reading.
 pub fn answer_bytes(bytes: &[u8]) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+    answer_by(|| io::stdout().lock().write_all(bytes))
 }
 
 /// Prints a value as JSON, on one line.
@@ -40,13 +63,9 @@ pub fn answer_json(value: &serde_json::Value) {
     answer(&value.to_string());
 }
 
-/// Prints one line of narration.
+/// Prints one line of narration. Where that fails there is nobody left to tell.
 pub fn narrate(line: &str) {
-    emit(&mut anstream::stderr().lock(), line);
-}
-
-fn emit(out: &mut impl Write, line: &str) {
-    // A reader that went away (`| head`) has seen enough; there is nobody left to tell.
+    let mut out = anstream::stderr().lock();
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
@@ -67,7 +86,7 @@ pub struct Room {
 
 /// The room for the answer, if it goes to a terminal; 80 by 24 where that does not tell.
 pub fn room() -> Option<Room> {
-    let out = std::io::stdout();
+    let out = io::stdout();
     if !out.is_terminal() {
         return None;
     }
@@ -96,12 +115,12 @@ pub fn believe_the_terminal() {
 
 /// Whether the answer is coloured.
 pub fn coloured() -> bool {
-    !matches!(anstream::AutoStream::choice(&std::io::stdout()), ColorChoice::Never)
+    !matches!(anstream::AutoStream::choice(&io::stdout()), ColorChoice::Never)
 }
 
 /// Whether a person reads the narration as it comes.
 pub fn somebody_listens() -> bool {
-    std::io::stderr().is_terminal()
+    io::stderr().is_terminal()
 }
 
 /// A styled text as it goes out: without its colours where there are to be none.

@@ -38,6 +38,7 @@ mod logs;
 mod lost_work;
 mod misplaced;
 mod notify;
+mod output;
 mod own_workflow;
 mod package;
 mod packs;
