@@ -4,21 +4,23 @@
 //! breaks a lease is named with the holder and the time left. If the commits cannot be read the push is refused as well.
 //! The rules are `contract::guard`'s.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use bstr::{BString, ByteSlice};
 
 use crate::clock;
-use crate::contract::guard::{Breach, RUN_ID_OPTION, Violation, judge};
+use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Store;
 use crate::git::incoming::Incoming;
+use crate::runner::trust::refusals_in;
 use crate::runner::typed;
 
 use super::args::{Hook, HookName};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
+use super::settings;
 use super::ui::{self, harmless};
 
 /// One line of what git tells the hook.
@@ -74,22 +76,39 @@ fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Re
         );
         return Err(CommandError::setup(message).hint(next.as_str()));
     }
-    let (now, shown) = (clock::wall_seconds(), shown_run_ids());
+    // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
+    // branch is deleted all the same.
+    let old_of = |update: &Update| {
+        update.old.filter(|id| tips.contains_key(id)).or(there.get(&update.branch).copied().flatten())
+    };
+    let leased = |old: Option<CommitId>| {
+        let state = old.and_then(|id| tips.get(&id)).and_then(|tip| tip.head.state());
+        state.is_some_and(|state| state.is_working())
+    };
+    // Signatures and ancestry are questions to git of their own, and only matter where a lease is.
+    let unsigned = if settings::require_signed(&repo)? {
+        let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
+        let heads = onto_leases.filter_map(|update| update.new).collect();
+        refusals_in(&repo, &heads, &surroundings.told.objects)
+    } else {
+        BTreeMap::new()
+    };
+    let (shown, without) = (shown_run_ids(), unsigned.keys().copied().collect());
+    let server = Server { shown: &shown, refused: &without, now: clock::wall_seconds(), tolerance };
     let mut refused = 0;
-    for Update { branch, old, new } in &updates {
-        // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
-        // branch is deleted all the same.
-        let old = old.filter(|id| tips.contains_key(id)).or(there.get(branch).copied().flatten());
+    for update in &updates {
+        let (Update { branch, new, .. }, old) = (update, old_of(update));
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
-        let involved = before.is_some_and(|tip| tip.head.state().is_some_and(|state| state.is_working()));
-        // Ancestry is a question of its own, and only matters where a lease is.
         let descends = match (old, new) {
-            (Some(old), Some(new)) if involved => incoming.descends(*new, old).map_err(unreadable)?,
+            (Some(old), Some(new)) if leased(Some(old)) => {
+                incoming.descends(*new, old).map_err(unreadable)?
+            }
             _ => true,
         };
-        if let Err(violation) = judge(before, after, descends, &shown, now, tolerance) {
+        if let Err(violation) = judge(before, after, descends, &server) {
             refused += 1;
-            for line in words(branch, &violation, tolerance) {
+            let reason = new.and_then(|new| unsigned.get(&new)).map_or("", String::as_str);
+            for line in words(branch, &violation, tolerance, reason) {
                 ui::narrate(&format!("aynig: {}", harmless(&line)));
             }
         }
@@ -135,14 +154,15 @@ fn shown_run_ids() -> Vec<BString> {
         .collect()
 }
 
-/// What the person who pushed is told.
-fn words(branch: &BranchName, violation: &Violation, tolerance: u64) -> Vec<String> {
+/// What the person who pushed is told; `unsigned` says what is wrong with the signature.
+fn words(branch: &BranchName, violation: &Violation, tolerance: u64, unsigned: &str) -> Vec<String> {
     match violation {
         Violation::Held { how, runner, run_id, origin, left } => {
             let what = match how {
                 Breach::WithoutRunId => "this push does not carry its run id",
                 Breach::Rewind => "this push takes commits away from under it",
                 Breach::Deletion => "this push deletes it",
+                Breach::Unsigned => unsigned,
             };
             let who = if runner.is_empty() { "an unnamed runner".to_owned() } else { runner.to_string() };
             let work = origin.as_ref().map(|state| format!(" for `{state}`")).unwrap_or_default();

@@ -189,7 +189,7 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
     {
         return Err(wrong(&setting, "write a number from 0 on"));
     }
-    run.require_signed |= flag(repo, "requireSigned")?.unwrap_or(false);
+    run.require_signed |= require_signed(repo)?;
     Ok(run)
 }
 
@@ -209,6 +209,11 @@ fn flag(repo: &Repo, name: &str) -> Result<Option<bool>, CommandError> {
     }
 }
 
+/// `aynig.requireSigned`.
+pub fn require_signed(repo: &Repo) -> Result<bool, CommandError> {
+    Ok(flag(repo, "requireSigned")?.unwrap_or(false))
+}
+
 /// Whose commands and commits `aynig run` would run here without options.
 pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
     let settings = repo.settings("aynig");
@@ -225,7 +230,7 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
     };
     Ok(Trust {
         commands_from,
-        require_signed: flag(repo, "requireSigned")?.unwrap_or(false),
+        require_signed: require_signed(repo)?,
         states: globs("--states", &texts("states")?)?,
         branches: globs("--branch", &texts("branch")?)?,
     })

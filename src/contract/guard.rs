@@ -4,6 +4,8 @@
 //! runner, `set-state` or `set-working` pushes in keeping with the contract is refused. Only the two HEADs are judged,
 //! never what lies between them. Reading them, and the server's clock, are left to the caller.
 
+use std::collections::HashSet;
+
 use bstr::{BStr, BString, ByteSlice};
 
 use super::head::Head;
@@ -72,19 +74,33 @@ pub enum Breach {
     Rewind,
     /// No branch any more.
     Deletion,
+    /// A commit without a good signature, where the server asks for one.
+    Unsigned,
+}
+
+/// What a push is judged by, besides its commits.
+#[derive(Debug, Clone, Copy)]
+pub struct Server<'a> {
+    /// The run ids that the push names by options.
+    pub shown: &'a [BString],
+    /// New HEADs without a good signature, where the server asks for one. A run id is a name that everybody can read: it
+    /// keeps out mistakes, a signature keeps out attackers.
+    pub refused: &'a HashSet<CommitId>,
+    /// The server's clock, seconds since the epoch.
+    pub now: i64,
+    /// How far a lease's date may be off that clock, in seconds.
+    pub tolerance: u64,
 }
 
 /// Judges one branch of a push. `old` and `new` are `None` where the branch does not exist; `descends` says whether `new` does from
-/// `old`; `shown` are the run ids the push itself names; `now` is the server's clock and `tolerance` how far a lease's date may
-/// be off it, in seconds.
+/// `old`; `server` is what is the same for all branches of a push.
 pub fn judge(
     old: Option<&Tip>,
     new: Option<&Tip>,
     descends: bool,
-    shown: &[BString],
-    now: i64,
-    tolerance: u64,
+    server: &Server<'_>,
 ) -> Result<(), Violation> {
+    let Server { shown, refused, now, tolerance } = *server;
     let lease = old.and_then(|old| live(old, now));
     if let Some((lease, left)) = lease {
         let held = |how| {
@@ -102,6 +118,9 @@ pub fn judge(
         }
         if !names(new, shown, lease.run_id.as_bstr()) {
             return held(Breach::WithoutRunId);
+        }
+        if refused.contains(&new.id) {
+            return held(Breach::Unsigned);
         }
     }
     let Some(new) = new else { return Ok(()) };
@@ -172,12 +191,17 @@ mod tests {
         )
     }
 
+    fn server<'a>(shown: &'a [BString], refused: &'a HashSet<CommitId>) -> Server<'a> {
+        Server { shown, refused, now: NOW, tolerance: 60 }
+    }
+
     fn verdict(old: Option<&Tip>, new: Option<&Tip>, descends: bool) -> &'static str {
-        match judge(old, new, descends, &[], NOW, 60) {
+        match judge(old, new, descends, &server(&[], &HashSet::new())) {
             Ok(()) => "fine",
             Err(Violation::Held { how: Breach::WithoutRunId, .. }) => "held",
             Err(Violation::Held { how: Breach::Rewind, .. }) => "rewind",
             Err(Violation::Held { how: Breach::Deletion, .. }) => "deletion",
+            Err(Violation::Held { how: Breach::Unsigned, .. }) => "unsigned",
             Err(Violation::NotOnHead { .. }) => "not on head",
             Err(Violation::OffClock { .. }) => "clock",
         }
@@ -233,7 +257,18 @@ mod tests {
         result.run_ids = vec!["a".into()];
         assert_eq!(verdict(Some(&live), Some(&result), true), "fine");
         result.run_ids.clear();
-        assert_eq!(judge(Some(&live), Some(&result), true, &["a".into()], NOW, 60), Ok(()));
+        let (shown, mut refused) = (["a".into()], HashSet::new());
+        assert_eq!(judge(Some(&live), Some(&result), true, &server(&shown, &refused)), Ok(()));
+        refused.insert(result.id);
+        let Err(Violation::Held { how, .. }) =
+            judge(Some(&live), Some(&result), true, &server(&shown, &refused))
+        else {
+            panic!("a run id is not enough")
+        };
+        assert_eq!(how, Breach::Unsigned);
+        for old in [&dead, &ready] {
+            assert_eq!(judge(Some(old), Some(&result), true, &server(&[], &refused)), Ok(()));
+        }
         let nameless = tip(5, NOW, "dwp-state: working");
         assert_eq!(verdict(Some(&nameless), Some(&result), true), "fine");
     }
@@ -246,7 +281,7 @@ mod tests {
             "dwp-state: working\ndwp-run-id: a\ndwp-runner-id: h\ndwp-origin-state: build\ndwp-lease-seconds: 100",
         );
         let Err(Violation::Held { how, runner, run_id, origin, left }) =
-            judge(Some(&live), None, false, &[], NOW, 60)
+            judge(Some(&live), None, false, &server(&[], &HashSet::new()))
         else {
             panic!("it is held")
         };

@@ -5,6 +5,7 @@
 //! are good enough is `runner::trust`'s to say.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 
 use bstr::ByteSlice;
 
@@ -16,13 +17,22 @@ impl Repo {
     /// Git's one letter for the signature of each commit (`%G?` of `git log`), or why git gives none. All of it is asked in one
     /// call, unless git cannot read one of the commits.
     pub fn signatures(&self, commits: &HashSet<CommitId>) -> BTreeMap<CommitId, Result<char, String>> {
+        self.signatures_in(commits, &[])
+    }
+
+    /// Like [`Repo::signatures`], for commits in a quarantine that the variables `objects` lead git to.
+    pub fn signatures_in(
+        &self,
+        commits: &HashSet<CommitId>,
+        objects: &[(&'static str, OsString)],
+    ) -> BTreeMap<CommitId, Result<char, String>> {
         let mut found = BTreeMap::new();
         let mut ahead = vec![commits.iter().copied().collect::<Vec<CommitId>>()];
         while let Some(asked) = ahead.pop() {
             if asked.is_empty() {
                 continue;
             }
-            let trouble = match self.ask_signatures(&asked) {
+            let trouble = match self.ask_signatures(&asked, objects) {
                 Ok(output) => {
                     found.extend(letters(&output.stdout).map(|(id, letter)| (id, Ok(letter))));
                     output.complaint()
@@ -42,9 +52,16 @@ impl Repo {
         found
     }
 
-    fn ask_signatures(&self, commits: &[CommitId]) -> Result<Output, String> {
+    fn ask_signatures(
+        &self,
+        commits: &[CommitId],
+        objects: &[(&'static str, OsString)],
+    ) -> Result<Output, String> {
         let asked: String = commits.iter().map(|id| format!("{id}\n")).collect();
-        Git::shared(self.common_dir())
+        let git = Git::shared(self.common_dir());
+        objects
+            .iter()
+            .fold(git, |git, (name, value)| git.env(name, value))
             .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
             .args(["--no-decorate", "--format=%H %G?", "--stdin"])
             .stdin(asked)

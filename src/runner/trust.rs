@@ -5,6 +5,7 @@
 //! is the one the claim expects.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::trusted::NameError;
@@ -117,7 +118,16 @@ pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
 
 /// Why each of these HEADs has no good signature; those that have one are left out.
 pub fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String> {
-    let mut answers = repo.signatures(heads);
+    refusals_in(repo, heads, &[])
+}
+
+/// Like [`refusals`], for commits of a push that is not accepted yet, in a quarantine that the variables `objects` lead to.
+pub fn refusals_in(
+    repo: &Repo,
+    heads: &HashSet<CommitId>,
+    objects: &[(&'static str, OsString)],
+) -> BTreeMap<CommitId, String> {
+    let mut answers = repo.signatures_in(heads, objects);
     heads
         .iter()
         .filter_map(|head| {

@@ -6,7 +6,7 @@ use super::*;
 const RUN_ID: &str = "11111111-2222-4333-8444-555555555555";
 
 /// Installs a hook as a person would: by a copy.
-fn install(hub: &Repo, name: &str) {
+pub fn install(hub: &Repo, name: &str) {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks").join(name);
     fs::copy(from, hub.path.join("hooks").join(name)).expect("the hook is copied");
 }
@@ -188,7 +188,7 @@ fn what_is_under_no_live_lease_is_left_alone() {
 }
 
 /// A runner's whole life through a guarded server: results, failures, leases that are kept and renewed, and recovered ones.
-fn whole_life(prepare: impl Fn(&Repo)) {
+fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     let hub = guarded(&[
         ("work", "echo x >x; git add x; git commit -q -m own; await renewed; next check"),
         ("check", "\"$AYNIG_BIN\" set-state --state pass --subject 'by itself'"),
@@ -205,7 +205,7 @@ fn whole_life(prepare: impl Fn(&Repo)) {
     }
     let gone = hub.ready("gone", "long");
     let clone = clone(&hub);
-    prepare(&clone);
+    prepare(&hub, &clone);
     let command = |arguments: &[&str]| {
         let mut command = clone.aynig_command();
         command.env("AYNIG_BIN", binary()).args(arguments);
@@ -247,17 +247,25 @@ fn whole_life(prepare: impl Fn(&Repo)) {
 
 #[test]
 fn nothing_a_runner_does_is_refused() {
-    whole_life(|_| {});
+    whole_life(|_, _| {});
 }
 
 #[test]
 fn nothing_a_runner_that_signs_does_is_refused() {
-    whole_life(|clone| {
+    whole_life(|hub, clone| {
         let key = clone.beside("key");
         let made =
             Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).output();
         assert!(made.expect("ssh-keygen runs").status.success());
-        let key = key.to_str().expect("text");
+        let public = fs::read_to_string(key.with_extension("pub")).expect("a public key");
+        let (allowed, key) = (clone.beside("allowed"), key.to_str().expect("text"));
+        fs::write(&allowed, format!("person@example.com {public}")).expect("a file");
+        let allowed = allowed.to_str().expect("text");
+        for (name, value) in
+            [("gpg.format", "ssh"), ("gpg.ssh.allowedSignersFile", allowed), ("aynig.requireSigned", "true")]
+        {
+            hub.git(["config", name, value]);
+        }
         for (name, value) in [("gpg.format", "ssh"), ("user.signingKey", key), ("commit.gpgSign", "true")] {
             clone.git(["config", name, value]);
         }

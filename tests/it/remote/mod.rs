@@ -13,7 +13,7 @@ use super::support::*;
 
 mod claims;
 mod failures;
-mod guard;
+pub mod guard;
 mod hanging;
 mod interrupted;
 mod landings;
