@@ -1,8 +1,9 @@
-//! The places between two effects where a debug build can be made to die or to stop, so that tests can show what
-//! remains to be done then (CONTRACT.md §8).
+//! The places between two effects where a debug build can be made to die, to stop or to panic, so that tests can show
+//! what remains to be done then (CONTRACT.md §8).
 //!
-//! `AYNIG_CRASH_AT=POINT[:kill|stop][:N]` sends SIGKILL (or SIGSTOP) to the process when it comes to the point for the N-th
-//! time, the first if N is not given. `AYNIG_CLOCK_OFFSET_SECONDS`, read by [`crate::clock`], is of the same kind.
+//! `AYNIG_CRASH_AT=POINT[:kill|stop|panic][:N]` sends SIGKILL (or SIGSTOP) to the process when it comes to the point for
+//! the N-th time, the first if N is not given, or makes the thread that came there panic. `AYNIG_CLOCK_OFFSET_SECONDS`,
+//! read by [`crate::clock`], is of the same kind.
 //!
 //! Invariant: a build without debug assertions, which is what `cargo build --release` makes, has none of this: there
 //! [`reach`] is empty, and neither the names of the points nor that of the variable are in the binary.
@@ -52,6 +53,8 @@ points! {
     FilesPrepared = "files-prepared",
     /// The command runs.
     CommandStarted = "command-started",
+    /// Its runner looks what became of the command.
+    CommandWatched = "command-watched",
     /// The renewal is an object.
     RenewalWritten = "renewal-written",
     /// The branch is at the renewal; of a remote, the worktree is not.
@@ -62,6 +65,10 @@ points! {
     ResultWritten = "result-written",
     /// The branch is at the result.
     ResultMoved = "result-moved",
+    /// Moves of several steps are about to be pushed together.
+    PushBegun = "push-begun",
+    /// Somebody is about to be told of a happening.
+    NoticeTaken = "notice-taken",
     /// What is to be saved is an object.
     RescueWritten = "rescue-written",
     /// A rescue ref points at it.
@@ -90,7 +97,7 @@ points! {
     AbandonedHeld = "abandoned-held",
 }
 
-/// Dies or stops here if the environment says so; in a release build nothing at all.
+/// Dies, stops or panics here if the environment says so; in a release build nothing at all.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn reach(_point: Point) {}
@@ -110,13 +117,21 @@ mod armed {
 
     struct Plan {
         point: Point,
-        signal: Signal,
+        fate: Fate,
         visits_left: AtomicU32,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fate {
+        /// The process is sent this signal.
+        Signal(Signal),
+        /// The thread panics.
+        Panic,
     }
 
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
-    /// Dies or stops here if the environment says so.
+    /// Dies, stops or panics here if the environment says so.
     pub fn reach(point: Point) {
         let plan = PLAN.get_or_init(|| {
             let text = std::env::var("AYNIG_CRASH_AT").ok()?;
@@ -126,7 +141,10 @@ mod armed {
             && plan.point == point
             && plan.visits_left.fetch_sub(1, Ordering::SeqCst) == 1
         {
-            kill(getpid(), plan.signal).expect("a process may signal itself");
+            match plan.fate {
+                Fate::Signal(signal) => kill(getpid(), signal).expect("a process may signal itself"),
+                Fate::Panic => panic!("AYNIG_CRASH_AT={}", point.name()),
+            }
         }
     }
 
@@ -134,15 +152,16 @@ mod armed {
         let mut parts = text.split(':');
         let name = parts.next()?;
         let point = Point::ALL.iter().copied().find(|point| point.name() == name)?;
-        let (mut signal, mut visit) = (Signal::SIGKILL, 1);
+        let (mut fate, mut visit) = (Fate::Signal(Signal::SIGKILL), 1);
         for part in parts {
             match part {
-                "kill" => signal = Signal::SIGKILL,
-                "stop" => signal = Signal::SIGSTOP,
+                "kill" => fate = Fate::Signal(Signal::SIGKILL),
+                "stop" => fate = Fate::Signal(Signal::SIGSTOP),
+                "panic" => fate = Fate::Panic,
                 number => visit = number.parse().ok().filter(|visit| *visit > 0)?,
             }
         }
-        Some(Plan { point, signal, visits_left: AtomicU32::new(visit) })
+        Some(Plan { point, fate, visits_left: AtomicU32::new(visit) })
     }
 
     #[cfg(test)]
@@ -151,10 +170,11 @@ mod armed {
 
         #[test]
         fn plans() {
-            let read =
-                |text| parse(text).map(|plan| (plan.point, plan.signal, plan.visits_left.into_inner()));
-            assert_eq!(read("lease-moved"), Some((Point::LeaseMoved, Signal::SIGKILL, 1)));
-            assert_eq!(read("lease-moved:stop:3"), Some((Point::LeaseMoved, Signal::SIGSTOP, 3)));
+            let read = |text| parse(text).map(|plan| (plan.point, plan.fate, plan.visits_left.into_inner()));
+            assert_eq!(read("lease-moved"), Some((Point::LeaseMoved, Fate::Signal(Signal::SIGKILL), 1)));
+            let stop = Fate::Signal(Signal::SIGSTOP);
+            assert_eq!(read("lease-moved:stop:3"), Some((Point::LeaseMoved, stop, 3)));
+            assert_eq!(read("lease-moved:panic:2"), Some((Point::LeaseMoved, Fate::Panic, 2)));
             for wrong in ["", "nowhere", "lease-moved:hang", "lease-moved:0"] {
                 assert_eq!(read(wrong), None, "{wrong}");
             }

@@ -1,6 +1,7 @@
 //! One way to say stop: a switch that all waits listen to, and parts of the work with a switch of their own below it.
 //!
-//! Invariants: the first cause is the one reported, later signals only count up, and nothing is ever taken back. A waiter
+//! Invariants: the first cause is the one reported, later signals only count up, and nothing is ever taken back. A panic
+//! counts like a first signal and is reported whenever it comes: a bug must not hide behind a signal. A waiter
 //! hears of a request at once, also of one made before it began to listen. A request to a switch reaches its children; a
 //! child's own does not reach its parent. Signals are *handled*, never blocked, since commands would inherit a mask and be
 //! deaf; a signal that was ignored when this process was started (`nohup`, a background job of a script) stays ignored
@@ -9,6 +10,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,12 +29,14 @@ pub enum Cause {
     Signal(i32),
     /// The owner of the switch called the work off.
     CalledOff,
+    /// A thread of this process panicked.
+    Panic,
 }
 
 /// One request, as listeners get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The first request's cause.
+    /// The first request's cause, or a panic.
     pub first: Cause,
     /// The number of signals so far, this one included; from the second on there is no grace.
     pub signals: u32,
@@ -123,6 +127,17 @@ impl Stop {
         self.trip(Cause::CalledOff);
     }
 
+    /// Requests a stop after a panic. The work keeps its grace, also if it is being stopped already.
+    pub fn panicked(&self) {
+        let mut state = self.lock();
+        if let Some(notice) = &mut state.notice {
+            notice.first = Cause::Panic;
+            return;
+        }
+        drop(state);
+        self.tell(|before| Notice { first: Cause::Panic, signals: before.max(1), latest: Cause::Panic });
+    }
+
     fn trip(&self, cause: Cause) {
         let one = u32::from(matches!(cause, Cause::Signal(_)));
         self.tell(|before| Notice { first: cause, signals: before.saturating_add(one), latest: cause });
@@ -135,24 +150,18 @@ impl Stop {
         let notice = Notice { first: state.notice.map_or(request.first, |before| before.first), ..request };
         state.notice = Some(notice);
         for (_, listener) in &state.listeners {
-            listener(notice);
+            // One listener's bug must not keep the others, or a later signal, from being heard.
+            if catch_unwind(AssertUnwindSafe(|| listener(notice))).is_err() {
+                tracing::error!("a listener panicked when it heard of a stop");
+            }
         }
         self.inner.changed.notify_all();
     }
 
-    /// The first cause, if there was a request.
+    /// The first cause, or the panic, if there was a request.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.lock().notice.map(|notice| notice.first)
-    }
-
-    /// The signal that was the first request.
-    #[must_use]
-    pub fn requested(&self) -> Option<i32> {
-        match self.cause() {
-            Some(Cause::Signal(signal)) => Some(signal),
-            Some(Cause::CalledOff) | None => None,
-        }
     }
 
     /// The number of signals so far.
@@ -247,11 +256,11 @@ mod tests {
     #[test]
     fn the_first_signal_stays_and_the_others_count() {
         let stop = Stop::manual();
-        assert_eq!((stop.requested(), stop.count()), (None, 0));
+        assert_eq!((stop.cause(), stop.count()), (None, 0));
         assert!(!stop.wait(1, Duration::from_millis(1)));
         stop.request(15);
         stop.clone().request(2);
-        assert_eq!((stop.requested(), stop.count()), (Some(15), 2));
+        assert_eq!((stop.cause(), stop.count()), (Some(Cause::Signal(15)), 2));
         assert!(stop.wait(1, Duration::ZERO) && stop.wait(2, Duration::ZERO));
     }
 
@@ -298,17 +307,41 @@ mod tests {
         let stop = Stop::manual();
         let ((early, _early), (other, _other)) = (stop.child(), stop.child());
         early.call_off();
-        assert_eq!((early.cause(), early.requested()), (Some(Cause::CalledOff), None));
+        assert_eq!((early.cause(), early.count()), (Some(Cause::CalledOff), 0));
         assert_eq!((stop.cause(), other.cause()), (None, None));
         stop.request(15);
         stop.request(2);
         assert_eq!((early.cause(), early.count()), (Some(Cause::CalledOff), 2));
-        assert_eq!((other.requested(), other.count()), (Some(15), 2));
+        assert_eq!((other.cause(), other.count()), (Some(Cause::Signal(15)), 2));
         let (late, listens) = stop.child();
-        assert_eq!((late.requested(), late.count()), (Some(15), 2));
+        assert_eq!((late.cause(), late.count()), (Some(Cause::Signal(15)), 2));
         drop(listens);
         stop.request(1);
         assert_eq!((late.count(), stop.count()), (2, 3));
+    }
+
+    #[test]
+    fn a_panic_is_the_cause_and_takes_no_grace_away() {
+        let stop = Stop::manual();
+        let _deaf = stop.subscribe(|_| panic!("as the test wants it"));
+        let (sender, receiver) = mpsc::channel();
+        let subscription = stop.subscribe(move |notice| sender.send(notice).unwrap());
+        stop.panicked();
+        stop.panicked();
+        assert_eq!((stop.cause(), stop.count()), (Some(Cause::Panic), 1));
+        stop.request(15);
+        drop(subscription);
+        let (first, latest) = (Cause::Panic, Cause::Signal(15));
+        let heard: Vec<_> = receiver.iter().collect();
+        assert_eq!(
+            heard,
+            [Notice { first, signals: 1, latest: first }, Notice { first, signals: 2, latest }]
+        );
+
+        let late = Stop::manual();
+        late.request(2);
+        late.panicked();
+        assert_eq!((late.cause(), late.count()), (Some(Cause::Panic), 1));
     }
 
     #[test]

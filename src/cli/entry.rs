@@ -19,8 +19,8 @@ use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
-    clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, run, set_state,
-    set_working, settings, signals, status, ui,
+    clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, panics, run,
+    set_state, set_working, settings, signals, status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -42,6 +42,12 @@ pub struct Surroundings {
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    panics::notice();
+    // Nothing of what a panic left half done is looked at afterwards.
+    std::panic::catch_unwind(whole).unwrap_or_else(|_| ended(Err(panics::error())))
+}
+
+fn whole() -> ExitCode {
     ui::believe_the_terminal();
     let told = take_git_variables();
     match complete::answer(&told) {
@@ -64,6 +70,10 @@ pub fn main() -> ExitCode {
 
 fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     match result {
+        _ if panics::happened() => {
+            ui::narrate(&render(&panics::error(), false));
+            Exit::Bug.into()
+        }
         Ok(Exit::Done) if ui::is_answer_lost() => Exit::Setup.into(),
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -9,6 +9,7 @@ use crate::runner::arbiter::ArbiterError;
 use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
 use crate::runner::{error_words, typed};
+use crate::stop::Cause;
 
 use super::ui::harmless;
 
@@ -42,6 +43,16 @@ impl Exit {
             Self::Remote => 4,
             Self::Bug => 70,
             Self::Signal(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
+        }
+    }
+}
+
+impl From<Cause> for Exit {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Signal(signal) => Self::Signal(signal),
+            // Only parts of the work are called off, never the process.
+            Cause::Panic | Cause::CalledOff => Self::Bug,
         }
     }
 }

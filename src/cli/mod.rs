@@ -26,6 +26,7 @@ pub mod missing;
 pub mod narrator;
 pub mod notify;
 pub mod page;
+pub mod panics;
 pub mod run;
 pub mod set_state;
 pub mod set_working;

@@ -18,6 +18,7 @@ use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust}
 use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, counted, error_words, notice::Notice, typed};
+use crate::stop::Cause;
 use crate::supervise::Watchdog;
 
 use super::args::{Current, Run, TakeoverBy};
@@ -28,7 +29,7 @@ use super::live::Live;
 use super::narrator::Narrator;
 use super::notify::Teller;
 use super::ui::{self, FAINT, harmless, styled};
-use super::{settings, signals};
+use super::{panics, settings, signals};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
@@ -67,6 +68,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     };
     let grace = arguments.grace_seconds;
     let running = narrator.running();
+    let _panics = panics::stop(&shutdown, options.grace)?;
     let interrupt = repo.interrupt().clone();
     let _words = shutdown.subscribe(move |notice| {
         // What has begun is to land, and its lease to be known; at the second signal that may fail.
@@ -77,9 +79,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         }
         let count = running.lock().map_or(0, |running| running.len());
         if notice.signals == 1 && count > 0 {
-            ui::narrate(&format!(
-                "stopping: {count} running, with {grace} s to end; the same again ends it now"
-            ));
+            let again = if notice.first == Cause::Panic { "Ctrl-C or SIGTERM" } else { "the same again" };
+            ui::narrate(&format!("stopping: {count} running, with {grace} s to end; {again} ends it now"));
         } else if notice.signals == 1 && interrupt.is_at_work() {
             ui::narrate("stopping, once what is under way is done; the same again ends that now");
         }
@@ -88,7 +89,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let stays = arguments.watch.is_some();
     let mut report = |summary: Summary| {
         // Only to a person who waits for it: cron sends whatever is said.
-        let idle = !summary.did_something() && summary.failed.is_empty() && shutdown.requested().is_none();
+        let idle = !summary.did_something() && summary.failed.is_empty() && shutdown.cause().is_none();
         if idle
             && !stays
             && !arguments.drain
@@ -150,7 +151,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     }
     match passed {
         // Nobody wants to know any more what the remote has.
-        Err(PassError::Remote(error)) if shutdown.requested().is_some() => {
+        Err(PassError::Remote(error)) if shutdown.cause().is_some() => {
             ui::narrate(&styled(FAINT, harmless(&error_words(&error))));
         }
         other => other.map_err(|error| {
@@ -158,7 +159,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             if ran { error.after_others() } else { error }
         })?,
     }
-    Ok(shutdown.requested().map_or(exit, Exit::Signal))
+    Ok(shutdown.cause().map_or(exit, Exit::from))
 }
 
 /// That the branch checked out here was not run, and what runs it.

@@ -90,5 +90,5 @@ pub fn leave_ctrl_c(to_pager: bool) {
 
 /// The exit code of a subcommand that failed with `exit`: that of the signal, if one came.
 pub fn exit(exit: Exit) -> Exit {
-    SHUTDOWN.get().and_then(Stop::requested).map_or(exit, Exit::Signal)
+    SHUTDOWN.get().and_then(Stop::cause).map_or(exit, Exit::from)
 }

@@ -40,6 +40,8 @@ pub enum StopReason {
     LeaseLost,
     /// The lease could not be renewed before it ended.
     LeaseUnrenewable,
+    /// A thread of the runner panicked.
+    RunnerFailed,
 }
 
 /// What becomes of the branch.
@@ -101,6 +103,7 @@ impl fmt::Display for StopReason {
             Self::TimedOut { seconds } => write!(f, "ran longer than {seconds} s and was stopped"),
             Self::LeaseLost => f.write_str("was stopped: its lease was lost, the branch moved on without it"),
             Self::LeaseUnrenewable => f.write_str("was stopped: its lease could not be renewed in time"),
+            Self::RunnerFailed => f.write_str("was given up: its runner failed because of a bug in aynig"),
         }
     }
 }
@@ -153,6 +156,7 @@ mod tests {
                 "was stopped: its lease was lost, the branch moved on without it",
             ),
             (stopped(StopReason::LeaseUnrenewable), "was stopped: its lease could not be renewed in time"),
+            (stopped(StopReason::RunnerFailed), "was given up: its runner failed because of a bug in aynig"),
         ];
         for (ending, text) in failures {
             assert_eq!(settle(&ending, None), Settlement::Stall, "{text}");

@@ -59,7 +59,7 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
         loop {
             // As many as can start at once, and those in one go.
             let free = context.options.jobs.get() - running;
-            let stopping = context.shutdown.requested().is_some();
+            let stopping = context.shutdown.cause().is_some();
             let batch: Vec<Candidate> =
                 if stopping { Vec::new() } else { waiting.drain(..free.min(waiting.len())).collect() };
             let tried = !batch.is_empty();

@@ -83,6 +83,7 @@ pub fn ending(how: How, given_up: Option<StopReason>) -> Ending {
         How::Stopped(StopCause::TimedOut(limit)) => {
             Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }
         }
+        How::Stopped(StopCause::Panic) => Ending::Stopped { why: StopReason::RunnerFailed },
         How::Stopped(StopCause::CalledOff) => {
             Ending::Stopped { why: given_up.unwrap_or(StopReason::LeaseUnrenewable) }
         }

@@ -39,7 +39,7 @@ pub struct Held {
     pub left: Duration,
 }
 
-/// Keeps the lease of `claim` while `attempt` runs. A panic of either ends the other.
+/// Keeps the lease of `claim` while `attempt` runs, which is stopped if that panics.
 pub fn keeping<T>(
     context: &Context<'_>,
     claim: &Claim,
@@ -51,10 +51,12 @@ pub fn keeping<T>(
     let (under_way, over) = mpsc::channel::<()>();
     let result = thread::scope(|scope| {
         let thread = &keeper;
-        scope.spawn(move || thread.keep(&over));
-        // Dropped before the thread is waited for, also by a panic.
-        let _under_way = under_way;
-        attempt(&keeper)
+        let kept = scope.spawn(move || thread.keep(&over));
+        let result = attempt(&keeper);
+        drop(under_way);
+        // Of its panic the attempt has heard by the switch; what the attempt has done is settled all the same.
+        kept.join().ok();
+        result
     });
     let heartbeat = keeper.heartbeat.into_inner().unwrap_or_else(PoisonError::into_inner);
     (result, Held { head: heartbeat.held(), left: heartbeat.left() })
@@ -111,7 +113,7 @@ struct Alarm<'a>(&'a Stop);
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.call_off();
+            self.0.panicked();
         }
     }
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -231,7 +232,12 @@ impl Inner {
                 return;
             };
             drop(state);
-            if let Err(Failure { why, said, unfound }) = self.tell(&letter)
+            // One that panics must not leave `close` waiting for a worker that is gone.
+            let told = catch_unwind(AssertUnwindSafe(|| self.tell(&letter))).unwrap_or_else(|_| {
+                let why = "was not run because of a bug in aynig".to_owned();
+                Err(Failure { why, said: None, unfound: false })
+            });
+            if let Err(Failure { why, said, unfound }) = told
                 && self.lock().warned.insert(why.clone())
             {
                 let log = letter.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
@@ -247,6 +253,7 @@ impl Inner {
 
     /// Runs the program for one letter; says how it failed, if so.
     fn tell(&self, letter: &Letter) -> Result<(), Failure> {
+        crate::crashpoint::reach(crate::crashpoint::Point::NoticeTaken);
         let (how, printed) = self.run(letter).unwrap_or_else(|error| {
             (How::Lost(format!("could not be started: {error}")), Printed::default())
         });
@@ -263,7 +270,7 @@ impl Inner {
             How::Stopped(StopCause::TimedOut(_)) => {
                 Some(format!("took longer than {} s and was stopped", self.terms.limit.as_secs()))
             }
-            How::Stopped(StopCause::Signal(_) | StopCause::CalledOff) => {
+            How::Stopped(StopCause::Signal(_) | StopCause::CalledOff | StopCause::Panic) => {
                 Some("was stopped with the runner".to_owned())
             }
             How::Lost(why) => Some(why),

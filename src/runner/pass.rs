@@ -173,7 +173,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
                 let at = (branch.clone(), lease.commit);
                 if memory.rests(&at) {
                     passed_over("its expired lease could not be closed a moment ago".to_owned());
-                } else if context.shutdown.requested().is_none() {
+                } else if context.shutdown.cause().is_none() {
                     match recover(context, repo, &branch, &lease, over(&lease, watched, now)) {
                         Closing::Closed => summary.recovered += 1,
                         Closing::Beaten => {}
@@ -266,7 +266,7 @@ pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<
             }
         };
         memory.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
-        let go_on = one.did_something() && context.shutdown.requested().is_none();
+        let go_on = one.did_something() && context.shutdown.cause().is_none();
         total.add(one);
         if !go_on {
             return Ok(total);

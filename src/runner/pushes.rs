@@ -7,6 +7,7 @@
 //! `git::remote`; who wants which move is `arbiter`'s business.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -184,7 +185,17 @@ impl Remote {
         let (tickets, moves): (Vec<u64>, Vec<Move>) =
             batch.into_iter().map(|waiting| (waiting.ticket, waiting.wanted)).unzip();
         let watch = Stopwatch::start();
-        let answers = self.push_spared(repo, &moves, until);
+        // Others wait for their answers, also if this thread panics.
+        let pushed = catch_unwind(AssertUnwindSafe(|| self.push_spared(repo, &moves, until)));
+        let (answers, panic) = match pushed {
+            Ok(answers) => (answers, None),
+            Err(panic) => {
+                let why = "the push broke off because of a bug in aynig";
+                let answers =
+                    moves.iter().map(|wanted| Err(self.unanswered(wanted.branch.clone(), why))).collect();
+                (answers, Some(panic))
+            }
+        };
         let mut queue = self.lock();
         queue.took = watch.elapsed();
         for (ticket, answer) in tickets.into_iter().zip(answers) {
@@ -197,14 +208,19 @@ impl Remote {
             queue.pushing = None;
         }
         self.changed.notify_all();
+        if let Some(panic) = panic {
+            drop(queue);
+            resume_unwind(panic);
+        }
         queue
+    }
+
+    fn unanswered(&self, branch: BranchName, why: &str) -> ArbiterError {
+        ArbiterError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() }
     }
 
     /// Takes back what was not sent yet, and does not wait for the rest.
     fn give_up(&self, queue: &mut Queue, mine: Vec<(u64, BranchName)>) -> Vec<Result<Swap, ArbiterError>> {
-        let unanswered = |branch, why: &str| {
-            Err(ArbiterError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() })
-        };
         mine.into_iter()
             .map(|(ticket, branch)| {
                 if let Some(answer) = queue.done.remove(&ticket) {
@@ -213,10 +229,11 @@ impl Remote {
                 let before = queue.waiting.len();
                 queue.waiting.retain(|waiting| waiting.ticket != ticket);
                 if queue.waiting.len() < before {
-                    return unanswered(branch, "a push before it took too long, and it was not sent");
+                    let why = "a push before it took too long, and it was not sent";
+                    return Err(self.unanswered(branch, why));
                 }
                 queue.given_up.insert(ticket);
-                unanswered(branch, "there was no time left to do so")
+                Err(self.unanswered(branch, "there was no time left to do so"))
             })
             .collect()
     }
@@ -245,6 +262,7 @@ impl Remote {
         moves: &[Move],
         until: Option<Instant>,
     ) -> Vec<Result<Swap, ArbiterError>> {
+        crate::crashpoint::reach(crate::crashpoint::Point::PushBegun);
         let mut answers = self.push(repo, moves, until);
         let mut left: Vec<usize> = (0..moves.len()).collect();
         for _ in 0..SPARED {

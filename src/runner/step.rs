@@ -1,11 +1,13 @@
 //! One attempt from claim to settlement, on a thread of its own.
 //!
 //! Invariant: a claim that enters leaves settled, whatever fails in between; a place that could not be made is a
-//! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). The thread outlives the command: on Linux
-//! the command dies with the thread that started it.
+//! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). A panic before the settlement is such a
+//! failure; one in it leaves the lease to run out. The thread outlives the command: on Linux the command dies with the
+//! thread that started it.
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use super::commands::copy_of;
 use super::finished::{Finished, Site, ending};
 use super::keeper::{LeaseKeeper, keeping};
 use super::launch;
-use super::notice::{Notice, Started, StepReport};
+use super::notice::{Notice, Outcome, Started, StepReport};
 use super::ready::make_ready;
 use super::recover::sweep;
 use super::scan::Venue;
@@ -34,56 +36,83 @@ use super::{Context, error_words};
 /// Less room than this is none, bytes: what is written comes in blocks.
 const NO_ROOM: u64 = 16 * 1024;
 
-/// Runs one claimed step to its settlement.
+/// What is told of a step whose result was not written because of a bug.
+const BROKEN_OFF: &str = "its runner failed because of a bug in aynig; when the lease ends, the next pass closes it and saves \
+     what is here";
+
+/// Runs one claimed step to its settlement. Never panics: others wait for the report.
 pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
-    let repo = context.store.handle();
-    let _under_way = context.arbiter.under_way();
-    let (attempt, held) = keeping(context, &claim, |keeper| attempt(context, &repo, &claim, keeper));
-    let Attempt { site, ending, declaration, misspoken, files, elapsed } = attempt;
-    let finished = Finished {
-        claim,
-        site,
-        ending,
-        declaration,
-        misspoken,
-        files,
-        held: held.head,
-        elapsed,
-        lease_left: held.left,
+    let broken_off = StepReport {
+        branch: claim.branch.clone(),
+        trigger: claim.trigger.commit,
+        state: claim.trigger.state.clone(),
+        attempt: claim.attempt,
+        outcome: Outcome::Unwritten { why: BROKEN_OFF.to_owned(), open: true },
+        commit: None,
+        ending: None,
+        exit: None,
+        elapsed: Duration::ZERO,
+        rescued: None,
+        left: None,
     };
-    settle(context, &repo, finished)
+    // What is shared with other threads is consistent between any two statements that could panic.
+    let settled = catch_unwind(AssertUnwindSafe(|| {
+        let repo = context.store.handle();
+        let _under_way = context.arbiter.under_way();
+        let finished = carry_out(context, &repo, claim);
+        settle(context, &repo, finished)
+    }));
+    settled.unwrap_or(broken_off)
 }
 
-/// An attempt whose command is over, or was never started.
-struct Attempt {
-    site: Site,
+/// Everything before the settlement. Where that panics, what there is by then is settled as stopped.
+fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
+    let (mut site, mut files) = (Site::None, None);
+    let (course, held) = keeping(context, &claim, |keeper| {
+        let attempt = || attempt(context, repo, &claim, keeper, &mut site, &mut files);
+        catch_unwind(AssertUnwindSafe(attempt))
+            .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
+    });
+    let Course { ending, declaration, misspoken, elapsed } = course;
+    let (held, lease_left) = (held.head, held.left);
+    Finished { claim, site, ending, declaration, misspoken, files, held, elapsed, lease_left }
+}
+
+/// What an attempt came to: its command is over, or was never started.
+struct Course {
     ending: Ending,
     declaration: Option<Declaration>,
     misspoken: bool,
-    files: Option<Files>,
     elapsed: Duration,
 }
 
-impl Attempt {
-    fn unstarted(site: Site, files: Option<Files>, ending: Ending) -> Self {
-        Self { site, ending, declaration: None, misspoken: false, files, elapsed: Duration::ZERO }
+impl Course {
+    fn unstarted(ending: Ending) -> Self {
+        Self { ending, declaration: None, misspoken: false, elapsed: Duration::ZERO }
     }
 }
 
-/// From the claim to the end of its command.
-fn attempt(context: &Context<'_>, repo: &Repo, claim: &Claim, keeper: &LeaseKeeper<'_>) -> Attempt {
-    let site = match place(context, repo, claim) {
-        Ok(site) => site,
-        Err(why) => return Attempt::unstarted(Site::None, None, Ending::NotStarted(why)),
-    };
-    keeper.follow(&site);
+/// From the claim to the end of its command. What is made on the way is put into `site` and `files`.
+fn attempt(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    keeper: &LeaseKeeper<'_>,
+    site: &mut Site,
+    files: &mut Option<Files>,
+) -> Course {
+    match place(context, repo, claim) {
+        Ok(made) => *site = made,
+        Err(why) => return Course::unstarted(Ending::NotStarted(why)),
+    }
+    keeper.follow(site);
     let lost = keeper.is_lost(repo).then_some(StopReason::LeaseLost);
     if let Some(why) = keeper.given_up().or(lost) {
-        return Attempt::unstarted(site, None, Ending::Stopped { why });
+        return Course::unstarted(Ending::Stopped { why });
     }
     match attempt::prepare(repo, claim) {
-        Err(error) => Attempt::unstarted(site, None, Ending::NotStarted(error_words(&error))),
-        Ok(files) => command(context, repo, claim, site, files, keeper),
+        Err(error) => Course::unstarted(Ending::NotStarted(error_words(&error))),
+        Ok(made) => command(context, repo, claim, site, files.insert(made), keeper),
     }
 }
 
@@ -148,17 +177,17 @@ fn command(
     context: &Context<'_>,
     repo: &Repo,
     claim: &Claim,
-    site: Site,
-    files: Files,
+    site: &Site,
+    files: &Files,
     keeper: &LeaseKeeper<'_>,
-) -> Attempt {
+) -> Course {
     let directory = site.path().unwrap_or(repo.top()).to_owned();
-    let spec = match command_spec(context, repo, claim, &files, &directory) {
+    let spec = match command_spec(context, repo, claim, files, &directory) {
         Ok(spec) => spec,
-        Err(why) => return Attempt::unstarted(site, Some(files), Ending::NotStarted(why)),
+        Err(why) => return Course::unstarted(Ending::NotStarted(why)),
     };
-    if let Err(ending) = make_ready(context, repo, claim, &site, &spec, keeper) {
-        return Attempt::unstarted(site, Some(files), ending);
+    if let Err(ending) = make_ready(context, repo, claim, site, &spec, keeper) {
+        return Course::unstarted(ending);
     }
     let finished = crate::supervise::run(spec, keeper.stop(), || {
         (context.tell)(Notice::Started(Started {
@@ -176,10 +205,10 @@ fn command(
     let ending = ending(finished.how, keeper.given_up());
     let observed = read_declarations(&files.readers.0, length);
     tell_malformed(context, claim, &observed, &ending);
-    tell_full_disk(context, claim, &files, &ending);
+    tell_full_disk(context, claim, files, &ending);
     let misspoken = observed.malformed_count > 0;
     let (declaration, elapsed) = (observed.declaration, finished.elapsed);
-    Attempt { site, ending, declaration, misspoken, files: Some(files), elapsed }
+    Course { ending, declaration, misspoken, elapsed }
 }
 
 /// What is to be run, and with what.

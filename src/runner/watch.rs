@@ -71,14 +71,14 @@ pub fn watch(
                         each(done);
                     }
                     match error {
-                        PassError::Remote(_) if context.shutdown.requested().is_some() => return Ok(()),
+                        PassError::Remote(_) if context.shutdown.cause().is_some() => return Ok(()),
                         PassError::Remote(error) => doorbell.failed(context, &error),
                         error => return Err(error),
                     }
                 }
             }
         }
-        if context.shutdown.requested().is_some() {
+        if context.shutdown.cause().is_some() {
             return Ok(());
         }
         match woken.recv_timeout(doorbell.nap(context, interval)) {
@@ -93,7 +93,7 @@ pub fn watch(
             }
             Ok(Wake::Refs) => {
                 while let Ok(Wake::Refs) = woken.recv_timeout(SETTLE) {}
-                if context.shutdown.requested().is_some() {
+                if context.shutdown.cause().is_some() {
                     return Ok(());
                 }
             }
@@ -121,7 +121,7 @@ impl Doorbell {
             None => return true,
             Some(Ok(asked)) => asked,
             // Nobody waits for the answer any more.
-            Some(Err(_)) if context.shutdown.requested().is_some() => return false,
+            Some(Err(_)) if context.shutdown.cause().is_some() => return false,
             Some(Err(error)) => {
                 self.failed(context, &error);
                 return false;

@@ -63,6 +63,8 @@ pub enum StopCause {
     TimedOut(Duration),
     /// The caller called it off.
     CalledOff,
+    /// A thread of the runner panicked.
+    Panic,
 }
 
 /// A command that could not be started: on what, and as precisely as can be found out why.
@@ -83,6 +85,7 @@ impl From<Cause> for StopCause {
         match cause {
             Cause::Signal(signal) => Self::Signal(signal),
             Cause::CalledOff => Self::CalledOff,
+            Cause::Panic => Self::Panic,
         }
     }
 }

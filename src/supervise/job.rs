@@ -52,7 +52,7 @@ struct Ended {
 /// processes alone and listed in [`Finished::survivors`]; after any other end its whole group is ended too. If a stop
 /// has been requested before the start, nothing is started.
 ///
-/// If `started` panics the group is killed before the panic goes on.
+/// If something here panics, `started` for one, the group is stopped with its grace before the panic goes on.
 pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     if let Some(cause) = stop.cause() {
         return Finished::unstarted(How::Stopped(cause.into()));
@@ -73,7 +73,7 @@ pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
         let why = format!("no thread to watch it with ({source})");
         return Finished::unstarted(How::NotStarted(NotStarted { program: spec.program, why, source }));
     }
-    let machine = Machine::new(spec.grace, spec.timeout);
+    let (machine, grace) = (Machine::new(spec.grace, spec.timeout), spec.grace);
     let guard = spec.watchdog.as_ref().map(Watchdog::guard);
     let announcement = guard.as_ref().and_then(Guard::announcement);
     let watch = Stopwatch::start();
@@ -87,7 +87,7 @@ pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
         guard.cover(pgid);
     }
     tracing::debug!(pid, "command started");
-    let abandoned = Abandoned(pgid);
+    let abandoned = Abandoned { pgid, grace, stop };
     post(&to_waiter, (Arc::clone(&handle), pgid));
     started();
     let ended = tend(Running { handle, pgid, watch, guard }, machine, &inbox);
@@ -97,14 +97,27 @@ pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     conclude(pid, ended)
 }
 
-/// A panic of the caller's must not leave a command that nobody watches.
-struct Abandoned(i32);
+/// A panic must not leave a command that nobody watches. It is not reaped yet, so its number is still its own.
+struct Abandoned<'a> {
+    pgid: i32,
+    grace: Duration,
+    stop: &'a Stop,
+}
 
-impl Drop for Abandoned {
+impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
-            group::signal(self.0, Signal::SIGKILL);
+        if !thread::panicking() {
+            return;
         }
+        let watch = Stopwatch::start();
+        group::terminate(self.pgid);
+        while watch.elapsed() < self.grace && !group::is_deserted(self.pgid) {
+            // As everywhere, a second request leaves no grace.
+            if self.stop.wait(2, LATER_LOOKS) {
+                break;
+            }
+        }
+        group::signal(self.pgid, Signal::SIGKILL);
     }
 }
 
@@ -113,6 +126,7 @@ fn tend(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ende
     let mut exit = None;
     let mut pause = Duration::ZERO;
     loop {
+        crate::crashpoint::reach(crate::crashpoint::Point::CommandWatched);
         let now = watch.elapsed();
         let mut patience = machine.next_deadline().map_or(Duration::MAX, |at| at.saturating_sub(now));
         if machine.awaits_group() {

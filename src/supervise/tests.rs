@@ -455,7 +455,7 @@ fn body_shutdown() {
     let shutdown = Stop::install().unwrap();
     crate::fsutil::replace(&room.path("ready"), b"0\n").unwrap();
     assert!(shutdown.wait(1, DEADLINE));
-    let told = format!("{:?} {}", shutdown.requested(), shutdown.count());
+    let told = format!("{:?} {}", shutdown.cause(), shutdown.count());
     crate::fsutil::replace(&room.path("told"), told.as_bytes()).unwrap();
 }
 
@@ -468,7 +468,7 @@ fn signals_trip_the_switch() {
         room.pid("ready");
         kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
         assert!(child.wait().unwrap().status.success());
-        assert_eq!(room.read("told"), format!("Some({number}) 1"));
+        assert_eq!(room.read("told"), format!("Some(Signal({number})) 1"));
     }
 }
 
@@ -482,7 +482,7 @@ fn what_was_ignored_stays_ignored() {
         kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
     }
     assert!(child.wait().unwrap().status.success());
-    assert_eq!(room.read("told"), "Some(15) 1");
+    assert_eq!(room.read("told"), "Some(Signal(15)) 1");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("stop", &["clock"]),
     ("fsutil", &["crashpoint"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
-    ("supervise", &["clock", "fsutil", "session", "stop"]),
+    ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop"]),
     ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop"]),
 ];

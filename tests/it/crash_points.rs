@@ -83,6 +83,8 @@ fn cases(point: Point) -> Vec<Case> {
     match point {
         // Each of these is about any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
+        // These are for threads to panic at: in `panics`. Next to them lies nothing that a kill could leave behind.
+        Point::CommandWatched | Point::PushBegun | Point::NoticeTaken => vec![],
         // These are of large repositories: in `pool`.
         Point::PoolMarked | Point::PoolShelved | Point::PoolTaken | Point::PoolRefilled => vec![],
         // The object is garbage; the next runner claims as if nothing had been.

@@ -42,6 +42,8 @@ mod output;
 mod own_workflow;
 mod package;
 mod packs;
+#[cfg(debug_assertions)]
+mod panics;
 mod parking;
 mod passes;
 mod pool;

@@ -10,6 +10,7 @@ mod story;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::fsutil::found_in;
 use crate::git::{Git, Store};
@@ -28,8 +29,8 @@ use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
 use super::run::plain_options;
-use super::signals;
 use super::ui::{self, FAINT, STRONG, styled};
+use super::{panics, signals};
 
 /// More passes than this the story does not need: three features, at most three attempts each.
 const PASSES: usize = 20;
@@ -39,6 +40,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
     need_git(surroundings)?;
     let place = place(surroundings, arguments.place.as_deref())?;
     let shutdown = signals::shutdown()?;
+    let _panics = panics::stop(&shutdown, Duration::ZERO)?;
     let store = scene::build(&place, surroundings)
         .map_err(|error| error.hint(format!("what was made so far is in {}", place.display())))?;
     ui::answer(&format!("A repository to look at: {}", styled(STRONG, place.display())));
@@ -48,8 +50,8 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
     ui::answer("");
     ui::answer(&format!("$ {}", styled(STRONG, "aynig run --drain --jobs 2")));
     let times = drive(&store, surroundings, &shutdown)?;
-    if let Some(signal) = shutdown.requested() {
-        return Ok(Exit::Signal(signal));
+    if let Some(cause) = shutdown.cause() {
+        return Ok(cause.into());
     }
 
     ui::answer("");
@@ -142,7 +144,7 @@ fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Stop) -> Result<
         tell: &tell,
     };
     for _ in 0..PASSES {
-        if !pass(&context, &repo)?.did_something() || shutdown.requested().is_some() {
+        if !pass(&context, &repo)?.did_something() || shutdown.cause().is_some() {
             break;
         }
     }

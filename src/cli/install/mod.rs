@@ -23,6 +23,7 @@ use crate::git::interrupt::Interrupt;
 use crate::git::pack::{Fetched, PackError, fetch};
 use crate::git::{Checkout, ProcessError, Repo, Store};
 use crate::runner::{error_words, typed};
+use crate::stop::Cause;
 
 use super::args::Install;
 use super::entry::Surroundings;
@@ -197,7 +198,7 @@ fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
     let stop = interrupt.clone();
     let _heard = shutdown.subscribe(move |_| stop.end_all());
     let fetched = fetch(place, &asked.source.url, asked.reference, &interrupt);
-    if let Some(signal) = shutdown.requested() {
+    if let Some(Cause::Signal(signal)) = shutdown.cause() {
         let message = format!("stopped by signal {signal}; nothing was installed");
         return Err(CommandError::new(Exit::Signal(signal), message));
     }

@@ -187,7 +187,7 @@ impl Watch {
             match heard {
                 Some(News::Stop) => {
                     self.face.leave(self.seen.as_ref(), &self.subject);
-                    return Ok(shutdown.requested().map_or(Exit::Done, Exit::Signal));
+                    return Ok(shutdown.cause().map_or(Exit::Done, Exit::from));
                 }
                 Some(News::Quit) => {
                     self.face.leave(self.seen.as_ref(), &self.subject);
