@@ -1,8 +1,12 @@
-//! Diagnosis on stderr, through `tracing`; separate from what people are told in `ui`.
+//! Diagnosis on stderr, through `tracing`; separate from what people are told in `ui`. It may quote names and texts of others, so what a
+//! terminal would act on is shown instead.
 
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
+
+use super::escapes::shown;
 
 /// The levels, as words everywhere: the flag, `LOG_LEVEL`, `dwp-log-level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -63,6 +67,19 @@ impl FromStr for Level {
     }
 }
 
+/// Takes one event at a time.
+struct Events(io::Stderr);
+
+impl Write for Events {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&shown(event)).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Starts diagnosis at `level`.
 pub fn start(level: Level) {
     let filter = match level {
@@ -73,10 +90,10 @@ pub fn start(level: Level) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let ansi = io::IsTerminal::is_terminal(&io::stderr());
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Events(io::stderr()))
         .with_ansi(ansi)
         .without_time();
     // A second start, in tests, keeps the first.

@@ -1,6 +1,6 @@
 //! `aynig logs`: what the command of an attempt printed.
 //!
-//! Invariant: bytes go out as they came in. Which attempt is meant is read off the branch's history; where its output
+//! Invariant: bytes go out as they came in, but to a terminal, which is shown what it would act on ([`Escapes`]). Which attempt is meant is read off the branch's history; where its output
 //! lies, off the record the runner left on this host (`runner::attempt`), else off the contract's file names
 //! (contract §3, "Command Inputs And Logs"). Logs never travel: another host's are on that host.
 
@@ -21,6 +21,7 @@ use crate::runner::attempt::{self, Record};
 
 use super::args::Logs;
 use super::error::{CommandError, Exit};
+use super::escapes::Escapes;
 use super::missing;
 use super::target;
 use super::ui::{self, FAINT, styled};
@@ -219,6 +220,7 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Com
     let failed = |error: std::io::Error| CommandError::because(&trying, &error);
     let mut file = fsutil::open_plain(log).map_err(failed)?;
     let mut chunk = vec![0; CHUNK];
+    let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));
     loop {
         // Asked before the file is read: what was printed up to the attempt's end is printed here as well.
         let over = !follow || is_over(repo, found);
@@ -227,11 +229,18 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Com
             if count == 0 {
                 break;
             }
-            if !ui::answer_bytes(&chunk[..count]) {
+            let read = match &mut escapes {
+                Some(escapes) => ui::answer_bytes(&escapes.pass(&chunk[..count])),
+                None => ui::answer_bytes(&chunk[..count]),
+            };
+            if !read {
                 return Ok(());
             }
         }
         if over {
+            if let Some(mut escapes) = escapes {
+                ui::answer_bytes(&escapes.end());
+            }
             return Ok(());
         }
         clock::pause(LOOK);

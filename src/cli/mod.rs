@@ -12,6 +12,7 @@ pub mod demo;
 pub mod doctor;
 pub mod entry;
 pub mod error;
+pub mod escapes;
 pub mod events;
 pub mod hook;
 pub mod init;

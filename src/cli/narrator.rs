@@ -93,16 +93,13 @@ impl Narrator {
                     styled(FAINT, ui::harmless(&format!("(the lease of attempt {run_id} had run out)"))),
                 );
                 if let Some(saved) = rescued {
-                    line.push_str(&format!("\n  work saved: {}", saved.reference));
+                    line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
                 }
                 self.transition(&line);
             }
             Notice::Rescued { branch, saved } => {
-                self.note(&format!(
-                    "{}: work of an earlier attempt saved: {}",
-                    ui::harmless(&branch.to_string()),
-                    saved.reference
-                ));
+                let words = format!("{branch}: work of an earlier attempt saved: {}", saved.reference);
+                self.note(&ui::harmless(&words));
             }
         }
     }
@@ -176,7 +173,8 @@ fn transition(report: &StepReport) -> String {
         line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
     }
     if let Some(left) = &report.left {
-        line.push_str(&format!("\n  left in place: {} ({})", left.path.display(), ui::harmless(&left.why)));
+        let place = format!("{} ({})", left.path.display(), left.why);
+        line.push_str(&format!("\n  left in place: {}", ui::harmless(&place)));
     }
     line
 }

@@ -16,6 +16,13 @@ fn after_a_run() -> Repo {
     repo
 }
 
+/// What `aynig logs` shows on a terminal.
+fn on_terminal(repo: &Repo, variables: &[(&str, &str)], arguments: &[&str]) -> String {
+    let (shown, code) = repo.in_terminal((24, 80), variables, arguments).finish();
+    assert_eq!(code, 0, "{shown}");
+    shown.split_once(".log\u{1b}[0m\r\n").or(shown.split_once(".log\r\n")).expect("where it is").1.to_owned()
+}
+
 const STDOUT: &[u8] = b"one\xff\x1b[31m\nSET_STATE {\"state\":\"done\"}\n";
 
 #[test]
@@ -132,4 +139,24 @@ fn following_ends_with_the_attempt_and_misses_nothing() {
     assert_eq!(rest, "last\nSET_STATE {\"state\":\"done\"}\n");
     assert!(wait_for("logs to end", || logs.try_wait().unwrap()).success());
     assert!(wait_for("the runner to end", || runner.try_wait().unwrap()).success());
+}
+
+/// A title, a screen wiped, a clipboard written, colours, a line drawn anew, a C1 control and an order of text turned round.
+const HOSTILE: &str = r"printf '\033]0;TITLE\007a\033[2J\033]52;c;ZXZpbA==\007\033[1;31mred\033[0m\tend\r\n50%%\r\302\233x\342\200\256y\377\033[38;5;1m'";
+
+#[test]
+fn a_terminal_is_shown_colours_and_no_other_sequences() {
+    let repo = Repo::with_commands(&[("build", &format!("{HOSTILE}; {HOSTILE} >&2; exit 1"))]);
+    repo.ready("work", "build");
+    repo.aynig(["run"]);
+    let raw = repo.aynig_ok(["logs", "--branch", "work"]).stdout;
+    assert!(raw.starts_with(b"\x1b]0;TITLE\x07"), "a pipe is given every byte: {raw:?}");
+    let coloured = "^[]0;TITLE^Ga^[[2J^[]52;c;ZXZpbA==^G\u{1b}[1;31mred\u{1b}[0m\tend\r\n50%^M<U+009B>x<U+202E>y\u{fffd}\u{1b}[38;5;1m\u{1b}[0m";
+    for options in [[].as_slice(), &["--stderr"], &["-f"]] {
+        let arguments: Vec<&str> = ["logs", "--branch", "work"].iter().chain(options).copied().collect();
+        assert_eq!(on_terminal(&repo, &[], &arguments), coloured, "{options:?}");
+        let bare =
+            coloured.replace("\u{1b}[1;31m", "").replace("\u{1b}[0m", "").replace("\u{1b}[38;5;1m", "");
+        assert_eq!(on_terminal(&repo, &[("NO_COLOR", "1")], &arguments), bare, "{options:?}");
+    }
 }

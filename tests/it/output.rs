@@ -1,4 +1,5 @@
-//! Standard output that cannot be written to: a full disk is an error that undoes nothing, a reader that went away is none.
+//! Standard output: a disk that is full is an error that undoes nothing, a reader that went away is none, and a terminal is shown no
+//! characters of others that act on it.
 
 use std::fs::OpenOptions;
 use std::process::{Output, Stdio};
@@ -109,4 +110,42 @@ fn a_watch_whose_output_is_lost_goes_on_and_says_so_once() {
     std::io::Read::read_to_string(&mut runner.stderr.take().expect("piped"), &mut said).expect("text");
     assert_eq!(runner.wait().expect("it ends").code(), Some(143), "{said}");
     assert_eq!(said.matches("standard output").count(), 1, "{said}");
+}
+
+#[test]
+fn names_of_others_do_not_act_on_a_terminal() {
+    // Legal in a ref: an order of text turned round, and what some terminals take for the beginning of a sequence.
+    const NAME: &str = "a\u{202e}b\u{9b}31mc";
+    let repo = Repo::scene(&[
+        ("fail", "echo x >left.txt; git add left.txt; exit 7"),
+        ("hang", "echo x >left.txt; kill -9 $PPID; await never"),
+    ]);
+    repo.ready(NAME, "fail");
+    let mut shown = String::new();
+    let mut look = |arguments: &[&str]| {
+        shown.push_str(&repo.in_terminal((50, 200), &[], arguments).finish().0);
+    };
+    look(&["run", "--log-level", "trace"]);
+    assert_eq!(repo.rescues().len(), 1);
+    for arguments in [
+        ["status", "--all"].as_slice(),
+        &["log", NAME, "--no-pager"],
+        &["events", "--branch", NAME],
+        &["logs", "--branch", NAME],
+        &["clean"],
+        &["doctor"],
+        &["set-state", "--branch", NAME, "--state", "hang"],
+        // Killed by its own command; the next one closes the lease and saves the work.
+        &["run", "--lease-seconds", "1"],
+    ] {
+        look(arguments);
+    }
+    wait_until("the lease to be closed", || {
+        look(&["run", "--log-level", "trace"]);
+        repo.state(NAME) == "stalled"
+    });
+    assert_eq!(repo.rescues().len(), 2, "{shown}");
+    for bad in ['\u{202e}', '\u{9b}'] {
+        assert!(!shown.contains(bad), "{bad:?} in {shown:?}");
+    }
 }
