@@ -14,7 +14,7 @@
 //! [`supervise`] alone starts commands; neither knows of the other. [`runner`] joins the two into steps, and [`cli`]
 //! alone parses arguments, prints and chooses exit codes. [`clock`] is the one reader of time, [`fsutil`] the one writer
 //! of files that others read, [`session`] how a program is kept from a terminal, [`stop`] the one
-//! way to say stop, [`crashpoint`] where tests make a debug build die. A test in `tests/` holds the tree to this.
+//! way to say stop, [`words`] the small pieces of text they share, [`crashpoint`] where tests make a debug build die. A test in `tests/` holds the tree to this.
 //!
 //! The words, everywhere: a *state* is the value of `dwp-state`; an *attempt* is one leased execution; a *command* is an
 //! executable under `.aynig/`; a *subcommand* is a verb of this binary; a *pass* is one scan with at most one
@@ -31,3 +31,4 @@ pub mod runner;
 pub mod session;
 pub mod stop;
 pub mod supervise;
+pub mod words;

@@ -18,7 +18,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 
-use crate::contract::Head;
+use crate::contract::head::Head;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::report::is_invisible_order;
 use crate::git::repo::Told;

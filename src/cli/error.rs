@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::contract::ids::RemoteName;
 use crate::git::{OpenError, ProcessError};
-use crate::runner::arbiter::ArbiterError;
+use crate::runner::arbiter_error::ArbiterError;
 use crate::runner::pass::PassError;
 use crate::runner::scan::ScanError;
 use crate::runner::{error_words, typed};

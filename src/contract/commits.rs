@@ -6,10 +6,10 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
 use super::message::{Draft, Message, broken_trailer_rule};
-use super::protocol::Declaration;
 use super::trailers::{Trailer, Trailers, trim};
 
 pub(super) const SOURCE_KEY: &str = "dwp-source";

@@ -8,11 +8,11 @@ use bstr::BString;
 use proptest::prelude::*;
 
 use super::commits::{LeaseTerms, lease_draft, renewal_draft, stalled_draft};
+use super::declaration::Declaration;
 use super::head::{CommitFacts, Event, Head};
 use super::ids::{AttemptId, CommitId, StateName};
 use super::lease::{Lease, Liveness};
 use super::message::{Draft, Message};
-use super::protocol::Declaration;
 use super::standing::{Standing, standing};
 
 const RUNNERS: usize = 3;

@@ -12,9 +12,10 @@
 //! - [`parking`] says whether the time for a state has come.
 //! - [`sighting`] says when this host has seen a lease for as long as it lasts, whatever its date.
 //! - [`environment`] turns the trigger's trailers into variables a command may see.
-//! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a declaration of the last.
+//! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a [`declaration`] of the last.
 //! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
 //! - [`headlog`] says which commits on the branch were made in the attempt's own checkout.
+//! - [`landing`] is how a result gets onto its branch, step by step.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
 //! - [`retention`] says which finished attempts' logs may go.
 //! - [`story`] folds a branch's commits into what happened.
@@ -27,6 +28,7 @@
 
 pub mod alike;
 pub mod commits;
+pub mod declaration;
 pub mod environment;
 pub mod guard;
 pub mod head;
@@ -34,6 +36,7 @@ pub mod headlog;
 pub mod ids;
 #[cfg(test)]
 mod interleavings;
+pub mod landing;
 pub mod lease;
 pub mod manual;
 pub mod message;
@@ -49,11 +52,3 @@ pub mod trailers;
 
 #[cfg(test)]
 mod tests;
-
-pub use head::{CommitFacts, Event, Head};
-pub use ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
-pub use lease::Lease;
-pub use message::{Draft, Message};
-pub use protocol::Declaration;
-pub use settlement::{Ending, Settlement};
-pub use trailers::{Trailer, Trailers};

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::commits::advance_draft;
+use super::declaration::Declaration;
 use super::ids::StateName;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
@@ -18,21 +19,6 @@ pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// How many malformed lines are kept with their reasons; the rest are only counted.
 pub const MAX_MALFORMED_KEPT: usize = 20;
-
-/// What a command asks the branch to become.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Declaration {
-    /// The next state; never `working`.
-    pub state: StateName,
-    /// The commit's subject, if one was given that is not blank.
-    pub subject: Option<String>,
-    /// The commit's body.
-    pub body: Option<String>,
-    /// Whether the lease's unreserved `dwp-*` trailers are carried over.
-    pub keep_trailers: bool,
-    /// More trailers, none of them the runner's.
-    pub trailers: Vec<Trailer>,
-}
 
 /// What one line of standard output says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::protocol::Declaration;
+use super::declaration::Declaration;
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

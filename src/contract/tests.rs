@@ -13,10 +13,11 @@ use bstr::{BStr, BString, ByteSlice};
 use proptest::prelude::*;
 
 use super::commits::{LeaseTerms, advance_draft, lease_draft, renewal_draft, stalled_draft};
+use super::declaration::Declaration;
 use super::head::{CommitFacts, Head};
 use super::ids::{AttemptId, CommitId, RemoteName, StateName};
 use super::message::{Draft, Message};
-use super::protocol::{Declaration, LineVerdict, ProtocolReader, judge_line};
+use super::protocol::{LineVerdict, ProtocolReader, judge_line};
 use super::trailers::tests::{ask_git, cases, message, printed, sample};
 use super::trailers::{Trailer, Trailers, is_runner_managed, locate};
 

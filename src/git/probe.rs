@@ -52,7 +52,7 @@ impl Repo {
             .args(PLAIN_PUSH)
             .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])
-            .arg(format!("{commit}:refs/aynig/doctor/{}", crate::contract::AttemptId::random()))
+            .arg(format!("{commit}:refs/aynig/doctor/{}", crate::contract::ids::AttemptId::random()))
             .timeout(QUESTION)
             .run()
             .map(drop)

@@ -12,7 +12,8 @@ use crate::git::commit::NewCommit;
 use crate::git::remote::Move;
 use crate::git::{CommitError, Repo, Swap};
 
-use super::arbiter::{Arbiter, ArbiterError};
+use super::arbiter::Arbiter;
+use super::arbiter_error::ArbiterError;
 use super::notice::Holder;
 use super::options::Options;
 use super::resolve::Command;

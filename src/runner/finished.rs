@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::contract::declaration::Declaration;
 use crate::contract::ids::CommitId;
-use crate::contract::protocol::Declaration;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Checkout;
 use crate::git::worktree::Worktree;

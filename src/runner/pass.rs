@@ -11,7 +11,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
 use crate::git::{ProcessError, Repo};
 
-use super::arbiter::ArbiterError;
+use super::arbiter_error::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
 use super::dispatch::{Dispatched, Unclaimed, dispatch};
 use super::memory::Memory;

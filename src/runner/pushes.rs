@@ -16,7 +16,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::remote::{HASTE, Move, PATIENCE, Pushed, QUESTION, RemoteError};
 use crate::git::{ProcessError, Repo, Swap};
 
-use super::arbiter::ArbiterError;
+use super::arbiter_error::ArbiterError;
 
 /// Who waits for a push that takes longer than this, or for half of the time there is, goes ahead with one of their own: its
 /// connection may hang.

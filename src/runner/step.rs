@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::contract::protocol::{Declaration, Observed, ProtocolReader};
+use crate::contract::declaration::Declaration;
+use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::Room;
 use crate::git::worktree::Mark;

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
-use super::arbiter::ArbiterError;
+use super::arbiter_error::ArbiterError;
 use super::memory::Memory;
 use super::notice::Notice;
 use super::pass::{Halted, PassError, Summary, drain};

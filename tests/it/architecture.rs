@@ -6,17 +6,18 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("contract", &[]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),
+    ("words", &[]),
     ("stop", &["clock"]),
     ("fsutil", &["crashpoint"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
-    ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop"]),
-    ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop"]),
+    ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
+    ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
 ];
 
 /// Who touches the standard streams besides `cli/ui.rs`, and why.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use crate::contract::Head;
 use crate::contract::alike::nearest;
+use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
 use crate::git::swap::Tip;

@@ -9,7 +9,7 @@ mod table;
 mod watch;
 
 use crate::clock;
-use crate::contract::Head;
+use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::contract::Head;
+use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;

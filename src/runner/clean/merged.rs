@@ -1,7 +1,8 @@
 //! Branches whose work is in the main branch by now: a hint, never an act.
 
+use crate::contract::head::Head;
+use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
-use crate::contract::{BranchName, Head};
 use crate::git::Repo;
 
 use super::super::resolve::Resolver;

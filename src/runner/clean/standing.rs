@@ -4,7 +4,7 @@
 //! way and is taken for that (CONTRACT.md §5).
 
 use crate::clock;
-use crate::contract::Head;
+use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::contract::lease::Liveness;
 use crate::git::Repo;

@@ -1,0 +1,559 @@
+//! How the result of a command gets onto its branch: what was seen and done so far goes in, the next thing to do comes out
+//! (CONTRACT.md §6).
+//!
+//! Invariants: work is saved before a `stalled` commit is written; nothing is written on a HEAD that is not the attempt's;
+//! what may have landed is recognised before anything else is tried; a result that cannot be written becomes a failure, a
+//! failure that cannot be written ends the landing. Looking, saving, writing and moving the branch are the caller's.
+
+use super::declaration::Declaration;
+use super::ids::{CommitId, StateName};
+use super::settlement::{Ending, Settlement, settle};
+
+/// How often a branch may move under the landing (by the command's own survivors) before it is given up.
+const MOST_LOST: u32 = 20;
+
+/// A landing under way.
+#[derive(Debug)]
+pub struct Landing {
+    /// `STATE` and how its command ended, for sentences.
+    subject: String,
+    settlement: Settlement,
+    why: String,
+    store: Store,
+    /// Whether the branch has to be looked at before the next write.
+    doubtful: bool,
+    stage: Stage,
+    saved: bool,
+    lost: u32,
+    open: bool,
+    trouble: String,
+    tried: Vec<Tried>,
+}
+
+/// Who decides where the branch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    /// This repository: a look costs nothing.
+    Local,
+    /// A remote: the branch is presumed where it was left, and the push is the question.
+    Remote,
+}
+
+/// A result that was written and may have landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// The commit.
+    pub commit: CommitId,
+    /// What it says.
+    pub settlement: Settlement,
+    /// Of a stalled one: why.
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Looking,
+    Saving { head: CommitId, parent: CommitId },
+    Writing { head: CommitId, parent: CommitId },
+    Moving { parent: CommitId },
+    Pausing,
+    Over,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Order {
+    /// Look where the branch is, `ask`ing whoever decides, and where the command left its worktree.
+    Look {
+        /// Otherwise the branch is presumed to be where it was last seen.
+        ask: bool,
+    },
+    /// Save what the worktree holds beyond `kept`; its files are based on `base`.
+    Save {
+        /// The commit the files are based on.
+        base: CommitId,
+        /// The commit that is safe already.
+        kept: CommitId,
+    },
+    /// Write [`Landing::settlement`] as a commit on top of `parent`.
+    Write {
+        /// The parent.
+        parent: CommitId,
+    },
+    /// Move the branch from `head` to `new`.
+    Move {
+        /// Where it has to be.
+        head: CommitId,
+        /// The result.
+        new: CommitId,
+    },
+    /// Wait a little, if there is time left.
+    Pause,
+    /// Nothing any more.
+    Finish(Finish),
+}
+
+/// What came of the last order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// Of a look.
+    Seen(Sight),
+    /// Of saving: done, with nothing to save or not.
+    Saved,
+    /// Of writing: the commit, or why not.
+    Written(Result<CommitId, String>),
+    /// Of moving the branch.
+    Moved(Moved),
+    /// Of a pause: whether there is time for another try.
+    Paused(bool),
+}
+
+/// What a look shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sight {
+    /// The branch is the attempt's.
+    Ours {
+        /// Its HEAD.
+        head: CommitId,
+        /// Where the worktree is.
+        worktree: Position,
+    },
+    /// The branch descends from the result that was [tried](Landing::tried) with this index.
+    Landed(usize),
+    /// The branch is not the attempt's any more.
+    Foreign,
+    /// It could not be seen.
+    Unreadable(String),
+}
+
+/// Where a command left its worktree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// At a commit that continues the branch.
+    At(CommitId),
+    /// At a commit that does not.
+    Astray(CommitId),
+    /// There is none.
+    Nowhere,
+}
+
+/// What came of moving the branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moved {
+    /// It is done.
+    Won,
+    /// The branch was somewhere else.
+    Lost,
+    /// It could not be done.
+    Failed {
+        /// Why.
+        why: String,
+        /// Whether it may have been done all the same; `None` if nothing was learnt.
+        open: Option<bool>,
+        /// Whether another try is of no use.
+        is_final: bool,
+    },
+}
+
+/// How a landing ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    /// The branch is at this result, or beyond it.
+    Landed {
+        /// The result.
+        result: Tried,
+        /// Its parent, where it was just made.
+        parent: Option<CommitId>,
+    },
+    /// The branch is not the attempt's any more; nothing was written.
+    Foreign,
+    /// The result could not be written.
+    Unwritten {
+        /// Why.
+        why: String,
+        /// Whether it may have landed all the same.
+        open: bool,
+    },
+}
+
+impl Landing {
+    /// Begins to land what `ending` and the command's declaration come to.
+    pub fn begin(
+        state: &StateName,
+        ending: &Ending,
+        declaration: Option<Declaration>,
+        store: Store,
+    ) -> (Self, Order) {
+        let subject = format!("`{state}` {}", ending.describe());
+        let landing = Self {
+            why: subject.clone(),
+            subject,
+            settlement: settle(ending, declaration),
+            store,
+            doubtful: store == Store::Local,
+            stage: Stage::Looking,
+            saved: false,
+            lost: 0,
+            open: false,
+            trouble: String::new(),
+            tried: Vec::new(),
+        };
+        let order = Order::Look { ask: store == Store::Local };
+        (landing, order)
+    }
+
+    /// What is to be written.
+    pub fn settlement(&self) -> &Settlement {
+        &self.settlement
+    }
+
+    /// Why, for a stalled commit.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Results that may have landed.
+    pub fn tried(&self) -> &[Tried] {
+        &self.tried
+    }
+
+    /// Takes in what came of the last order.
+    pub fn on(&mut self, fact: Fact) -> Order {
+        match (self.stage, fact) {
+            (Stage::Looking, Fact::Seen(sight)) => self.seen(sight),
+            (Stage::Saving { head, parent }, Fact::Saved) => {
+                self.saved = true;
+                self.write(head, parent)
+            }
+            (Stage::Writing { head, parent }, Fact::Written(Ok(new))) => {
+                self.stage = Stage::Moving { parent };
+                let (settlement, why) = (self.settlement.clone(), self.why.clone());
+                self.tried.push(Tried { commit: new, settlement, why });
+                Order::Move { head, new }
+            }
+            (Stage::Writing { .. }, Fact::Written(Err(why))) => self.unwritable(why),
+            (Stage::Moving { parent }, Fact::Moved(Moved::Won)) => {
+                let result = self.tried.pop().expect("what was moved was written");
+                self.finish(Finish::Landed { result, parent: Some(parent) })
+            }
+            (Stage::Moving { .. }, Fact::Moved(Moved::Lost)) => {
+                self.lost += 1;
+                self.open = false;
+                self.trouble = "the branch kept moving".to_owned();
+                self.doubtful = true;
+                if self.lost < MOST_LOST { self.look() } else { self.give_up() }
+            }
+            (Stage::Moving { .. }, Fact::Moved(Moved::Failed { why, open, is_final })) => {
+                self.trouble = why;
+                self.open = open.unwrap_or(self.open);
+                self.doubtful = self.store == Store::Local;
+                if is_final { self.give_up() } else { self.pause() }
+            }
+            (Stage::Pausing, Fact::Paused(true)) => self.look(),
+            (Stage::Pausing, Fact::Paused(false)) => self.give_up(),
+            (stage, fact) => unreachable!("{fact:?} is no answer while {stage:?}"),
+        }
+    }
+
+    fn seen(&mut self, sight: Sight) -> Order {
+        let (head, worktree) = match sight {
+            Sight::Ours { head, worktree } => (head, worktree),
+            Sight::Landed(index) => {
+                let result = self.tried.swap_remove(index);
+                return self.finish(Finish::Landed { result, parent: None });
+            }
+            Sight::Foreign => return self.finish(Finish::Foreign),
+            Sight::Unreadable(why) => {
+                self.trouble = why;
+                return self.pause();
+            }
+        };
+        match worktree {
+            Position::At(parent) => self.save_or_write(head, parent, parent),
+            Position::Nowhere => self.save_or_write(head, head, head),
+            Position::Astray(commit) => {
+                if self.settlement != Settlement::Stall {
+                    let short = commit.short();
+                    self.stall(&format!(
+                        "left its worktree at {short}, which does not descend from its lease"
+                    ));
+                }
+                self.save_or_write(head, head, commit)
+            }
+        }
+    }
+
+    fn save_or_write(&mut self, head: CommitId, parent: CommitId, base: CommitId) -> Order {
+        if self.settlement == Settlement::Stall && !self.saved {
+            self.stage = Stage::Saving { head, parent };
+            return Order::Save { base, kept: parent };
+        }
+        self.write(head, parent)
+    }
+
+    fn write(&mut self, head: CommitId, parent: CommitId) -> Order {
+        self.stage = Stage::Writing { head, parent };
+        Order::Write { parent }
+    }
+
+    fn unwritable(&mut self, why: String) -> Order {
+        if self.settlement == Settlement::Stall {
+            self.trouble = why;
+            return self.pause();
+        }
+        // What was declared cannot be written: that is the command's failure, reported like one.
+        self.stall(&format!("its result could not be written: {why}"));
+        self.look()
+    }
+
+    fn stall(&mut self, but: &str) {
+        self.why = format!("{}, but {but}", self.subject);
+        self.settlement = Settlement::Stall;
+    }
+
+    fn look(&mut self) -> Order {
+        self.stage = Stage::Looking;
+        Order::Look { ask: self.doubtful }
+    }
+
+    fn pause(&mut self) -> Order {
+        self.stage = Stage::Pausing;
+        Order::Pause
+    }
+
+    fn give_up(&mut self) -> Order {
+        let why = std::mem::take(&mut self.trouble);
+        self.finish(Finish::Unwritten { why, open: self.open })
+    }
+
+    fn finish(&mut self, finish: Finish) -> Order {
+        self.stage = Stage::Over;
+        Order::Finish(finish)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: u8 = 1;
+    const OWN: u8 = 2;
+    const RESULT: u8 = 10;
+    const AGAIN: u8 = 11;
+
+    fn id(number: u8) -> CommitId {
+        CommitId::from_bytes(&[number; 20]).expect("20 bytes")
+    }
+
+    fn declared() -> Declaration {
+        Declaration {
+            state: StateName::parse("review").expect("legal"),
+            subject: None,
+            body: None,
+            keep_trailers: false,
+            trailers: Vec::new(),
+        }
+    }
+
+    fn begin(exit: i32, store: Store) -> (Landing, Order) {
+        let state = StateName::parse("build").expect("legal");
+        Landing::begin(&state, &Ending::Exited(exit), Some(declared()), store)
+    }
+
+    fn ours(head: u8, worktree: Position) -> Fact {
+        Fact::Seen(Sight::Ours { head: id(head), worktree })
+    }
+
+    fn failed(open: Option<bool>, is_final: bool) -> Fact {
+        Fact::Moved(Moved::Failed { why: "no answer".to_owned(), open, is_final })
+    }
+
+    const LOOK: Order = Order::Look { ask: true };
+    const PRESUME: Order = Order::Look { ask: false };
+
+    fn written(commit: u8) -> Fact {
+        Fact::Written(Ok(id(commit)))
+    }
+
+    fn moves(head: u8, new: u8) -> Order {
+        Order::Move { head: id(head), new: id(new) }
+    }
+
+    fn writes(parent: u8) -> Order {
+        Order::Write { parent: id(parent) }
+    }
+
+    /// Answers each order and holds the next against the expected one.
+    fn play(landing: &mut Landing, steps: &[(Fact, Order)]) {
+        for (at, (fact, expected)) in steps.iter().enumerate() {
+            assert_eq!(landing.on(fact.clone()), *expected, "step {at}: {fact:?}");
+        }
+    }
+
+    fn landed(landing: &mut Landing, fact: Fact) -> (Tried, Option<CommitId>) {
+        match landing.on(fact) {
+            Order::Finish(Finish::Landed { result, parent }) => (result, parent),
+            order => panic!("{order:?}"),
+        }
+    }
+
+    fn unwritten(landing: &mut Landing, fact: Fact) -> (String, bool) {
+        match landing.on(fact) {
+            Order::Finish(Finish::Unwritten { why, open }) => (why, open),
+            order => panic!("{order:?}"),
+        }
+    }
+
+    #[test]
+    fn a_result_lands_on_what_the_command_committed() {
+        for (store, first) in [(Store::Local, LOOK), (Store::Remote, PRESUME)] {
+            let (mut landing, order) = begin(0, store);
+            assert_eq!(order, first);
+            play(
+                &mut landing,
+                &[(ours(LEASE, Position::At(id(OWN))), writes(OWN)), (written(RESULT), moves(LEASE, RESULT))],
+            );
+            let (result, parent) = landed(&mut landing, Fact::Moved(Moved::Won));
+            assert_eq!((result.commit, parent), (id(RESULT), Some(id(OWN))));
+            assert_eq!(result.settlement, Settlement::Advance(declared()));
+        }
+    }
+
+    #[test]
+    fn work_is_saved_before_a_failure_is_written() {
+        for (worktree, parent, base) in [
+            (Position::At(id(OWN)), OWN, OWN),
+            (Position::Nowhere, LEASE, LEASE),
+            (Position::Astray(id(9)), LEASE, 9),
+        ] {
+            let (mut landing, _) = begin(1, Store::Local);
+            let save = Order::Save { base: id(base), kept: id(parent) };
+            play(&mut landing, &[(ours(LEASE, worktree), save), (Fact::Saved, writes(parent))]);
+            assert_eq!(landing.why(), "`build` exited with 1");
+            // Once, however often the branch moves on.
+            play(
+                &mut landing,
+                &[
+                    (written(RESULT), moves(LEASE, RESULT)),
+                    (Fact::Moved(Moved::Lost), LOOK),
+                    (ours(OWN, Position::At(id(OWN))), writes(OWN)),
+                    (written(AGAIN), moves(OWN, AGAIN)),
+                ],
+            );
+            assert_eq!(landed(&mut landing, Fact::Moved(Moved::Won)).0.settlement, Settlement::Stall);
+        }
+    }
+
+    #[test]
+    fn a_worktree_that_was_left_astray_is_a_failure() {
+        let (mut landing, _) = begin(0, Store::Local);
+        let save = Order::Save { base: id(9), kept: id(LEASE) };
+        play(&mut landing, &[(ours(LEASE, Position::Astray(id(9))), save), (Fact::Saved, writes(LEASE))]);
+        assert_eq!(*landing.settlement(), Settlement::Stall);
+        assert!(landing.why().contains("but left its worktree at 0909090909"), "{}", landing.why());
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_a_failure_and_a_failure_that_cannot_ends_it() {
+        let (mut landing, _) = begin(0, Store::Local);
+        let unwritable = || Fact::Written(Err("disk full".to_owned()));
+        let save = Order::Save { base: id(LEASE), kept: id(LEASE) };
+        play(
+            &mut landing,
+            &[
+                (ours(LEASE, Position::Nowhere), writes(LEASE)),
+                (unwritable(), LOOK),
+                (ours(LEASE, Position::Nowhere), save),
+                (Fact::Saved, writes(LEASE)),
+                (unwritable(), Order::Pause),
+                (Fact::Paused(true), LOOK),
+                (ours(LEASE, Position::Nowhere), writes(LEASE)),
+                (unwritable(), Order::Pause),
+            ],
+        );
+        assert_eq!(landing.why(), "`build` exited with 0, but its result could not be written: disk full");
+        assert_eq!(unwritten(&mut landing, Fact::Paused(false)), ("disk full".to_owned(), false));
+    }
+
+    #[test]
+    fn a_push_without_an_answer_is_recognised_when_it_has_landed() {
+        let (mut landing, _) = begin(0, Store::Remote);
+        play(
+            &mut landing,
+            &[
+                (ours(LEASE, Position::At(id(OWN))), writes(OWN)),
+                (written(RESULT), moves(LEASE, RESULT)),
+                (failed(Some(true), false), Order::Pause),
+                (Fact::Paused(true), PRESUME),
+                (ours(LEASE, Position::At(id(OWN))), writes(OWN)),
+                (written(AGAIN), moves(LEASE, AGAIN)),
+                (Fact::Moved(Moved::Lost), LOOK),
+            ],
+        );
+        assert_eq!(landing.tried().len(), 2);
+        let (result, parent) = landed(&mut landing, Fact::Seen(Sight::Landed(0)));
+        assert_eq!((result.commit, parent), (id(RESULT), None));
+    }
+
+    #[test]
+    fn what_is_known_of_an_unanswered_push_is_reported() {
+        // Whether earlier failures left it open, what the last one says, and what is reported.
+        for (before, last, open) in [
+            (Some(true), Some(true), true),
+            (Some(true), None, true),
+            (Some(true), Some(false), false),
+            (Some(false), None, false),
+            (None, None, false),
+        ] {
+            let (mut landing, _) = begin(0, Store::Remote);
+            play(
+                &mut landing,
+                &[
+                    (ours(LEASE, Position::Nowhere), writes(LEASE)),
+                    (written(RESULT), moves(LEASE, RESULT)),
+                    (failed(before, false), Order::Pause),
+                    (Fact::Paused(true), PRESUME),
+                    (ours(LEASE, Position::Nowhere), writes(LEASE)),
+                    (written(AGAIN), moves(LEASE, AGAIN)),
+                ],
+            );
+            let refused = failed(last, true);
+            assert_eq!(
+                unwritten(&mut landing, refused),
+                ("no answer".to_owned(), open),
+                "{before:?}, {last:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_branch_of_somebody_else_is_left_alone() {
+        for exit in [0, 1] {
+            let (mut landing, _) = begin(exit, Store::Local);
+            assert_eq!(landing.on(Fact::Seen(Sight::Foreign)), Order::Finish(Finish::Foreign));
+        }
+    }
+
+    #[test]
+    fn a_branch_that_keeps_moving_or_cannot_be_seen_is_given_up() {
+        let (mut landing, _) = begin(0, Store::Local);
+        for lost in 1..=MOST_LOST {
+            play(
+                &mut landing,
+                &[(ours(LEASE, Position::Nowhere), writes(LEASE)), (written(RESULT), moves(LEASE, RESULT))],
+            );
+            if lost < MOST_LOST {
+                play(&mut landing, &[(Fact::Moved(Moved::Lost), LOOK)]);
+            }
+        }
+        let why = "the branch kept moving".to_owned();
+        assert_eq!(unwritten(&mut landing, Fact::Moved(Moved::Lost)), (why, false));
+
+        let (mut landing, _) = begin(0, Store::Local);
+        let unreadable = Fact::Seen(Sight::Unreadable("no such ref store".to_owned()));
+        play(&mut landing, &[(unreadable, Order::Pause)]);
+        let why = "no such ref store".to_owned();
+        assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why, false));
+    }
+}

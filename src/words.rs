@@ -1,0 +1,68 @@
+//! Small pieces of text that several rooms write alike: an error with its causes, words to type, plurals.
+
+/// An error and its causes on one line.
+pub fn error_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !words.ends_with(&text) {
+            words.push_str(": ");
+            words.push_str(&text);
+        }
+        next = error.source();
+    }
+    words
+}
+
+/// A word as it is typed in a shell: names of branches and files may hold what a shell acts on.
+pub fn typed(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The call that shows what a rescue ref saved. Where something was staged that is a merge, and must be told which side to compare with.
+pub fn shows_rescued(reference: &str) -> String {
+    format!("git show --first-parent {}", typed(reference))
+}
+
+/// So many of something, in words: `1 branch`, `2 branches`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let end = match noun {
+        _ if count == 1 => "",
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") || noun.ends_with("sh") => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals() {
+        for (count, noun, words) in [
+            (0, "branch", "0 branches"),
+            (1, "branch", "1 branch"),
+            (2, "branch", "2 branches"),
+            (1, "commit", "1 commit"),
+            (7, "commit", "7 commits"),
+            (2, "pass", "2 passes"),
+        ] {
+            assert_eq!(counted(count, noun), words);
+        }
+    }
+
+    #[test]
+    fn commands_to_type_are_safe() {
+        assert_eq!(typed("feat/a-1"), "feat/a-1");
+        assert_eq!(typed("a;rm $HOME"), "'a;rm $HOME'");
+        assert_eq!(typed("it's"), "'it'\\''s'");
+        assert_eq!(typed(""), "''");
+    }
+}
