@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::git::Store;
+use crate::git::config::CONFIG_VARIABLES;
 use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
@@ -153,8 +154,15 @@ fn runner_id() -> Option<String> {
 fn take_git_variables() -> Told {
     let path =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
-    let objects = OBJECT_VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))).collect();
-    let told = Told { git_dir: path("GIT_DIR"), work_tree: path("GIT_WORK_TREE"), objects };
+    let all = |names: &[&'static str]| {
+        names.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))).collect()
+    };
+    let told = Told {
+        git_dir: path("GIT_DIR"),
+        work_tree: path("GIT_WORK_TREE"),
+        objects: all(&OBJECT_VARIABLES),
+        config: all(&CONFIG_VARIABLES),
+    };
     forget_variables(&LOCAL_VARIABLES);
     told
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::contract::ids::RemoteName;
+use crate::git::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter_error::ArbiterError;
 use crate::runner::pass::PassError;
@@ -223,11 +224,15 @@ impl From<PassError> for CommandError {
             },
             PassError::Git(error) => {
                 let hint = match &error {
-                    ProcessError::NotStarted { .. } => {
+                    ConfigError::Git(ProcessError::NotStarted { .. }) => {
                         "put the directory of the program `git` into PATH (cron gives programs a short one)"
                     }
-                    ProcessError::Failed { .. } | ProcessError::TooSlow { .. } | ProcessError::Stopped { .. } => {
+                    ConfigError::Git(_) => {
                         "git itself does not work with this repository; run again when `git status` does"
+                    }
+                    ConfigError::Unreadable(_) | ConfigError::NoBoolean { .. } | ConfigError::Disputed { .. } => {
+                        "`git config --list --show-origin` shows all settings and where they are; those in the repository, \
+                         of the account and in /etc/gitconfig are read alike"
                     }
                 };
                 Self::setup(format!("{NOTHING_RUN}{}", error_words(&error))).hint(hint)

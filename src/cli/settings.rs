@@ -13,7 +13,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::contract::alike::nearest;
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::git::Repo;
-use crate::git::config::Setting;
+use crate::git::config::{Setting, boolean};
 use crate::runner::options::Trust;
 
 use super::args::{Arguments, Run};
@@ -55,9 +55,24 @@ const MOST_NOTIFY_SECONDS: u64 = 3_600;
 
 /// What a setting's value was found to be, and where.
 fn place(setting: &Setting) -> String {
-    let file =
-        setting.file.as_ref().map_or("git's configuration".to_owned(), |file| file.display().to_string());
-    format!("aynig.{} = {:?} in {file}", setting.name, setting.value)
+    let file = match &setting.file {
+        Some(file) => file.display().to_string(),
+        None => "the environment (`git -c`, GIT_CONFIG_COUNT)".to_owned(),
+    };
+    match &setting.value {
+        Some(value) => format!("aynig.{} = {value:?} in {file}", shown(setting)),
+        None => format!("aynig.{} without a value in {file}", shown(setting)),
+    }
+}
+
+/// Its name as people know it; a misspelt one as written.
+fn shown(setting: &Setting) -> &str {
+    canonical(&setting.name).unwrap_or(&setting.name)
+}
+
+/// Its value as text; where it stands alone there is none.
+fn text(setting: &Setting) -> &str {
+    setting.value.as_deref().unwrap_or_default()
 }
 
 fn last(repo: &Repo, name: &str) -> Option<Setting> {
@@ -65,7 +80,7 @@ fn last(repo: &Repo, name: &str) -> Option<Setting> {
 }
 
 fn wrong(setting: &Setting, why: impl std::fmt::Display) -> CommandError {
-    let name = canonical(&setting.name).unwrap_or(&setting.name).to_owned();
+    let name = shown(setting);
     CommandError::setup(format!("{}: {}", harmless(&place(setting)), harmless(&why.to_string())))
         .hint(format!(
             "set it: `git config aynig.{name} VALUE`, or drop it: `git config --unset-all aynig.{name}`"
@@ -77,20 +92,25 @@ fn canonical(name: &str) -> Option<&'static str> {
     KEYS.iter().map(|(key, _)| *key).find(|key| key.eq_ignore_ascii_case(name))
 }
 
+/// Whether a name that stands alone is a value.
+fn is_boolean(name: &str) -> bool {
+    ["heartbeat", "poolKeepIgnored", "requireSigned"].iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// `aynig.role`.
 pub fn role(repo: &Repo) -> Result<Option<RoleName>, CommandError> {
-    let Some(setting) = last(repo, "role").filter(|setting| !setting.value.is_empty()) else {
+    let Some(setting) = last(repo, "role").filter(|setting| !text(setting).is_empty()) else {
         return Ok(None);
     };
-    RoleName::parse(&setting.value).map(Some).map_err(|error| wrong(&setting, error))
+    RoleName::parse(text(&setting)).map(Some).map_err(|error| wrong(&setting, error))
 }
 
 /// `aynig.remote`.
 pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, CommandError> {
-    let Some(setting) = last(repo, "remote").filter(|setting| !setting.value.is_empty()) else {
+    let Some(setting) = last(repo, "remote").filter(|setting| !text(setting).is_empty()) else {
         return Ok(None);
     };
-    let name = RemoteName::parse(&setting.value).map_err(|error| wrong(&setting, error))?;
+    let name = RemoteName::parse(text(&setting)).map_err(|error| wrong(&setting, error))?;
     if repo.has_remote(&name) {
         return Ok(Some(name));
     }
@@ -99,7 +119,7 @@ pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, CommandError> {
 
 /// `aynig.setup`; an empty one counts as none.
 pub fn setup(repo: &Repo) -> Option<String> {
-    last(repo, "setup").map(|setting| setting.value).filter(|line| !line.trim().is_empty())
+    last(repo, "setup").and_then(|setting| setting.value).filter(|line| !line.trim().is_empty())
 }
 
 /// How people are told, as `aynig.notify` and its companions say.
@@ -117,10 +137,10 @@ pub struct Notify {
 
 /// `aynig.notify`, `aynig.notifySeconds` and `aynig.notifyStates`; an empty command line counts as none.
 pub fn notify(repo: &Repo) -> Result<Notify, CommandError> {
-    let line = last(repo, "notify").map(|setting| setting.value).filter(|line| !line.trim().is_empty());
+    let line = last(repo, "notify").and_then(|setting| setting.value).filter(|line| !line.trim().is_empty());
     let seconds = match last(repo, "notifySeconds") {
         None => NOTIFY_SECONDS,
-        Some(setting) => match setting.value.trim().parse() {
+        Some(setting) => match text(&setting).trim().parse() {
             Ok(seconds @ 1..=MOST_NOTIFY_SECONDS) => seconds,
             Ok(_) | Err(_) => {
                 return Err(wrong(&setting, format!("write a number from 1 to {MOST_NOTIFY_SECONDS}")));
@@ -131,7 +151,7 @@ pub fn notify(repo: &Repo) -> Result<Notify, CommandError> {
     for setting in repo.settings("aynig") {
         if setting.name.eq_ignore_ascii_case("notifyStates") {
             is_glob(&setting)?;
-            texts.push(setting.value);
+            texts.push(text(&setting).to_owned());
         }
     }
     let states = globs("aynig.notifyStates", &texts)?;
@@ -150,6 +170,10 @@ pub fn complete(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, C
 pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, CommandError> {
     let mut run = given.clone();
     let settings = repo.settings("aynig");
+    let alone = settings.iter().find(|setting| setting.value.is_none() && !is_boolean(&setting.name));
+    if let Some(setting) = alone.filter(|setting| canonical(&setting.name).is_some()) {
+        return Err(wrong(setting, "a value is required"));
+    }
     for (name, option) in KEYS {
         let Some(option) = option else { continue };
         if matches.value_source(&option.replace('-', "_")) == Some(ValueSource::CommandLine) {
@@ -185,7 +209,7 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
     flag(repo, "poolKeepIgnored")?;
     notify(repo)?;
     if let Some(setting) = last(repo, "pool")
-        && setting.value.trim().parse::<usize>().is_err()
+        && text(&setting).trim().parse::<usize>().is_err()
     {
         return Err(wrong(&setting, "write a number from 0 on"));
     }
@@ -196,16 +220,15 @@ pub fn completed(repo: &Repo, given: &Run, matches: &ArgMatches) -> Result<Run, 
 /// Refuses a value that is no glob.
 fn is_glob(setting: &Setting) -> Result<(), CommandError> {
     let why = |error: globset::Error| wrong(setting, format!("it is not a glob: {}", error.kind()));
-    globset::Glob::new(&setting.value).map(drop).map_err(why)
+    globset::Glob::new(text(setting)).map(drop).map_err(why)
 }
 
-/// A boolean, written in one of git's ways.
+/// A boolean, as git reads it.
 fn flag(repo: &Repo, name: &str) -> Result<Option<bool>, CommandError> {
     let Some(setting) = last(repo, name) else { return Ok(None) };
-    match setting.value.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" | "1" => Ok(Some(true)),
-        "false" | "no" | "off" | "0" | "" => Ok(Some(false)),
-        _ => Err(wrong(&setting, "it is neither true nor false")),
+    match boolean(setting.value.as_deref()) {
+        Some(value) => Ok(Some(value)),
+        None => Err(wrong(&setting, "it is neither true nor false")),
     }
 }
 
@@ -221,7 +244,7 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
         |name: &'static str| settings.iter().filter(move |setting| setting.name.eq_ignore_ascii_case(name));
     let texts = |name| {
         named(name)
-            .map(|setting| is_glob(setting).map(|()| setting.value.clone()))
+            .map(|setting| is_glob(setting).map(|()| text(setting).to_owned()))
             .collect::<Result<Vec<String>, CommandError>>()
     };
     let commands_from = match named("commandsFrom").next_back() {
@@ -238,17 +261,17 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
 
 /// The value as the option's own parser reads it.
 fn parse(option: &str, setting: &Setting) -> Result<Run, CommandError> {
-    let words = ["run".to_owned(), format!("--{option}={}", setting.value)];
+    let words = ["run".to_owned(), format!("--{option}={}", text(setting))];
     let read = Arguments::command().no_binary_name(true).try_get_matches_from(words).and_then(|matches| {
         Run::from_arg_matches(matches.subcommand_matches("run").expect("the first of the words"))
     });
     read.map_err(|error| {
-        let text = error.to_string();
-        let reason: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let said = error.to_string();
+        let reason: Vec<&str> = said.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let reason = reason.join(" ");
         let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
         // The value and its name are said already.
-        let spoken = format!("invalid value '{}' for '", setting.value);
+        let spoken = format!("invalid value '{}' for '", text(setting));
         let after = reason.strip_prefix(&spoken).and_then(|rest| Some(rest.split_once("'")?.1));
         let why = after.map(|rest| rest.trim_start_matches(':').trim()).filter(|rest| !rest.is_empty());
         wrong(setting, why.unwrap_or(reason))

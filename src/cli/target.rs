@@ -74,7 +74,8 @@ impl Inside {
 /// Where that is a remote, or commits are signed, a signal ends the calls that wait for somebody else from now on.
 pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
     let arbiter = deciding(repo, named)?;
-    if arbiter.source().is_some() || repo.config_flag("commit.gpgSign") {
+    // Where that cannot be read, nothing will be written.
+    if arbiter.source().is_some() || repo.signs().unwrap_or(true) {
         signals::end_calls(repo)?;
         signals::say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
     }

@@ -6,6 +6,7 @@
 
 use bstr::{BString, ByteSlice};
 
+use super::config::ConfigError;
 use super::interrupt::Errand;
 use super::process::{Git, ProcessError};
 use super::repo::{Repo, error_chain, gits, ours};
@@ -43,6 +44,9 @@ pub enum CommitError {
         "could not sign the commit (commit.gpgSign is set; nobody is asked for a passphrase, so an agent must hold the key; `aynig doctor` tries it)"
     )]
     Unsigned(#[source] ProcessError),
+    /// Whether it is to be signed, and how, cannot be told.
+    #[error("could not tell whether the commit is to be signed (commit.gpgSign)")]
+    Unsettled(#[from] ConfigError),
 }
 
 /// Who our commits are by.
@@ -176,7 +180,9 @@ impl Repo {
 
     /// Writes one commit, dated now; nothing points at it yet.
     pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
-        if self.config_flag("commit.gpgSign") {
+        if self.signs()? {
+            // A signature vouches for what it is put on: not before it is known what may be.
+            self.check_settings()?;
             return self.write_signed(new);
         }
         let time = clock::local_time();

@@ -15,7 +15,6 @@ use bstr::ByteSlice;
 
 use super::ending;
 use super::interrupt::{Errand, Interrupt};
-use super::repo::Repo;
 use crate::clock::Stopwatch;
 use crate::session;
 
@@ -348,14 +347,6 @@ impl Git {
             shown.push(word.to_string_lossy().into_owned());
         }
         shown.join(" ")
-    }
-}
-
-impl Repo {
-    /// Whether there is a `git` program to call, and whether it takes this repository and its configuration; asked before
-    /// anything is claimed.
-    pub fn check_git(&self) -> Result<(), ProcessError> {
-        Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run().map(drop)
     }
 }
 

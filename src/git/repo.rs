@@ -6,11 +6,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
 use super::commit::Identity;
+use super::config;
 use super::interrupt::Interrupt;
 use super::moves::Ledger;
 use crate::contract::ids::{BranchName, CommitId};
@@ -85,6 +86,12 @@ struct Place {
     /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
     registry: Mutex<()>,
     interrupt: Interrupt,
+    /// The variables of git's configuration that we were started with.
+    config: Vec<(&'static str, OsString)>,
+    /// What of ours they set.
+    given: Vec<BString>,
+    /// Whether git was found to read our settings as they are read here.
+    checked: OnceLock<()>,
 }
 
 /// The opened repository; shared between threads, each of which takes its own [`Repo`].
@@ -110,6 +117,8 @@ pub struct Told {
     pub work_tree: Option<PathBuf>,
     /// Where the objects of a push lie that a hook is asked about ([`super::incoming`]).
     pub objects: Vec<(&'static str, OsString)>,
+    /// Configuration ([`super::config::CONFIG_VARIABLES`]).
+    pub config: Vec<(&'static str, OsString)>,
 }
 
 impl Store {
@@ -130,9 +139,7 @@ impl Store {
         // The format is read before gix sees it, so that the message names it and nothing is touched.
         refuse_unreadable_format(&git_dir)?;
 
-        let options =
-            gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
-        let shared = gix::ThreadSafeRepository::open_opts(&git_dir, options).map_err(|error| {
+        let mut gix = opened(&git_dir).map_err(|error| {
             let words = error_chain(&error);
             if let Some(named) = missing_work_tree(&git_dir) {
                 broken(format!("core.worktree names {}, which is no directory", named.display()))
@@ -145,7 +152,9 @@ impl Store {
                 broken(words)
             }
         })?;
-        let mut gix = shared.to_thread_local();
+        let config = told.config.clone();
+        let given = config::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
+        set(&mut gix, &given).map_err(|error| broken(error_chain(&error)))?;
         if let Some(work_tree) = &told.work_tree {
             gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;
         }
@@ -178,6 +187,9 @@ impl Store {
             ledger,
             registry,
             interrupt,
+            config,
+            given,
+            checked: OnceLock::new(),
         };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
@@ -231,6 +243,28 @@ impl Repo {
     /// Who writes our commits.
     pub fn identity(&self) -> &Identity {
         &self.place.identity
+    }
+
+    /// The git directory of the checkout we were started in.
+    pub(super) fn git_dir(&self) -> &Path {
+        &self.place.git_dir
+    }
+
+    /// The variables of git's configuration that we were started with.
+    pub(super) fn told_config(&self) -> &[(&'static str, OsString)] {
+        &self.place.config
+    }
+
+    /// Whether git was found to read our settings as they are read here.
+    pub(super) fn settings_checked(&self) -> &OnceLock<()> {
+        &self.place.checked
+    }
+
+    /// The repository with its configuration as it is now.
+    pub(super) fn reread(&self) -> gix::Result<gix::Repository> {
+        let mut gix = opened(&self.place.git_dir)?;
+        set(&mut gix, &self.place.given)?;
+        Ok(gix)
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -299,6 +333,20 @@ pub(super) fn error_chain(error: &gix::Error) -> String {
         next = error.source();
     }
     words.join(": ")
+}
+
+/// Opens a git directory, if it is ours or that of somebody who is trusted.
+fn opened(git_dir: &Path) -> gix::Result<gix::Repository> {
+    let options =
+        gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
+    gix::ThreadSafeRepository::open_opts(git_dir, options).map(|shared| shared.to_thread_local())
+}
+
+/// Puts settings of the environment above all others.
+fn set(gix: &mut gix::Repository, given: &[BString]) -> gix::Result<()> {
+    let mut config = gix.config_snapshot_mut();
+    config.append_config(given, gix::config::Source::Cli)?;
+    config.commit().map(drop)
 }
 
 fn discover(start: &Path) -> Result<PathBuf, OpenError> {

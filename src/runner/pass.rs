@@ -9,7 +9,8 @@ use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
-use crate::git::{ProcessError, Repo};
+use crate::git::Repo;
+use crate::git::config::ConfigError;
 
 use super::arbiter_error::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
@@ -37,9 +38,9 @@ pub enum PassError {
     /// The remote could not be asked what there is.
     #[error(transparent)]
     Remote(#[from] ArbiterError),
-    /// There is no git program.
+    /// There is no git program, or it does not read what is read here.
     #[error(transparent)]
-    Git(#[from] ProcessError),
+    Git(#[from] ConfigError),
     /// There is no place for logs.
     #[error(transparent)]
     Logs(#[from] AttemptError),

@@ -376,7 +376,8 @@ impl View {
             Err(
                 error @ (CommitError::Unreadable { .. }
                 | CommitError::Unwritable { .. }
-                | CommitError::Unsigned(_)),
+                | CommitError::Unsigned(_)
+                | CommitError::Unsettled(_)),
             ) => {
                 return passed(event, unreadable(head, &error), Pause::Mistake);
             }

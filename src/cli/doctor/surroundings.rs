@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::fsutil::{Room, found_in};
 use crate::git::Repo;
+use crate::git::config::ConfigError;
 use crate::git::probe::git_version;
 use crate::runner::notifier::{path_of, program_of};
 use crate::runner::{attempt, counted, error_words, typed};
@@ -51,7 +52,8 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.push(match repo.check_git() {
         Ok(()) => Finding::ok("repository", format!("{} can be read", repo.common_dir().display())),
-        Err(error) => Finding::error("repository", error_words(&error), "git status"),
+        Err(error @ ConfigError::Git(_)) => Finding::error("repository", error_words(&error), "git status"),
+        Err(error) => Finding::error("repository", error_words(&error), "git config --list --show-origin"),
     });
     findings.push(if repo.has_identity() {
         Finding::ok("identity", "git knows who commits here")
@@ -62,7 +64,7 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
             "git config user.name NAME && git config user.email ADDRESS",
         )
     });
-    let signs = repo.config_flag("commit.gpgSign");
+    let signs = repo.signs().unwrap_or(true);
     findings.push(match repo.try_commit() {
         Ok(_) if signs => Finding::ok("signing", "commits are signed (commit.gpgSign), and that works"),
         Ok(_) => Finding::ok("signing", "commits are not signed (commit.gpgSign is not set)"),

@@ -3,6 +3,7 @@
 mod guard;
 mod intruders;
 mod odd;
+mod settings;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
