@@ -64,13 +64,26 @@ impl Identity {
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
             .collect();
         let fallback = (BString::from("aynig"), BString::from(format!("aynig@{host}")));
-        let person = |found: Option<gix::Result<gix::actor::SignatureRef<'_>>>| match found {
-            Some(Ok(who)) if !who.name.trim().is_empty() || !who.email.trim().is_empty() => {
-                (plain(who.name), plain(who.email))
+        // Asked of the configuration, which holds the variables of the environment as well: gix's own answer comes with a
+        // local time, for which it opens the zone database.
+        let settings = gix.config_snapshot();
+        let first = |keys: &[&str]| keys.iter().find_map(|key| settings.string(*key));
+        let person = |who: &str| {
+            let name = first(&[&format!("{who}.name"), "user.name", &format!("gitoxide.{who}.nameFallback")]);
+            let email = first(&[
+                &format!("{who}.email"),
+                "user.email",
+                "gitoxide.user.emailFallback",
+                &format!("gitoxide.{who}.emailFallback"),
+            ]);
+            match (name, email) {
+                (Some(name), Some(email)) if !name.trim().is_empty() || !email.trim().is_empty() => {
+                    (plain(&name), plain(&email))
+                }
+                _ => fallback.clone(),
             }
-            Some(_) | None => fallback.clone(),
         };
-        Self { author: person(gix.author()), committer: person(gix.committer()) }
+        Self { author: person("author"), committer: person("committer") }
     }
 
     /// Who a reflog line is by.

@@ -233,6 +233,7 @@ impl State {
 impl Drop for Process {
     fn drop(&mut self) {
         let watch = Stopwatch::start();
+        let mut nap = Duration::from_micros(50);
         while matches!(self.0.try_wait(), Ok(None)) {
             if watch.elapsed() > FAREWELL {
                 tracing::warn!("the watchdog does not leave; killing it");
@@ -241,7 +242,9 @@ impl Drop for Process {
                 }
                 return;
             }
-            thread::sleep(Duration::from_millis(1));
+            // It leaves as soon as its pipe ends, so the first looks come soon.
+            thread::sleep(nap);
+            nap = (nap * 2).min(LOOK);
         }
     }
 }
