@@ -8,7 +8,7 @@ use crate::git::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter_error::ArbiterError;
 use crate::runner::pass::PassError;
-use crate::runner::scan::ScanError;
+use crate::runner::survey::scan::ScanError;
 use crate::runner::{error_words, typed};
 use crate::stop::Cause;
 

@@ -14,7 +14,7 @@ use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Store;
 use crate::git::incoming::Incoming;
-use crate::runner::trust::refusals_in;
+use crate::runner::survey::trust::refusals_in;
 use crate::runner::typed;
 
 use super::args::{Hook, HookName};

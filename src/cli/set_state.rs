@@ -18,7 +18,7 @@ use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
-use crate::runner::resolve::{NoCommand, Pause, Resolver};
+use crate::runner::survey::resolve::{NoCommand, Pause, Resolver};
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each commit has an answer of its own. Git gives up a whole call at the first commit it cannot read, and anybody who
 //! may push can make one; so what such a call left open is asked again in halves, until the commit at fault is alone. Which answers
-//! are good enough is `runner::trust`'s to say.
+//! are good enough is `runner::survey::trust`'s to say.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;

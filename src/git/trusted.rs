@@ -2,7 +2,7 @@
 //!
 //! Invariant: a name means one thing. Git tries tags before branches, and a tag can be had by anybody who pushes one, so
 //! short names are not left to git; and replacement objects (`refs/replace/`) are never followed (CONTRACT.md §13). What
-//! trust means for a branch is `runner::trust`'s.
+//! trust means for a branch is `runner::survey::trust`'s.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

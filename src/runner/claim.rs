@@ -16,8 +16,8 @@ use super::arbiter::Arbiter;
 use super::arbiter_error::ArbiterError;
 use super::notice::Holder;
 use super::options::Options;
-use super::resolve::Command;
-use super::scan::{Candidate, Venue};
+use super::survey::resolve::Command;
+use super::survey::scan::{Candidate, Venue};
 
 /// Why a claim could not even be tried.
 #[derive(Debug, thiserror::Error)]

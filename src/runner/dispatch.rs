@@ -13,7 +13,7 @@ use crate::git::Repo;
 
 use super::claim::{Claimed, claim_all};
 use super::notice::{Notice, StepReport};
-use super::scan::Candidate;
+use super::survey::scan::Candidate;
 use super::{Context, error_words, step};
 
 /// What became of a pass's candidates.

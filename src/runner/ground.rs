@@ -13,7 +13,7 @@ use crate::contract::report::plain_line;
 use crate::git::Repo;
 
 use super::options::Trust;
-use super::trust;
+use super::survey::trust;
 
 /// The most commits of others whose signatures are looked at. Below them only the lease counts.
 const MOST: usize = 100;

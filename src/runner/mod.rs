@@ -1,8 +1,8 @@
 //! The runner: from a scan of HEADs to settled branches.
 //!
 //! ```text
-//! scan ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise; beside it keeper) ─▶ settle
-//!   └────▶ recover (expired leases, worktrees whose runner is gone)
+//! survey ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise; beside it keeper) ─▶ settle
+//!   └──────▶ recover (expired leases, worktrees whose runner is gone)
 //! ```
 //!
 //! Each stage consumes the value of the one before: only [`claim`] makes a [`claim::Claim`], only [`settle`] takes
@@ -27,18 +27,15 @@ pub mod memory;
 pub mod notice;
 pub mod notification;
 pub mod notifier;
-pub mod observe;
 pub mod options;
 pub mod pass;
 pub mod patience;
 pub mod pushes;
 pub mod ready;
 pub mod recover;
-pub mod resolve;
-pub mod scan;
 pub mod settle;
 pub mod step;
-pub mod trust;
+pub mod survey;
 pub mod watch;
 
 pub use crate::words::{counted, error_words, shows_rescued, typed};

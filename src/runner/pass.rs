@@ -17,12 +17,12 @@ use super::attempt::{AttemptError, check_log_directory};
 use super::dispatch::{Dispatched, Unclaimed, dispatch};
 use super::memory::Memory;
 use super::notice::{Notice, StepReport};
-use super::observe::{next_due, observe};
 use super::options::Takeover;
 use super::recover::{Closing, Over, recover, sweep};
-use super::resolve::Pause;
-use super::scan::{LEFT_ALONE, ScanError, Scanned, Verdict, scan};
-use super::trust::{self, TrustError};
+use super::survey::observe::{next_due, observe};
+use super::survey::resolve::Pause;
+use super::survey::scan::{LEFT_ALONE, ScanError, Scanned, Verdict, scan};
+use super::survey::trust::{self, TrustError};
 use super::{Context, error_words};
 use crate::git::worktree::WorktreeError;
 

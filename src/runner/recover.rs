@@ -25,7 +25,8 @@ use crate::supervise::occupants;
 use super::ground::{Ground, Taken};
 use super::notice::Notice;
 use super::settle::{keep, rescue_sentence, retry_sentence};
-use super::{Context, attempt, error_words, trust};
+use super::survey::trust;
+use super::{Context, attempt, error_words};
 
 /// How much of a log's end goes into a stalled body, bytes.
 const TAIL: u64 = 64 * 1024;

@@ -30,8 +30,8 @@ use super::launch;
 use super::notice::{Notice, Outcome, Started, StepReport};
 use super::ready::make_ready;
 use super::recover::sweep;
-use super::scan::Venue;
 use super::settle::settle;
+use super::survey::scan::Venue;
 use super::{Context, error_words};
 
 /// Less room than this is none, bytes: what is written comes in blocks.

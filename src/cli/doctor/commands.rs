@@ -12,7 +12,7 @@ use crate::fsutil::{found_in, is_executable};
 use crate::git::swap::Tip;
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
-use crate::runner::resolve::{Pause, Resolver};
+use crate::runner::survey::resolve::{Pause, Resolver};
 use crate::runner::{error_words, typed};
 
 use super::remote::Looked;

@@ -1,7 +1,7 @@
 //! `aynig status`: what branches are, who holds them, and what would be run.
 //!
 //! Invariant: it reads the same scan as a pass, so what it says is what `aynig run` would do at this moment, and it
-//! changes nothing. The wording of reasons is `runner::scan`'s and `runner::resolve`'s. A look is taken here, put into rows by
+//! changes nothing. The wording of reasons is `runner::survey`'s. A look is taken here, put into rows by
 //! `row`, drawn by `table`, and taken again and again by `watch`.
 
 mod row;
@@ -13,10 +13,10 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
 use crate::runner::arbiter::Arbiter;
-use crate::runner::observe::recall;
 use crate::runner::options::{CurrentBranch, Options, Selection};
-use crate::runner::scan::{Verdict, scan};
-use crate::runner::trust::{commands_from, vet};
+use crate::runner::survey::observe::recall;
+use crate::runner::survey::scan::{Verdict, scan};
+use crate::runner::survey::trust::{commands_from, vet};
 
 use super::args::Status;
 use super::entry::Surroundings;

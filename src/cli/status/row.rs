@@ -19,9 +19,9 @@ use crate::contract::story::Stall;
 use crate::git::Repo;
 use crate::git::commit::Stored;
 use crate::runner::arbiter::Arbiter;
-use crate::runner::resolve::Pause;
-use crate::runner::scan::{Candidate, Scanned, Venue, Verdict};
-use crate::runner::trust::CommandsFrom;
+use crate::runner::survey::resolve::Pause;
+use crate::runner::survey::scan::{Candidate, Scanned, Venue, Verdict};
+use crate::runner::survey::trust::CommandsFrom;
 use crate::runner::typed;
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";

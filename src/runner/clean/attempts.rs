@@ -13,7 +13,8 @@ use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;
 
 use super::super::attempt::{self, Record};
-use super::super::{counted, error_words, observe};
+use super::super::survey::observe;
+use super::super::{counted, error_words};
 use super::standing::{self, Of};
 use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 

@@ -5,7 +5,7 @@ use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 
-use super::super::resolve::Resolver;
+use super::super::survey::resolve::Resolver;
 use super::super::typed;
 use super::rescues::{short, words};
 use super::{CleanError, Wishes};

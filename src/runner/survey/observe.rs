@@ -16,8 +16,8 @@ use crate::contract::sighting::{Reading, Sight, Sightings, Watched, watched};
 use crate::fsutil::{self, DirLock};
 use crate::git::Repo;
 
-use super::arbiter::Arbiter;
-use super::options::Options;
+use super::super::arbiter::Arbiter;
+use super::super::options::Options;
 use super::scan::{Scanned, Verdict};
 
 /// How long to wait for another runner that is at the file, for moments only.

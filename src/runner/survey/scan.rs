@@ -16,8 +16,8 @@ use crate::git::swap::Tip;
 use crate::git::worktree::{Registered, WorktreeError};
 use crate::git::{Checkout, CommitError, RefError, Repo};
 
-use super::arbiter::Arbiter;
-use super::options::{CurrentBranch, Options};
+use super::super::arbiter::Arbiter;
+use super::super::options::{CurrentBranch, Options};
 use super::resolve::{self, Command, NoCommand, Pause, Resolver};
 use super::trust::{self, CommandsFrom};
 
@@ -200,7 +200,7 @@ impl View {
             return Err(ScanError::NoCurrentBranch { why });
         }
         let commands = trust::commands_from(repo, arbiter, &options.trust);
-        let commands = commands.map_err(|error| super::error_words(&error));
+        let commands = commands.map_err(|error| super::super::error_words(&error));
         let mut elsewhere = HashMap::new();
         if arbiter.source().is_some() {
             // A remote's branches are run detached: no checkout of a local branch is in their way.

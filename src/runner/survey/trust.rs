@@ -11,8 +11,8 @@ use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
 
-use super::arbiter::Arbiter;
-use super::options::Trust;
+use super::super::arbiter::Arbiter;
+use super::super::options::Trust;
 use super::resolve::Pause;
 use super::scan::{Candidate, Scanned, Verdict};
 
