@@ -86,13 +86,6 @@ impl Interrupt {
         self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
     }
 
-    /// Waits until no call is under way, so that none is left behind; not for ever.
-    pub fn wait_idle(&self, most: Duration) {
-        let (calls, changed) = &*self.calls;
-        let calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_timeout_while(calls, most, |calls| calls.scans + calls.others > 0));
-    }
-
     /// Whether a call for this is to end.
     pub(super) fn ends(&self, errand: Errand) -> bool {
         match errand {

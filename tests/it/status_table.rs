@@ -128,15 +128,14 @@ fn no_git_is_started() {
     assert_eq!(out(&output).lines().count(), 5);
 }
 
-const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-
-/// The other screen was given back, and what was on it is on this one.
-fn assert_restored(shown: &str, words: &str) {
-    assert_eq!((shown.matches(ENTER).count(), shown.matches(LEAVE).count()), (1, 1), "{shown:?}");
-    assert!(shown.starts_with(ENTER), "{shown:?}");
-    let after = shown.rsplit(LEAVE).next().expect("text");
-    assert!(plain(after).contains(words), "{after:?}");
+/// No mode of the terminal was changed, and the last picture is still there.
+fn assert_untouched(shown: &str, words: &str) {
+    for mode in ["\x1b[?", "\x1b=", "\x1b>"] {
+        assert!(!shown.contains(mode), "{shown:?}");
+    }
+    let last = shown.rsplit("\x1b[H").next().expect("text");
+    assert!(last.trim_end_matches("^C").ends_with("\r\n\x1b[J"), "below the picture: {last:?}");
+    assert!(plain(last).contains(words), "{last:?}");
 }
 
 fn has(picture: &[String], branch: &str) -> bool {
@@ -154,7 +153,7 @@ fn it_is_painted_anew_when_a_branch_moves_and_when_the_terminal_does() {
     repo.git(["branch", "-D", "newcomer"]);
     terminal.wait_for_picture("it to go", |picture| !has(picture, "newcomer"));
     terminal.resize(6, 40);
-    let picture = terminal.wait_for_picture("the small picture", |picture| picture.len() == 6);
+    let picture = terminal.wait_for_picture("the small picture", |picture| picture.len() == 5);
     assert!(picture.iter().all(|line| line.width() <= 40), "{picture:#?}");
     assert!(picture.iter().any(|line| line.starts_with("… ") && line.ends_with("more")), "{picture:#?}");
     terminal.resize(40, 120);
@@ -164,64 +163,34 @@ fn it_is_painted_anew_when_a_branch_moves_and_when_the_terminal_does() {
     terminal.press(b"\x03");
     let (shown, code) = terminal.finish();
     assert_eq!(code, 130);
-    assert_restored(&shown, "held");
+    assert_untouched(&shown, "held");
 }
 
 #[test]
-fn a_signal_ends_it_and_gives_the_terminal_back() {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGINT, 130)] {
+fn the_terminal_is_as_it_was_after_any_end() {
+    for (signal, code) in
+        [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGINT, 130), (Signal::SIGKILL, 256 - 9)]
+    {
         let repo = zoo();
         let mut terminal: Terminal = repo.in_terminal((30, 100), &[("NO_COLOR", "1")], WATCH);
         terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
+        terminal.wait_for_echo(true);
         terminal.signal(signal);
         let (shown, exit) = terminal.finish();
         assert_eq!(exit, code, "{signal}");
-        assert_restored(&shown, "ready");
         assert!(!shown.contains("\x1b[32m"), "{shown:?}");
+        assert_untouched(&shown.replace("<echo on>", ""), "ready");
     }
 }
 
 #[test]
-fn q_ends_it_and_what_is_typed_is_not_shown() {
+fn what_was_on_the_screen_is_scrolled_and_not_painted_over() {
     let repo = zoo();
-    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
+    let terminal = repo.in_terminal((30, 100), &[], WATCH);
     terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
-    terminal.press(b"xyzzy");
-    terminal.press(b"q");
-    let (shown, code) = terminal.finish();
-    assert_eq!(code, 0);
-    assert_restored(&shown, "ready");
-    assert!(!shown.contains('z'), "{shown:?}");
-}
-
-#[test]
-fn the_key_that_would_dump_core_ends_it_like_q() {
-    let repo = zoo();
-    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
-    terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
-    terminal.wait_for_echo(false);
-    terminal.press(b"\x1c");
-    let (shown, code) = terminal.finish();
-    assert_eq!(code, 0);
-    assert_restored(&shown, "ready");
-}
-
-#[test]
-fn it_gives_the_terminal_back_while_it_is_suspended() {
-    let repo = zoo();
-    let mut terminal = repo.in_terminal((30, 100), &[], WATCH);
-    terminal.wait_for_picture("the table", |picture| has(picture, "ready"));
-    terminal.wait_for_echo(false);
-    terminal.press(b"\x1a");
-    wait_until("the screen to be left", || terminal.shown().contains(LEAVE));
-    terminal.wait_for_echo(true);
-    terminal.signal(Signal::SIGCONT);
-    wait_until("the screen to be entered", || terminal.shown().matches(ENTER).count() == 2);
-    terminal.wait_for_echo(false);
-    terminal.press(b"q");
-    let (shown, code) = terminal.finish();
-    assert_eq!(code, 0);
-    assert_eq!(shown.matches(LEAVE).count(), 2, "{shown:?}");
+    let shown = terminal.shown();
+    let before = shown.split("\x1b[H").next().expect("text");
+    assert_eq!(before.matches('\n').count(), 30, "{before:?}");
 }
 
 #[test]
@@ -259,7 +228,7 @@ fn one_branch_is_watched_as_well() {
         picture.iter().any(|line| line.contains("attempt 11111111"))
     });
     terminal.press(b"\x03");
-    assert_restored(&terminal.finish().0, "attempt 11111111");
+    assert_untouched(&terminal.finish().0, "attempt 11111111");
 }
 
 #[test]

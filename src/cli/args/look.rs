@@ -12,7 +12,7 @@ use crate::contract::ids::{RemoteName, RoleName};
 #[command(
     after_help = "On a terminal --all and GLOB draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
     with nothing cut.\n\
-    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n; `q` ends it with 0."
+    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n."
 )]
 pub struct Status {
     /// The branches whose name matches GLOB (`*` also matches `/`) [default: the one checked out here]

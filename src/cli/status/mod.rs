@@ -64,7 +64,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Re
             .hint(format!("for the branch: `--branch {seconds}`")));
     }
     if let Some(seconds) = arguments.watch {
-        return watch::watch(store, arbiter, subject, seconds);
+        return watch::watch(store, &arbiter, subject, seconds);
     }
     let seen = look(&repo, &arbiter, &subject, clock::wall_seconds())?;
     if subject.json {
