@@ -5,7 +5,7 @@
 //! the output of an attempt.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub enum AttemptError {
         path: PathBuf,
         /// Why not.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The log directory is not a plain directory.
     #[error("{} is a symbolic link; logs are not written through links, so remove it", path.display())]
@@ -56,9 +56,41 @@ pub struct Record {
     /// When it began, seconds since the epoch.
     pub started: i64,
     /// Where its stdout is.
+    #[serde(with = "path_bytes")]
     pub stdout: PathBuf,
     /// Where its stderr is.
+    #[serde(with = "path_bytes")]
     pub stderr: PathBuf,
+}
+
+/// A path in JSON: a string, or where it is not UTF-8, the list of its bytes.
+mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Text(PathBuf),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) => text.serialize(serializer),
+            None => path.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(match Stored::deserialize(deserializer)? {
+            Stored::Text(path) => path,
+            Stored::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
 }
 
 impl Record {
@@ -134,7 +166,7 @@ pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
         stderr: stderr.clone(),
     };
     let path = record_path(&records, &claim.attempt.to_string());
-    let mut text = serde_json::to_vec(&record).expect("a record is plain strings");
+    let mut text = serde_json::to_vec(&record).map_err(io::Error::from).map_err(failed("write", &path))?;
     text.push(b'\n');
     fsutil::replace(&path, &text).map_err(failed("write", &path))?;
     Ok(Files { stdout, stderr, body, streams, readers })
@@ -172,12 +204,12 @@ fn create_logs(
         let stderr = directory.join(format!("{stem}.stderr.log"));
         let out = match create_new(&stdout) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && stem == &plain => continue,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && stem == &plain => continue,
             Err(error) => return Err(failed("create", &stdout)(error)),
         };
         // Whoever creates the first owns the pair; what lies there as its second without it is nothing to write to.
         let (stderr, err) = match create_new(&stderr) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let stderr = directory.join(format!("{own}.stderr.log"));
                 (stderr.clone(), create_new(&stderr).map_err(failed("create", &stderr))?)
             }
@@ -188,7 +220,7 @@ fn create_logs(
     unreachable!("the second name either works or returns its error")
 }
 
-fn create_new(path: &Path) -> std::io::Result<File> {
+fn create_new(path: &Path) -> io::Result<File> {
     // Appending: a command may write to its own log by name as well, and neither writer overwrites the other.
     OpenOptions::new().create_new(true).append(true).mode(0o644).open(path).and_then(|mut file| {
         file.flush()?;
@@ -228,13 +260,40 @@ fn record_path(directory: &Path, attempt: &str) -> PathBuf {
     directory.join(format!("{attempt}.json"))
 }
 
-fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> AttemptError {
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AttemptError {
     let path = path.to_owned();
     move |source| {
         let source = match fsutil::room_words(&source, &path) {
-            Some(room) => std::io::Error::new(source.kind(), format!("{source}; {room}")),
+            Some(room) => io::Error::new(source.kind(), format!("{source}; {room}")),
             None => source,
         };
         AttemptError::Files { what, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_record_holds_any_path() {
+        for (path, stored) in [(&b"/caf\xc3\xa9"[..], "\"/café\""), (b"/caf\xe9", "[47,99,97,102,233]")] {
+            let record = Record {
+                attempt: "a".to_owned(),
+                branch: "b".to_owned(),
+                state: "s".to_owned(),
+                trigger: "t".to_owned(),
+                lease: "l".to_owned(),
+                started: 1,
+                stdout: OsStr::from_bytes(path).into(),
+                stderr: "/x".into(),
+            };
+            let text = serde_json::to_string(&record).unwrap();
+            assert!(text.contains(&format!("\"stdout\":{stored},\"stderr\":\"/x\"")), "{text}");
+            assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        }
     }
 }

@@ -229,10 +229,19 @@ pub fn letter(happening: &Happening, around: &Around) -> Letter {
         variables.extend(shown.map(|shown| (variable(name).into(), shown.into())));
         object.insert(name.to_owned(), value.unwrap_or(Value::Null));
     }
-    // To act on the branch its name must be exact, whatever bytes it has.
-    let exact = OsStr::from_bytes(happening.branch.as_bstr()).to_owned();
-    variables.retain(|(name, _)| *name != *variable("branch"));
-    variables.push((variable("branch").into(), exact));
+    // To act on branches and files their names must be exact, whatever bytes they have.
+    let mut exact = vec![
+        ("branch", OsStr::from_bytes(happening.branch.as_bstr())),
+        ("repository", around.repository.as_os_str()),
+        ("gitDir", around.git_dir.as_os_str()),
+    ];
+    if let Some((stdout, stderr)) = &around.logs {
+        exact.extend([("stdoutLog", stdout.as_os_str()), ("stderrLog", stderr.as_os_str())]);
+    }
+    for (field, value) in exact {
+        variables.retain(|(name, _)| *name != *variable(field));
+        variables.push((variable(field).into(), value.to_owned()));
+    }
     let mut body = Value::Object(object).to_string().into_bytes();
     body.push(b'\n');
     let about = format!("{} {}", happening.event.word(), happening.branch);

@@ -11,6 +11,7 @@
 mod architecture;
 mod attacks;
 mod broken;
+mod bytes;
 #[cfg(debug_assertions)]
 mod chaos;
 mod clean;

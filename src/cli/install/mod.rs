@@ -248,7 +248,8 @@ fn read_record(disk: &Disk) -> Result<Record, CommandError> {
 }
 
 fn apply(disk: &Disk, outcome: &Outcome) -> Result<(), CommandError> {
-    let record = Item { mode: Mode::File, id: String::new(), data: outcome.record.text() };
+    let data = outcome.record.text().map_err(|error| CommandError::because("write the record", &error))?;
+    let record = Item { mode: Mode::File, id: String::new(), data };
     let mut paths: Vec<(&str, Option<&Item>)> = outcome
         .steps
         .iter()

@@ -69,10 +69,13 @@ impl Record {
     }
 
     /// The text of the file.
-    pub fn text(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("a record is plain strings");
+    ///
+    /// # Errors
+    /// What it holds cannot be written as JSON.
+    pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        text
+        Ok(text)
     }
 
     /// What was installed from there last.
@@ -114,7 +117,7 @@ mod tests {
         record.put(pack("b", "x"), &[]);
         record.put(pack("a", "x"), &["x"]);
         record.put(pack("b", "y"), &["y"]);
-        assert_eq!(Record::parse(&record.text()).as_ref(), Ok(&record));
+        assert_eq!(Record::parse(&record.text().unwrap()).as_ref(), Ok(&record));
         assert_eq!(record.packs.iter().map(|pack| pack.source.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert!(record.find("b", "").is_some_and(|pack| pack.files.contains_key("y")));
         assert!(record.find("b", "sub").is_none());
