@@ -13,6 +13,7 @@ use bstr::BString;
 
 use crate::clock;
 use crate::contract::head::Head;
+use crate::contract::headlog::Origin;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
@@ -21,6 +22,7 @@ use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::arbiter::Arbiter;
+use crate::runner::ground::{Ground, named};
 use crate::runner::{attempt, error_words, typed};
 
 use super::error::{CommandError, unlock};
@@ -295,6 +297,30 @@ impl Target {
         .hint(format!("`--branch {}` says that you mean it nevertheless", typed(&self.branch.to_string())))
     }
 
+    /// Somebody else's commit on the branch of the attempt we belong to, which `tree`, the index of its worktree, would undo.
+    fn stranger(&self, repo: &Repo, tree: CommitId, parent: Option<CommitId>) -> Option<CommitId> {
+        let (head, lease) = (self.head.as_ref()?.id, self.lease().filter(|_| self.held)?);
+        let checkout = self.index.as_ref()?;
+        let attempt = lease.attempt()?;
+        let record = attempt::find(repo, attempt)?;
+        let ground = Ground::new(repo, attempt, CommitId::parse_hex(&record.lease)?, Some(&checkout.git_dir));
+        match ground.origin(head) {
+            Origin::Elsewhere(commit) if parent == Some(head) && !ground.is_in(commit, tree) => Some(commit),
+            Origin::Elsewhere(_) | Origin::Here | Origin::Unknown => None,
+        }
+    }
+
+    fn overtaken(&self, repo: &Repo, stranger: CommitId) -> CommandError {
+        CommandError::failed(format!(
+            "somebody pushed {} onto {} meanwhile; nothing was changed",
+            named(repo, stranger),
+            self.branch
+        ))
+        .hint(
+            "end this command: its runner saves the work, and sets the branch to `stalled` with this reason",
+        )
+    }
+
     fn tree(&self, repo: &Repo) -> Result<CommitId, CommandError> {
         match (&self.index, &self.head) {
             (Some(checkout), _) => {
@@ -354,6 +380,9 @@ pub fn write(
         let expected = before.head.as_ref().map(|head| head.id);
         let tree = before.tree(repo)?;
         let parent = before.parent(repo, arbiter);
+        if let Some(stranger) = before.stranger(repo, tree, parent) {
+            return Err(before.overtaken(repo, stranger));
+        }
         let parents = parent.as_slice();
         // The holder says so, as a server may let nobody else move the branch.
         let attempt = before.lease().filter(|_| before.held && !arbiter.attaches()).and_then(Lease::attempt);

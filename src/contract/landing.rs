@@ -7,7 +7,7 @@
 
 use super::declaration::Declaration;
 use super::ids::{CommitId, StateName};
-use super::settlement::{Ending, Settlement, settle};
+use super::settlement::{Ending, Settlement, overtaken, settle};
 
 /// How often a branch may move under the landing (by the command's own survivors) before it is given up.
 const MOST_LOST: u32 = 20;
@@ -17,6 +17,7 @@ const MOST_LOST: u32 = 20;
 pub struct Landing {
     /// `STATE` and how its command ended, for sentences.
     subject: String,
+    is_success: bool,
     settlement: Settlement,
     why: String,
     store: Store,
@@ -119,6 +120,15 @@ pub enum Sight {
         /// Where the worktree is.
         worktree: Position,
     },
+    /// The branch is the attempt's, and somebody else's commit is on it, which a result would undo.
+    Overtaken {
+        /// Its HEAD.
+        head: CommitId,
+        /// The commit the worktree's files are based on.
+        base: CommitId,
+        /// That commit and its author.
+        by: String,
+    },
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
     /// The branch is not the attempt's any more.
@@ -189,6 +199,7 @@ impl Landing {
         let landing = Self {
             why: subject.clone(),
             subject,
+            is_success: ending.is_success(),
             settlement: settle(ending, declaration),
             store,
             doubtful: store == Store::Local,
@@ -259,6 +270,11 @@ impl Landing {
     fn seen(&mut self, sight: Sight) -> Order {
         let (head, worktree) = match sight {
             Sight::Ours { head, worktree } => (head, worktree),
+            Sight::Overtaken { head, base, by } => {
+                self.why = overtaken(&self.subject, self.is_success, &by);
+                self.settlement = Settlement::Stall;
+                return self.save_or_write(head, head, base);
+            }
             Sight::Landed(index) => {
                 let result = self.tried.swap_remove(index);
                 return self.finish(Finish::Landed { result, parent: None });
@@ -442,6 +458,18 @@ mod tests {
                 ],
             );
             assert_eq!(landed(&mut landing, Fact::Moved(Moved::Won)).0.settlement, Settlement::Stall);
+        }
+    }
+
+    #[test]
+    fn nothing_lands_over_somebody_elses_commit() {
+        for exit in [0, 1] {
+            let (mut landing, _) = begin(exit, Store::Local);
+            let sight = Sight::Overtaken { head: id(9), base: id(OWN), by: "1234 (Jane)".to_owned() };
+            let save = Order::Save { base: id(OWN), kept: id(9) };
+            play(&mut landing, &[(Fact::Seen(sight), save), (Fact::Saved, writes(9))]);
+            assert_eq!(*landing.settlement(), Settlement::Stall);
+            assert!(landing.why().contains("somebody pushed 1234 (Jane)"), "{}", landing.why());
         }
     }
 

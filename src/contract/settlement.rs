@@ -67,6 +67,17 @@ pub fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
     }
 }
 
+/// Why nothing was landed over somebody else's commit. `subject` is the command and how it ended; `commit` names that commit and
+/// its author.
+pub fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
+    let pushed = format!("somebody pushed {commit} onto the branch meanwhile");
+    if is_success {
+        format!("{pushed}; {subject}, and its result was not landed")
+    } else {
+        format!("{subject}; {pushed}")
+    }
+}
+
 impl Ending {
     /// The end of a sentence whose subject is the command: "exited with 3".
     pub fn describe(&self) -> String {
@@ -162,6 +173,19 @@ mod tests {
             assert_eq!(settle(&ending, None), Settlement::Stall, "{text}");
             assert_eq!(settle(&ending, Some(declared.clone())), Settlement::Stall, "{text}");
             assert_eq!((ending.describe(), ending.is_success()), (String::from(text), false));
+        }
+        for (code, is_success, expected) in [
+            (
+                0,
+                true,
+                "somebody pushed 1234 (Jane) onto the branch meanwhile; `build` exited with 0, and its result was not landed",
+            ),
+            (3, false, "`build` exited with 3; somebody pushed 1234 (Jane) onto the branch meanwhile"),
+        ] {
+            assert_eq!(
+                overtaken(&format!("`build` exited with {code}"), is_success, "1234 (Jane)"),
+                expected
+            );
         }
         let done = Ending::Exited(0);
         assert!(done.is_success());

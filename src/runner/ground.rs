@@ -59,21 +59,38 @@ impl<'a> Ground<'a> {
         })
     }
 
+    /// Commits of others from `head` down, and the newest commit below them that is this attempt's own.
+    fn others(&self, head: CommitId) -> (Vec<CommitId>, CommitId) {
+        let mut others = Vec::new();
+        for commit in self.repo.history(head).flatten().map(|stored| stored.id).take(MOST) {
+            if self.origin(commit) == Origin::Here {
+                return (others, commit);
+            }
+            others.push(commit);
+        }
+        (others, self.lease)
+    }
+
+    /// The newest commit from `head` down that is this attempt's own.
+    pub fn own(&self, head: CommitId) -> CommitId {
+        self.others(head).1
+    }
+
+    /// Whether `tree` has everything that `commit` changes, as `commit` has it.
+    pub fn is_in(&self, commit: CommitId, tree: CommitId) -> bool {
+        let tree_of = |id| self.repo.commit(id).map(|stored| stored.tree);
+        let compared =
+            tree_of(self.own(commit)).and_then(|base| self.repo.tree_landed(base, tree_of(commit)?, tree));
+        compared.unwrap_or(false)
+    }
+
     /// The commit whose files go into a commit on top of `head`: `head`, unless signatures are asked for and nobody vouches for it.
     /// Then it is the newest commit below that is this attempt's own or has a good signature.
     pub fn taken(&self, trust: &Trust, head: CommitId) -> Taken {
         if !trust.require_signed {
             return Taken { from: head, without: None };
         }
-        let mut others = Vec::new();
-        let mut floor = self.lease;
-        for commit in self.repo.history(head).flatten().map(|stored| stored.id).take(MOST) {
-            if commit == self.lease || self.origin(commit) == Origin::Here {
-                floor = commit;
-                break;
-            }
-            others.push(commit);
-        }
+        let (others, floor) = self.others(head);
         let asked: HashSet<CommitId> = others.iter().copied().collect();
         let refused = trust::refusals(self.repo, &asked);
         let from = others.into_iter().find(|commit| !refused.contains_key(commit)).unwrap_or(floor);

@@ -10,12 +10,13 @@ use bstr::ByteSlice;
 use crate::clock;
 use crate::contract::commits::{how_kept, stalled_draft};
 use crate::contract::head::Head;
+use crate::contract::headlog::Origin;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
-use crate::git::commit::NewCommit;
+use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::worktree::{Found, Mark, Worktree};
@@ -293,8 +294,15 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
 pub(super) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) -> Option<CommitId> {
     let lease =
         attempt::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+    // Files that have never seen somebody else's commit are not based on it. What declares a state came after the attempt.
+    let is_strange = |head, lease| {
+        let ground = Ground::new(repo, worktree.mark.attempt, lease, Some(&worktree.git_dir));
+        let Origin::Elsewhere(commit) = ground.origin(head) else { return false };
+        let declares = |stored: Stored| Head::read(&stored.facts()).state().is_some();
+        !repo.commit(commit).is_ok_and(declares)
+    };
     let base = match (head, lease) {
-        (Some(head), Some(lease)) if repo.descends(head, lease) => Some(head),
+        (Some(head), Some(lease)) if repo.descends(head, lease) && !is_strange(head, lease) => Some(head),
         (_, Some(lease)) if repo.commit(lease).is_ok() => {
             Some(repo.committed_within(&worktree.git_dir, lease))
         }

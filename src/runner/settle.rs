@@ -12,10 +12,11 @@ use crate::clock;
 use crate::contract::alike::misspelt;
 use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
 use crate::contract::declaration::Declaration;
+use crate::contract::headlog::Origin;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
-use crate::contract::settlement::{Ending, Settlement, StopReason, settle as decide};
+use crate::contract::settlement::{Ending, Settlement, StopReason, overtaken, settle as decide};
 use crate::contract::standing::Standing;
 use crate::fsutil;
 use crate::git::commit::NewCommit;
@@ -27,7 +28,7 @@ use crate::supervise::{occupants, users};
 
 use super::claim::Claim;
 use super::finished::{Finished, Site};
-use super::ground::{Ground, Taken};
+use super::ground::{self, Ground, Taken};
 use super::heartbeat::{catch_up, look};
 use super::notice::{Left, Notice, Outcome, StepReport};
 use super::patience::Patience;
@@ -145,7 +146,16 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
                 break;
             }
         };
+        let stranger = stranger(context, repo, finished, head);
         let parent = match worktree_head(context, repo, finished, head) {
+            _ if let Some(stranger) = stranger => {
+                let subject = format!("`{}` {}", claim.trigger.state, finished.ending);
+                why = overtaken(&subject, finished.ending.is_success(), &ground::named(repo, stranger));
+                settlement = Settlement::Stall;
+                rescued =
+                    save(context, repo, finished, base_of(repo, finished), Some(head), left).or(rescued);
+                head
+            }
             Some(parent) if repo.descends(parent, head) => parent,
             Some(astray) => {
                 // The command left its worktree at a commit that is no continuation of the branch.
@@ -163,7 +173,7 @@ fn land(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mut Opti
             }
             None => head,
         };
-        if settlement == Settlement::Stall && rescued.is_none() {
+        if settlement == Settlement::Stall && stranger.is_none() && rescued.is_none() {
             rescued = save(context, repo, finished, parent, Some(parent), left);
         }
         let written = match &settlement {
@@ -257,7 +267,9 @@ fn landed_outcome(finished: &Finished, settlement: Settlement, why: String) -> O
 
 /// With a remote, the checkout is not the branch: it is taken along to the result.
 fn follow_result(context: &Context<'_>, repo: &Repo, finished: &Finished, parent: CommitId, new: CommitId) {
-    if context.arbiter.attaches() {
+    // Onto somebody else's commit the checkout is not taken.
+    let own = worktree_head(context, repo, finished, parent);
+    if context.arbiter.attaches() || !own.is_some_and(|own| repo.descends(own, parent)) {
         return;
     }
     let moved = match &finished.site {
@@ -331,14 +343,45 @@ fn not_landed(context: &Context<'_>, repo: &Repo, finished: &Finished, left: &mu
 /// and the command's commits on it (an attached HEAD follows the branch wherever others take it).
 fn base_of(repo: &Repo, finished: &Finished) -> CommitId {
     let Some(git_dir) = finished.site.git_dir() else { return finished.held };
+    let ground = ground(repo, finished);
+    // HEADs of others are held as well while they declare no state.
+    let held = match ground.origin(finished.held) {
+        Origin::Elsewhere(stranger) => ground.own(stranger),
+        Origin::Here | Origin::Unknown => finished.held,
+    };
     match Repo::detached_head(git_dir) {
         Some(head) if repo.commit(head).is_ok() => head,
-        Some(_) | None if matches!(finished.site, Site::Worktree(_)) => {
-            repo.committed_within(git_dir, finished.held)
-        }
+        Some(_) | None if matches!(finished.site, Site::Worktree(_)) => repo.committed_within(git_dir, held),
         // A checkout's log holds what others did to its branch as well.
-        Some(_) | None => finished.held,
+        Some(_) | None => held,
     }
+}
+
+fn ground<'a>(repo: &'a Repo, finished: &Finished) -> Ground<'a> {
+    Ground::new(repo, finished.claim.attempt, finished.claim.lease, finished.site.git_dir())
+}
+
+/// Somebody else's commit below `head`, or `head` itself, that a result would undo.
+fn stranger(context: &Context<'_>, repo: &Repo, finished: &Finished, head: CommitId) -> Option<CommitId> {
+    let ground = ground(repo, finished);
+    let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
+    let is_taken_in = if context.arbiter.attaches() {
+        // A program that keeps no log has committed what the index has.
+        index_of(repo, finished).is_some_and(|tree| tree.is_ok_and(|tree| ground.is_in(commit, tree)))
+    } else {
+        worktree_head(context, repo, finished, head).is_some_and(|own| repo.descends(own, head))
+    };
+    (!is_taken_in).then_some(commit)
+}
+
+/// The tree of what is staged, where there is an index.
+fn index_of(repo: &Repo, finished: &Finished) -> Option<Result<CommitId, String>> {
+    let tree = match &finished.site {
+        Site::Worktree(worktree) => repo.staged_tree(worktree),
+        Site::InPlace(checkout) => repo.index_tree(checkout),
+        Site::None => return None,
+    };
+    Some(tree.map_err(|error| error_words(&error)))
 }
 
 /// The commit the worktree is at: the branch's own HEAD while attached to it.
@@ -363,11 +406,7 @@ fn write_advance(
     declaration: &Declaration,
     parent: CommitId,
 ) -> Result<CommitId, String> {
-    let tree = match &finished.site {
-        Site::Worktree(worktree) => repo.staged_tree(worktree).map_err(|error| error_words(&error))?,
-        Site::InPlace(checkout) => repo.index_tree(checkout).map_err(|error| error_words(&error))?,
-        Site::None => tree_of(repo, parent)?,
-    };
+    let tree = index_of(repo, finished).unwrap_or_else(|| tree_of(repo, parent))?;
     let draft = advance_draft(declaration, &finished.claim.message.trailers, context.arbiter.source());
     write(repo, &draft, tree, parent, named(context, &finished.claim))
 }
@@ -403,9 +442,7 @@ fn state_word(settlement: &Settlement) -> &str {
 
 /// The commit whose files a commit on top of `parent` has, where no index decides.
 fn taken(context: &Context<'_>, repo: &Repo, finished: &Finished, parent: CommitId) -> Taken {
-    let claim = &finished.claim;
-    Ground::new(repo, claim.attempt, claim.lease, finished.site.git_dir())
-        .taken(&context.options.trust, parent)
+    ground(repo, finished).taken(&context.options.trust, parent)
 }
 
 /// What a stalled commit says of the files, and of what to do next.
@@ -505,7 +542,7 @@ fn clean_up(
         return;
     }
     if let Some(left) = &report.left {
-        keep(repo, worktree, finished.held, &left.why);
+        keep(repo, worktree, base_of(repo, finished), &left.why);
         return;
     }
     let inside = occupants(&worktree.path);

@@ -40,6 +40,7 @@ mod lost_work;
 mod misplaced;
 mod notify;
 mod output;
+mod overtaken;
 mod own_workflow;
 mod package;
 mod packs;
