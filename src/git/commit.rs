@@ -8,7 +8,7 @@ use bstr::{BString, ByteSlice};
 
 use super::config::ConfigError;
 use super::interrupt::Errand;
-use super::process::{Git, ProcessError};
+use super::process::ProcessError;
 use super::repo::{Repo, error_chain, gits, ours};
 use crate::clock;
 use crate::contract::guard::RUN_ID_HEADER;
@@ -244,7 +244,7 @@ impl Repo {
             // Git signs no header of ours, so the last paragraph of the message, which is its trailers, has to say it.
             message.extend_from_slice(format!("dwp-run-id: {attempt}\n").as_bytes());
         }
-        let mut git = Git::shared(self.common_dir()).args(["commit-tree", "-S"]);
+        let mut git = self.git_here().args(["commit-tree", "-S"]);
         for parent in new.parents {
             git = git.args(["-p", &parent.to_string()]);
         }

@@ -5,7 +5,8 @@
 //! anything is claimed or signed git is asked once what it reads itself ([`Repo::check_git`]). What the values mean is left to whoever asks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bstr::{BStr, BString, ByteSlice};
@@ -127,6 +128,28 @@ impl Repo {
     /// All entries of a section, the widest layer (the system's) first.
     pub fn settings(&self, section: &str) -> Vec<Setting> {
         entries(self.gix.config_snapshot().plumbing(), section)
+    }
+
+    /// A call that git answers as it would at the top of the checkout we were started in: relative names of files, a
+    /// `config.worktree` and the settings of our environment count.
+    pub(super) fn git_here(&self) -> Git {
+        let git = match self.checkout_top() {
+            Some(top) => Git::inside(top, self.git_dir()),
+            None => Git::shared(self.common_dir()),
+        };
+        self.told_config().iter().fold(git, |git, (name, value)| git.env(name, value))
+    }
+
+    /// A setting that names a file, as git finds it from here; `None` where it is not set, or empty.
+    pub fn config_file(&self, key: &str) -> Result<Option<PathBuf>, ProcessError> {
+        let asked = self.git_here().args(["config", "--type=path", "--get", key]).run();
+        let output = match asked {
+            Err(ProcessError::Failed { status, .. }) if status.code() == Some(1) => return Ok(None),
+            asked => asked?,
+        };
+        let name = output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout);
+        let top = self.checkout_top().unwrap_or(self.common_dir());
+        Ok((!name.is_empty()).then(|| top.join(OsStr::from_bytes(name))))
     }
 
     /// Whether there is a `git` program to call, whether it takes this repository, and whether it reads the settings that are gone

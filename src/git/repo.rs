@@ -245,6 +245,11 @@ impl Repo {
         &self.place.identity
     }
 
+    /// The top of the checkout we were started in; none in a bare repository.
+    pub(super) fn checkout_top(&self) -> Option<&Path> {
+        self.place.checkout.as_deref()
+    }
+
     /// The git directory of the checkout we were started in.
     pub(super) fn git_dir(&self) -> &Path {
         &self.place.git_dir

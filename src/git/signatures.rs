@@ -6,17 +6,31 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
+use std::fs::File;
 
 use bstr::ByteSlice;
 
-use super::process::{Git, Output};
-use super::repo::Repo;
+use super::process::Output;
+use super::repo::{Repo, gits};
 use crate::contract::ids::CommitId;
 
+/// What came of checking one signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked {
+    /// Git's letter for it (`%G?` of `git log`).
+    Letter(char),
+    /// Git gave none, in its words.
+    Unreadable(String),
+    /// It would be good, but nobody can tell whether its ssh key was revoked, in words.
+    Unrevocable(String),
+}
+
+/// How the signature of ssh begins in a commit.
+const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
+
 impl Repo {
-    /// Git's one letter for the signature of each commit (`%G?` of `git log`), or why git gives none. All of it is asked in one
-    /// call, unless git cannot read one of the commits.
-    pub fn signatures(&self, commits: &HashSet<CommitId>) -> BTreeMap<CommitId, Result<char, String>> {
+    /// What git finds of the signature of each commit. All of it is asked in one call, unless git cannot read one of the commits.
+    pub fn signatures(&self, commits: &HashSet<CommitId>) -> BTreeMap<CommitId, Checked> {
         self.signatures_in(commits, &[])
     }
 
@@ -25,7 +39,7 @@ impl Repo {
         &self,
         commits: &HashSet<CommitId>,
         objects: &[(&'static str, OsString)],
-    ) -> BTreeMap<CommitId, Result<char, String>> {
+    ) -> BTreeMap<CommitId, Checked> {
         let mut found = BTreeMap::new();
         let mut ahead = vec![commits.iter().copied().collect::<Vec<CommitId>>()];
         while let Some(asked) = ahead.pop() {
@@ -34,7 +48,7 @@ impl Repo {
             }
             let trouble = match self.ask_signatures(&asked, objects) {
                 Ok(output) => {
-                    found.extend(letters(&output.stdout).map(|(id, letter)| (id, Ok(letter))));
+                    found.extend(letters(&output.stdout).map(|(id, letter)| (id, Checked::Letter(letter))));
                     output.complaint()
                 }
                 Err(why) => why,
@@ -42,13 +56,14 @@ impl Repo {
             let open: Vec<CommitId> = asked.into_iter().filter(|id| !found.contains_key(id)).collect();
             match open.as_slice() {
                 [] => {}
-                [one] => drop(found.insert(*one, Err(trouble))),
+                [one] => drop(found.insert(*one, Checked::Unreadable(trouble))),
                 more => {
                     let (one, other) = more.split_at(more.len() / 2);
                     ahead.extend([other.to_vec(), one.to_vec()]);
                 }
             }
         }
+        self.doubt_unrevocable(&mut found);
         found
     }
 
@@ -58,16 +73,40 @@ impl Repo {
         objects: &[(&'static str, OsString)],
     ) -> Result<Output, String> {
         let asked: String = commits.iter().map(|id| format!("{id}\n")).collect();
-        let git = Git::shared(self.common_dir());
         objects
             .iter()
-            .fold(git, |git, (name, value)| git.env(name, value))
+            .fold(self.git_here(), |git, (name, value)| git.env(name, value))
             .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
             .args(["--no-decorate", "--format=%H %G?", "--stdin"])
             .stdin(asked)
             .known_as("log --format=%G?")
             .run_unchecked()
             .map_err(|error| error.to_string())
+    }
+
+    /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
+    fn doubt_unrevocable(&self, found: &mut BTreeMap<CommitId, Checked>) {
+        let by_ssh = |id: &CommitId| match self.gix.find_object(gits(*id)) {
+            Ok(object) => object.data.split_str("\n\n").next().is_some_and(|head| head.contains_str(BY_SSH)),
+            // In a quarantine.
+            Err(_) => true,
+        };
+        let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Letter('G') && by_ssh(id));
+        let good: Vec<&mut Checked> = good.map(|(_, checked)| checked).collect();
+        if good.is_empty() {
+            return;
+        }
+        let why = match self.config_file("gpg.ssh.revocationFile") {
+            Ok(None) => return,
+            Ok(Some(file)) => match File::open(&file) {
+                Ok(_) => return,
+                Err(error) => format!("{}: {error}", file.display()),
+            },
+            Err(error) => error.to_string(),
+        };
+        for checked in good {
+            *checked = Checked::Unrevocable(why.clone());
+        }
     }
 }
 

@@ -76,6 +76,7 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
         Err(error) => Finding::error("signing", error_words(&error), "df -h . && git fsck"),
     });
     findings.extend(unsigned(repo, signs));
+    findings.extend(ssh_files(repo));
     findings.extend(ignored(repo));
     findings.extend(settings(repo));
     findings.push(match Room::at(repo.common_dir()) {
@@ -92,12 +93,12 @@ fn unsigned(repo: &Repo, signs: bool) -> Option<Finding> {
         return None;
     }
     let by_ssh = repo.config("gpg.format").as_deref() == Some("ssh");
-    let signers = repo.config("gpg.ssh.allowedSignersFile").filter(|file| !file.is_empty());
-    if by_ssh && signers.is_none() {
+    let has_signers = !matches!(repo.config_file("gpg.ssh.allowedSignersFile"), Ok(None));
+    if by_ssh && !has_signers {
         return Some(Finding::error(
             "signing",
             "aynig.requireSigned is set, and no gpg.ssh.allowedSignersFile says whose ssh keys are good: nothing will be run",
-            "git config gpg.ssh.allowedSignersFile FILE, an absolute path",
+            "git config gpg.ssh.allowedSignersFile FILE",
         ));
     }
     (!signs).then(|| {
@@ -107,6 +108,33 @@ fn unsigned(repo: &Repo, signs: bool) -> Option<Finding> {
             "git config commit.gpgSign true",
         )
     })
+}
+
+/// The files with ssh keys that are good, or no longer, where only signed commits are run and they cannot be read.
+fn ssh_files(repo: &Repo) -> Vec<Finding> {
+    if !settings::require_signed(repo).unwrap_or(true) {
+        return Vec::new();
+    }
+    let files = [
+        ("gpg.ssh.allowedSignersFile", "what ssh keys signed is not run"),
+        (
+            "gpg.ssh.revocationFile",
+            "nobody can tell which ssh keys were revoked, so what ssh keys signed is not run",
+        ),
+    ];
+    let finding = |(key, follows): (&str, &str)| {
+        let why = match repo.config_file(key) {
+            Ok(None) => return None,
+            Ok(Some(file)) => match std::fs::File::open(&file) {
+                Ok(_) => return None,
+                Err(error) => format!("{} cannot be read ({error})", file.display()),
+            },
+            Err(error) => error_words(&error),
+        };
+        let next = format!("git config --show-origin {key}");
+        Some(Finding::error("signing", format!("{key}: {why}; {follows}"), next))
+    };
+    files.into_iter().filter_map(finding).collect()
 }
 
 /// What so much room means.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::git::signatures::Checked;
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
 
@@ -94,7 +95,7 @@ pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
     for one in scanned.iter_mut().filter(|one| wanted(&one.verdict)) {
         let reason = match one.head {
             Some(head) => refused.get(&head).cloned(),
-            None => refusal(None),
+            None => Some(NO_ANSWER.to_owned()),
         };
         let Some(reason) = reason else { continue };
         one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
@@ -131,14 +132,7 @@ pub fn refusals_in(
     heads
         .iter()
         .filter_map(|head| {
-            let reason = match answers.remove(head) {
-                Some(Ok(letter)) => refusal(Some(letter))?,
-                Some(Err(why)) => format!(
-                    "git cannot read the signature of its newest commit {} (`git verify-commit`): {why}",
-                    head.short()
-                ),
-                None => refusal(None)?,
-            };
+            let reason = refusal(*head, answers.remove(head).as_ref())?;
             Some((*head, format!("{reason} (--require-signed, aynig.requireSigned)")))
         })
         .collect()
@@ -149,25 +143,41 @@ pub fn unclosed(reason: &str) -> String {
     format!("its lease is over and is not closed: {reason}")
 }
 
-/// What is wrong with a signature, by git's letter for it; none for a good one of somebody who is allowed to sign.
-fn refusal(letter: Option<char>) -> Option<String> {
+const NO_ANSWER: &str = "git said nothing about the signature of its newest commit";
+
+/// What is wrong with the signature of `head`; none for a good one of somebody who is allowed to sign.
+fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
+    let letter = match checked {
+        Some(Checked::Letter('G')) => return None,
+        Some(Checked::Letter(letter)) => *letter,
+        Some(Checked::Unreadable(why)) => {
+            return Some(format!(
+                "git cannot read the signature of its newest commit {} (`git verify-commit`): {why}",
+                head.short()
+            ));
+        }
+        Some(Checked::Unrevocable(why)) => {
+            return Some(format!(
+                "whether the ssh key of its newest commit was revoked cannot be told: gpg.ssh.revocationFile cannot be read ({why})"
+            ));
+        }
+        None => return Some(NO_ANSWER.to_owned()),
+    };
     let what = match letter {
-        Some('G') => return None,
-        Some('N') => "its newest commit is not signed, or by an ssh key while gpg.ssh.allowedSignersFile is not set here; sign it \
-                      (`git commit --amend -S`), in a runner's repository by `git config commit.gpgSign true`"
+        'N' => "its newest commit is not signed, or by an ssh key while gpg.ssh.allowedSignersFile is not set here; sign it \
+                (`git commit --amend -S`), in a runner's repository by `git config commit.gpgSign true`"
             .to_owned(),
-        Some('U') => "its newest commit is signed by a key that is not among those trusted here (gpg.ssh.allowedSignersFile, or the \
-                      trust of the key in gpg)"
+        'U' => "its newest commit is signed by a key that is not among those trusted here (gpg.ssh.allowedSignersFile, or the \
+                trust of the key in gpg)"
             .to_owned(),
-        Some('X') => "the signature of its newest commit has expired".to_owned(),
-        Some('Y') => "its newest commit is signed by a key that has expired".to_owned(),
-        Some('R') => "its newest commit is signed by a key that was revoked".to_owned(),
-        Some('B') => "the signature of its newest commit is bad: the commit is not what was signed".to_owned(),
-        Some('E') => "the signature of its newest commit cannot be checked here, most often since the key is missing \
-                      (`git verify-commit` says why)"
+        'X' => "the signature of its newest commit has expired".to_owned(),
+        'Y' => "its newest commit is signed by a key that has expired".to_owned(),
+        'R' => "its newest commit is signed by a key that was revoked".to_owned(),
+        'B' => "the signature of its newest commit is bad: the commit is not what was signed".to_owned(),
+        'E' => "the signature of its newest commit cannot be checked here, most often since the key is missing \
+                (`git verify-commit` says why)"
             .to_owned(),
-        Some(other) => format!("git calls the signature of its newest commit {other:?}, which is not good"),
-        None => "git said nothing about the signature of its newest commit".to_owned(),
+        other => format!("git calls the signature of its newest commit {other:?}, which is not good"),
     };
     Some(what)
 }
@@ -178,9 +188,13 @@ mod tests {
 
     #[test]
     fn only_a_good_signature_is_good() {
-        for letter in [None, Some('?')].into_iter().chain("BUXYREN".chars().map(Some)) {
-            assert!(refusal(letter).is_some_and(|words| !words.is_empty()), "{letter:?}");
+        let head = CommitId::parse_hex("1".repeat(40)).expect("an id");
+        let doubtful = [Checked::Unreadable("x".to_owned()), Checked::Unrevocable("x".to_owned())];
+        let letters = "BUXYREN?g".chars().map(Checked::Letter);
+        for checked in letters.chain(doubtful).map(Some).chain([None]) {
+            let words = refusal(head, checked.as_ref());
+            assert!(words.is_some_and(|words| !words.is_empty()), "{checked:?}");
         }
-        assert_eq!(refusal(Some('G')), None);
+        assert_eq!(refusal(head, Some(&Checked::Letter('G'))), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Only HEADs with a good signature are run (CONTRACT.md §13.4): what counts as one, and that nothing odd stops the others.
 
+mod files;
 mod guard;
 mod intruders;
 mod odd;
