@@ -6,13 +6,13 @@
 //! history is the log, the lock and the state. `CONTRACT.md` is the law of all this.
 //!
 //! ```text
-//! cli ─▶ runner ─┬▶ supervise
-//!                └▶ git ─▶ contract
+//! cli ─▶ ops ─▶ runner ─┬▶ supervise
+//!                       └▶ git ─▶ contract
 //! ```
 //!
 //! Arrows are `use`. [`contract`] is pure: values in, decisions out. [`git`] alone speaks to repositories and
-//! [`supervise`] alone starts commands; neither knows of the other. [`runner`] joins the two into steps, and [`cli`]
-//! alone parses arguments, prints and chooses exit codes. [`clock`] is the one reader of time, [`fsutil`] the one writer
+//! [`supervise`] alone starts commands; neither knows of the other. [`runner`] joins the two into steps, [`ops`]
+//! offers them to whoever asks, and [`cli`] alone parses arguments, prints and chooses exit codes. [`clock`] is the one reader of time, [`fsutil`] the one writer
 //! of files that others read, [`session`] how a program is kept from a terminal, [`stop`] the one
 //! way to say stop, [`words`] the small pieces of text they share, [`crashpoint`] where tests make a debug build die. A test in `tests/` holds the tree to this.
 //!
@@ -27,6 +27,7 @@ pub mod contract;
 pub mod crashpoint;
 pub mod fsutil;
 pub mod git;
+pub mod ops;
 pub mod runner;
 pub mod session;
 pub mod stop;

@@ -78,7 +78,7 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
         Ok(Exit::Done) if ui::is_answer_lost() => Exit::Setup.into(),
         Ok(exit) => exit.into(),
         Err(error) => {
-            let exit = signals::exit(error.exit);
+            let exit = signals::exit(error.kind.into());
             ui::narrate(&render(&error, matches!(exit, Exit::Signal(_))));
             exit.into()
         }

@@ -9,7 +9,7 @@ use crate::git::Repo;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::typed;
 
-use super::error::CommandError;
+use super::error::{CommandError, Kind};
 use super::target::Inside;
 
 /// What is said where there is nothing to look at yet.
@@ -75,7 +75,7 @@ pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) 
             tips.iter().map(|tip| tip.branch.to_string()).collect(),
         ),
     };
-    let mut error = CommandError::usage(format!("there is no branch {branch} {place}"));
+    let mut error = CommandError::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
     let short = shortened(branch, remote);
     if short != branch.to_string() && names.contains(&short) {
         return error.hint(format!("name it without what is before it: `--branch {}`", typed(&short)));

@@ -14,6 +14,7 @@ pub mod entry;
 pub mod error;
 pub mod escapes;
 pub mod events;
+pub mod exit;
 pub mod hook;
 pub mod init;
 pub mod install;

@@ -15,7 +15,7 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::clock;
 use crate::stop::{Cause, Stop, Subscription};
 
-use super::error::{CommandError, Exit};
+use super::error::{CommandError, Exit, Kind};
 
 /// Whether there was one.
 static HAPPENED: AtomicBool = AtomicBool::new(false);
@@ -78,7 +78,7 @@ pub fn happened() -> bool {
 /// What is said after a panic, which has been told already.
 pub fn error() -> CommandError {
     CommandError::new(
-        Exit::Bug,
+        Kind::Bug,
         "aynig failed because of a bug in it; the line with `panicked at` says where",
     )
     .hint(

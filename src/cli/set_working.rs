@@ -15,7 +15,7 @@ use crate::runner::typed;
 
 use super::args::SetWorking;
 use super::entry::Surroundings;
-use super::error::{CommandError, Exit};
+use super::error::{CommandError, Exit, Kind};
 use super::missing;
 use super::set_state::{body, refused, transition};
 use super::target::{arbiter, lease_words, runner_words, warn, write};
@@ -61,7 +61,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
     let Head::Working(lease) = Head::read(&written.commit.facts()) else {
         let id = written.commit.id;
         let message = format!("commit {id} was written as a lease and does not read as one");
-        return Err(CommandError::new(Exit::Bug, message));
+        return Err(CommandError::new(Kind::Bug, message));
     };
     let until = clock::format_utc(lease.expires_at());
     if options.json {

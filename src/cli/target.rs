@@ -25,7 +25,7 @@ use crate::runner::arbiter::Arbiter;
 use crate::runner::ground::{Ground, named};
 use crate::runner::{attempt, error_words, typed};
 
-use super::error::{CommandError, unlock};
+use super::error::{CommandError, Kind, unlock};
 use super::missing::{Want, missing};
 use super::{run, signals, ui};
 
@@ -289,12 +289,12 @@ impl Target {
     }
 
     fn refusal(&self, run: &BString) -> CommandError {
-        CommandError::failed(format!(
-            "attempt {run} no longer holds {}: {}; nothing was changed",
-            self.branch,
-            head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref())
+        let holder = head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref());
+        let message = format!("attempt {run} no longer holds {}: {holder}; nothing was changed", self.branch);
+        CommandError::new(Kind::Conflict, message).hint(format!(
+            "`--branch {}` says that you mean it nevertheless",
+            typed(&self.branch.to_string())
         ))
-        .hint(format!("`--branch {}` says that you mean it nevertheless", typed(&self.branch.to_string())))
     }
 
     /// Somebody else's commit on the branch of the attempt we belong to, which `tree`, the index of its worktree, would undo.
@@ -414,11 +414,11 @@ pub fn write(
 fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> CommandError {
     let now = actual.and_then(|id| repo.commit(id).ok());
     let meaning = now.as_ref().map_or(Head::Unmanaged, |now| Head::read(&now.facts()));
-    CommandError::failed(format!(
-        "{branch} moved while its next commit was being written: {}; nothing was changed",
-        head_words(actual, &meaning, None)
-    ))
-    .hint(format!("look with `aynig status --branch {}`, then try again", typed(&branch.to_string())))
+    let found = head_words(actual, &meaning, None);
+    let message =
+        format!("{branch} moved while its next commit was being written: {found}; nothing was changed");
+    CommandError::new(Kind::Conflict, message)
+        .hint(format!("look with `aynig status --branch {}`, then try again", typed(&branch.to_string())))
 }
 
 /// What a HEAD is, as part of a sentence.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("contract", &[]),
     ("clock", &[]),
     ("crashpoint", &[]),
@@ -17,7 +17,8 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
-    ("cli", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
+    ("ops", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
+    ("cli", &["ops", "runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
 ];
 
 /// Who touches the standard streams besides `cli/ui.rs`, and why.

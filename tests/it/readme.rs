@@ -132,7 +132,7 @@ fn every_option_of_every_subcommand_is_there() {
 
 #[test]
 fn every_exit_code_is_there() {
-    use aynig::cli::error::Exit;
+    use aynig::cli::exit::Exit;
     let table = section(&readme(), "## Exit codes");
     for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug] {
         assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");

@@ -27,7 +27,7 @@ use crate::stop::Cause;
 
 use super::args::Install;
 use super::entry::Surroundings;
-use super::error::{CommandError, Exit};
+use super::error::{CommandError, Exit, Kind};
 use super::signals;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, harmless, styled};
 use disk::Disk;
@@ -200,7 +200,7 @@ fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
     let fetched = fetch(place, &asked.source.url, asked.reference, &interrupt);
     if let Some(Cause::Signal(signal)) = shutdown.cause() {
         let message = format!("stopped by signal {signal}; nothing was installed");
-        return Err(CommandError::new(Exit::Signal(signal), message));
+        return Err(CommandError::failed(message));
     }
     fetched.map_err(|error| no_pack(asked, &error))
 }
@@ -273,7 +273,7 @@ fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
             CommandError::setup(message).hint("put the directory of the program `git` into PATH")
         }
-        PackError::Unreachable(_) => CommandError::new(Exit::Remote, message)
+        PackError::Unreachable(_) => CommandError::new(Kind::Remote, message)
             .hint(format!("`git ls-remote {}` shows whether it can be reached", typed(&asked.source.shown))),
         PackError::NoRef { .. } => CommandError::setup(message).hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",

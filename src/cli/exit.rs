@@ -1,0 +1,83 @@
+//! The exit codes, and how an error is printed.
+
+use std::process::ExitCode;
+
+use crate::ops::error::{Error, Kind};
+use crate::stop::Cause;
+
+use super::ui::harmless;
+
+/// The exit codes, all of them. The README holds the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; also: nothing to do, or another runner was faster.
+    Done,
+    /// A command of this pass did not end well, or a state could not be set because the branch moved.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// The surroundings are wrong: no repository, a format we cannot read, a broken configuration, no space, no way to write the answer.
+    Setup,
+    /// The remote cannot be reached or refuses.
+    Remote,
+    /// A bug in aynig.
+    Bug,
+    /// Stopped by a signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Setup => 3,
+            Self::Remote => 4,
+            Self::Bug => 70,
+            Self::Signal(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
+        }
+    }
+}
+
+impl From<Cause> for Exit {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Signal(signal) => Self::Signal(signal),
+            // Only parts of the work are called off, never the process.
+            Cause::Panic | Cause::CalledOff => Self::Bug,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+impl From<Kind> for Exit {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Failed | Kind::Conflict => Self::Failed,
+            Kind::Usage | Kind::NotFound => Self::Usage,
+            Kind::Setup => Self::Setup,
+            Kind::Remote => Self::Remote,
+            Kind::Bug => Self::Bug,
+        }
+    }
+}
+
+/// The text of an error, as it is printed; it may quote commits and file names, which are made harmless. Who has `stopped` it
+/// themselves needs no advice, unless it is unknown what that has stopped.
+pub fn render(error: &Error, stopped: bool) -> String {
+    let heading = if stopped { "stopped" } else { "error" };
+    let mut text = format!("{heading}: {}", harmless(&error.message));
+    let hints: &[String] = if stopped && !error.maybe_applied { &[] } else { &error.hints };
+    for hint in hints {
+        text.push_str("\n  hint: ");
+        text.push_str(&harmless(hint));
+    }
+    text
+}

@@ -1,0 +1,220 @@
+//! Errors of operations: what was tried on what, why it failed, what to do next.
+//!
+//! Invariant: every edge maps a [`Kind`] in one exhaustive place (the command line to an exit code, a server to a status). A
+//! message and its hints hold text of commits and files as it is; whoever prints them makes it harmless.
+
+use std::path::Path;
+
+use crate::contract::ids::RemoteName;
+use crate::git::config::ConfigError;
+use crate::git::{OpenError, ProcessError};
+use crate::runner::arbiter_error::ArbiterError;
+use crate::runner::pass::PassError;
+use crate::runner::survey::scan::ScanError;
+use crate::words::{error_words, typed};
+
+/// Classifies errors by what the caller can do about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request is wrong in itself.
+    Usage,
+    /// The request names something that does not exist.
+    NotFound,
+    /// The branch moved meanwhile, or is no longer held.
+    Conflict,
+    /// The request was understood and possible, and did not come about.
+    Failed,
+    /// The environment is wrong: no repository, an unknown format, a broken configuration, no space.
+    Setup,
+    /// The remote cannot be reached, or refuses.
+    Remote,
+    /// A bug in aynig.
+    Bug,
+}
+
+/// What the message of a pass that failed begins with.
+const NOTHING_RUN: &str = "nothing was run: ";
+
+/// Why an operation failed.
+#[derive(Debug)]
+pub struct Error {
+    /// What kind of error it is.
+    pub kind: Kind,
+    /// What was tried on what, and why it failed.
+    pub message: String,
+    /// What to do next, one sentence each.
+    pub hints: Vec<String>,
+    /// Whether it may have come about all the same: a remote did not answer.
+    pub maybe_applied: bool,
+}
+
+impl Error {
+    /// Returns an error without hints that changed nothing.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hints: Vec::new(), maybe_applied: false }
+    }
+
+    /// Returns an error of the kind [`Kind::Usage`].
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// Returns an error of the kind [`Kind::Setup`].
+    pub fn setup(message: impl Into<String>) -> Self {
+        Self::new(Kind::Setup, message)
+    }
+
+    /// Returns an error of the kind [`Kind::Failed`].
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message)
+    }
+
+    /// Returns a set-up error with the words of `error`; `trying` says what failed.
+    pub fn because(trying: &str, error: &dyn std::error::Error) -> Self {
+        Self::setup(format!("could not {trying}: {}", error_words(error)))
+    }
+
+    /// Rewords the error for a run that had already executed steps.
+    pub fn after_others(mut self) -> Self {
+        if let Some(rest) = self.message.strip_prefix(NOTHING_RUN) {
+            self.message = format!("nothing more was run: {rest}");
+        }
+        self
+    }
+
+    /// Adds the next thing to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        let message = error.to_string();
+        match error {
+            OpenError::NotFound { .. } => Self::setup(message)
+                .hint("go to a repository, name one with `aynig -C DIR …`, or make one: `git init`")
+                .hint("to see aynig at work in a repository of its own: `aynig demo`"),
+            OpenError::Misnamed { .. } => {
+                Self::setup(message).hint("unset GIT_DIR to have it looked for, or let it name a git directory")
+            }
+            OpenError::Unsupported { .. } => Self::setup(message)
+                .hint("nothing was changed; `git refs migrate --ref-format=files` or a fresh clone in the files format makes it readable"),
+            OpenError::Untrusted { path } => {
+                // Git wants to be told the directory of the checkout, or else of the bare repository.
+                let named = if path.ends_with(".git") { path.parent().unwrap_or(&path) } else { &path };
+                Self::setup(message)
+                    .hint(format!("if you trust it: git config --global --add safe.directory {}", named.display()))
+            }
+            OpenError::Dangling { .. } => Self::setup(message).hint(
+                "if the repository was moved, `git worktree repair` in it mends the links to its worktrees; \
+                 if it is gone, so is what this directory belonged to: remove the file",
+            ),
+            OpenError::Broken { .. } => Self::setup(message).hint(
+                "`git config --list` in it names a line that cannot be read, `git fsck` what is damaged; mend that and run again",
+            ),
+        }
+    }
+}
+
+impl From<ScanError> for Error {
+    fn from(error: ScanError) -> Self {
+        let message = format!("could not look at the branches: {}", error_words(&error));
+        match error {
+            ScanError::NoCurrentBranch { .. } => Self::setup(message).hint(
+                "check out a branch first, or leave --current-branch only away to run the other branches",
+            ),
+            ScanError::FollowsNone { ref local, ref remote } => Self::setup(message)
+                .hint(format!("let it follow one: `git branch --set-upstream-to={remote}/BRANCH {local}`"))
+                .hint("or leave --current-branch only away to run the other branches"),
+            ScanError::Refs(_) | ScanError::Worktrees(_) => {
+                Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
+            }
+        }
+    }
+}
+
+impl From<ArbiterError> for Error {
+    fn from(error: ArbiterError) -> Self {
+        Self {
+            kind: if error.is_remote() { Kind::Remote } else { Kind::Setup },
+            message: error_words(&error),
+            hints: if let ArbiterError::Refused { remote, branch, .. } = &error {
+                vec![format!(
+                    "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
+                    typed(&branch.to_string())
+                )]
+            } else {
+                reachable(&error)
+            },
+            maybe_applied: error.leaves_open(false),
+        }
+    }
+}
+
+/// What shows whether a remote that is to blame can be reached.
+fn reachable(error: &ArbiterError) -> Vec<String> {
+    let remote = error.remote().filter(|_| error.is_remote());
+    let ask = |remote: &RemoteName| {
+        format!("`git ls-remote {}` shows whether it can be reached", typed(remote.as_str()))
+    };
+    let mut hints: Vec<String> = remote.map(ask).into_iter().collect();
+    let words = error_words(error);
+    if UNASKED.iter().any(|unasked| words.contains(unasked)) {
+        hints.push(
+            "aynig asks nothing: `ssh-add` gives an agent the key, a git credential helper has the password, and that \
+             `git ls-remote` asks whether to trust the host"
+                .to_owned(),
+        );
+    }
+    hints
+}
+
+/// What ssh and git say where a person would have been asked.
+const UNASKED: [&str; 5] = [
+    "Permission denied",
+    "Host key verification failed",
+    "terminal prompts disabled",
+    "could not read Username",
+    "could not read Password",
+];
+
+impl From<PassError> for Error {
+    fn from(error: PassError) -> Self {
+        match error {
+            PassError::Scan(error) => error.into(),
+            PassError::Remote(ref cause) => Self {
+                kind: if cause.is_remote() { Kind::Remote } else { Kind::Setup },
+                message: format!("{NOTHING_RUN}{}", error_words(&error)),
+                hints: reachable(cause),
+                maybe_applied: cause.leaves_open(false),
+            },
+            PassError::Git(error) => {
+                let hint = match &error {
+                    ConfigError::Git(ProcessError::NotStarted { .. }) => {
+                        "put the directory of the program `git` into PATH (cron gives programs a short one)"
+                    }
+                    ConfigError::Git(_) => {
+                        "git itself does not work with this repository; run again when `git status` does"
+                    }
+                    ConfigError::Unreadable(_) | ConfigError::NoBoolean { .. } | ConfigError::Disputed { .. } => {
+                        "`git config --list --show-origin` shows all settings and where they are; those in the repository, \
+                         of the account and in /etc/gitconfig are read alike"
+                    }
+                };
+                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error))).hint(hint)
+            }
+            PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
+                .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
+            PassError::Worktrees(_) | PassError::Logs(_) => {
+                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
+            }
+        }
+    }
+}
+
+/// What to do about a lock file of git that is in the way.
+pub fn unlock(lock: &Path) -> String {
+    format!("if no git is at work here (`pgrep -a git`): rm {}", typed(&lock.display().to_string()))
+}

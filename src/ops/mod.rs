@@ -1,0 +1,6 @@
+//! Operations: what a command line and a server do with a repository.
+//!
+//! A caller parses a request, calls an operation and shows what it returns. Operations print nothing, and know neither
+//! options, terminals nor exit codes. What a caller should show besides the result is returned as data.
+
+pub mod error;
