@@ -103,7 +103,9 @@ fn environment(repo: &Repo, surroundings: &Surroundings) -> Vec<(OsString, OsStr
     if let Some(stored) = trigger.and_then(|trigger| repo.commit(trigger).ok()) {
         // One by one, so that none is left out for want of room.
         let trailers = Message::parse(&stored.message).trailers;
-        let one = |trailer: Trailer| trailer_variables(&std::iter::once(trailer).collect(), |_| false).set;
+        let one = |trailer: Trailer| {
+            trailer_variables(&std::iter::once(trailer).collect(), |_| false, |_, _| true).set
+        };
         for (name, value) in trailers.into_iter().flat_map(one) {
             let name = OsStr::new(&name);
             if variables.get(name).is_some_and(|found| found.as_bytes() == value.as_slice()) {

@@ -208,6 +208,7 @@ fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<
             require_signed: arguments.require_signed,
             states: self::globs("--states", &arguments.states)?,
             branches: globset::GlobSet::empty(),
+            variables: settings::trailer_variables(repo)?,
         },
         worktrees: absolute_below(repo.top(), &arguments.worktree),
         jobs: arguments.jobs,

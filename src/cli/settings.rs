@@ -22,7 +22,7 @@ use super::run::globs;
 use super::ui::{self, CARE, harmless, styled};
 
 /// All settings below `aynig.`: the name, and the option of `aynig run` it stands for, if it is one.
-pub const KEYS: [(&str, Option<&str>); 22] = [
+pub const KEYS: [(&str, Option<&str>); 23] = [
     ("branch", Some("branch")),
     ("commandTimeout", Some("command-timeout")),
     ("commandsFrom", Some("commands-from")),
@@ -44,6 +44,7 @@ pub const KEYS: [(&str, Option<&str>); 22] = [
     ("skewSeconds", Some("skew-seconds")),
     ("states", Some("states")),
     ("takeover", Some("takeover")),
+    ("trailerVariables", None),
     ("worktree", Some("worktree")),
 ];
 
@@ -237,6 +238,21 @@ pub fn require_signed(repo: &Repo) -> Result<bool, CommandError> {
     Ok(flag(repo, "requireSigned")?.unwrap_or(false))
 }
 
+/// `aynig.trailerVariables`, in any case of letters; none if it is not set.
+pub fn trailer_variables(repo: &Repo) -> Result<Option<globset::GlobSet>, CommandError> {
+    let mut globs: Option<globset::GlobSetBuilder> = None;
+    for setting in repo.settings("aynig") {
+        if setting.name.eq_ignore_ascii_case("trailerVariables") {
+            is_glob(&setting)?;
+            let glob = globset::GlobBuilder::new(text(&setting)).case_insensitive(true).build();
+            globs
+                .get_or_insert_with(globset::GlobSetBuilder::new)
+                .add(glob.map_err(|error| wrong(&setting, error))?);
+        }
+    }
+    globs.map(|globs| globs.build()).transpose().map_err(|error| CommandError::setup(error.to_string()))
+}
+
 /// Whose commands and commits `aynig run` would run here without options.
 pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
     let settings = repo.settings("aynig");
@@ -256,6 +272,7 @@ pub fn trust(repo: &Repo) -> Result<Trust, CommandError> {
         require_signed: require_signed(repo)?,
         states: globs("--states", &texts("states")?)?,
         branches: globs("--branch", &texts("branch")?)?,
+        variables: trailer_variables(repo)?,
     })
 }
 

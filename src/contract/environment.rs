@@ -10,7 +10,8 @@ use super::trailers::{RUNNER_MANAGED, Trailers, is_runner_managed};
 
 mod reserved;
 
-pub use reserved::{RESERVED_NAMES, ReservedFamily, is_reserved_name};
+use reserved::OWN;
+pub use reserved::{PLAIN_WORDS, RESERVED_NAMES, ReservedFamily, is_reserved_name};
 
 /// The longest body handed over in `BODY`, in bytes; Linux takes 128 KiB for name and value of one variable. A
 /// longer body is only in the file `BODY_PATH` names.
@@ -28,6 +29,9 @@ pub enum SkipReason {
     /// The name made of the key is not `[A-Z_][A-Z0-9_]*`.
     #[error("its key does not make a variable name")]
     IllegalName,
+    /// The operator has listed those that become variables, and it is none of them.
+    #[error("aynig.trailerVariables does not name it")]
+    NotListed,
     /// The runner's environment has that variable already.
     #[error("the variable exists in the runner's environment")]
     Exists,
@@ -58,14 +62,18 @@ pub struct TrailerVariables {
 }
 
 /// Turns trailers into variables: key upper-cased with `-` as `_`, the last value of a name wins. `exists` tells
-/// whether the runner's own environment has a variable.
+/// whether the runner's own environment has a variable, `listed` whether the operator admits a trailer, by its key and name.
 ///
 /// The real `dwp-*` keys are exposed, `DWP_STATE` included. Room is given in the order of appearance.
-pub fn trailer_variables(trailers: &Trailers, exists: impl Fn(&str) -> bool) -> TrailerVariables {
+pub fn trailer_variables(
+    trailers: &Trailers,
+    exists: impl Fn(&str) -> bool,
+    listed: impl Fn(&BString, &str) -> bool,
+) -> TrailerVariables {
     let mut wanted: Vec<(String, &BString, &BString)> = Vec::new();
     let mut out = TrailerVariables::default();
     for trailer in trailers {
-        match variable_name(&trailer.key, &exists) {
+        match variable_name(&trailer.key, &exists, &listed) {
             Ok(name) => match wanted.iter_mut().find(|(known, _, _)| *known == name) {
                 Some(known) => (known.1, known.2) = (&trailer.key, &trailer.value),
                 None => wanted.push((name, &trailer.key, &trailer.value)),
@@ -74,7 +82,7 @@ pub fn trailer_variables(trailers: &Trailers, exists: impl Fn(&str) -> bool) -> 
         }
     }
     // What the workflow itself lives by is not crowded out by whatever else a commit carries.
-    wanted.sort_by_key(|(name, _, _)| !name.starts_with("DWP_"));
+    wanted.sort_by_key(|(name, _, _)| !name.starts_with(OWN));
     let mut room = MAX_TOTAL_BYTES;
     for (name, key, value) in wanted {
         let size = name.len() + value.len();
@@ -98,7 +106,11 @@ fn skip(out: &mut TrailerVariables, key: &BString, reason: SkipReason) {
     }
 }
 
-fn variable_name(key: &BString, exists: &impl Fn(&str) -> bool) -> Result<String, SkipReason> {
+fn variable_name(
+    key: &BString,
+    exists: &impl Fn(&str) -> bool,
+    listed: &impl Fn(&BString, &str) -> bool,
+) -> Result<String, SkipReason> {
     let upper = |byte: &u8| if *byte == b'-' { '_' } else { char::from(byte.to_ascii_uppercase()) };
     let name: String = key.iter().map(upper).collect();
     let legal = |c: char| matches!(c, 'A'..='Z' | '0'..='9' | '_');
@@ -106,6 +118,8 @@ fn variable_name(key: &BString, exists: &impl Fn(&str) -> bool) -> Result<String
         Err(SkipReason::IllegalName)
     } else if is_runner_managed(key) && !RUNNER_MANAGED.iter().any(|managed| *key == *managed) {
         Err(SkipReason::Imitation)
+    } else if !name.starts_with(OWN) && !listed(key, &name) {
+        Err(SkipReason::NotListed)
     } else if is_reserved_name(&name) {
         Err(SkipReason::Reserved)
     } else if exists(&name) {
@@ -126,7 +140,7 @@ mod tests {
 
     fn variables(list: &[(&str, &str)]) -> TrailerVariables {
         let trailers = list.iter().map(|(key, value)| Trailer::new(*key, *value)).collect();
-        trailer_variables(&trailers, |name| name == "TAKEN")
+        trailer_variables(&trailers, |name| name == "TAKEN", |_, _| true)
     }
 
     fn set(list: &[(&str, &str)]) -> Vec<(String, BString)> {
@@ -180,6 +194,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_listed_is_left_out_but_for_the_workflows_own() {
+        let list = [
+            ("dwp-pr", "1"),
+            ("issue", "2"),
+            ("Issue", "3"),
+            ("other", "4"),
+            ("home", "5"),
+            ("Dwp-State", "6"),
+        ];
+        let trailers = list.iter().map(|(key, value)| Trailer::new(*key, *value)).collect();
+        let got = trailer_variables(&trailers, |_| false, |key, name| key == "home" || name == "ISSUE");
+        assert_eq!(got.set, set(&[("DWP_PR", "1"), ("ISSUE", "3")]));
+        let skipped = [
+            ("other", SkipReason::NotListed),
+            ("home", SkipReason::Reserved),
+            ("Dwp-State", SkipReason::Imitation),
+        ];
+        assert_eq!(got.skipped, skipped.map(|(key, reason)| (BString::from(key), reason)));
+    }
+
+    #[test]
     fn an_imitation_does_not_hide_the_real_key() {
         let got = variables(&[("dwp-state", "build"), ("Dwp-State", "forged")]);
         assert_eq!(got.set, set(&[("DWP_STATE", "build")]));
@@ -196,7 +231,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_set_is_harmless(message in git::message()) {
-            let got = trailer_variables(&locate(&message).trailers, |name| name.len() == 1);
+            let got = trailer_variables(&locate(&message).trailers, |name| name.len() == 1, |_, _| true);
             for (name, value) in &got.set {
                 prop_assert!(!is_reserved_name(name) && name.len() > 1 && !value.contains(&0));
                 prop_assert_eq!(got.set.iter().filter(|(other, _)| other == name).count(), 1);

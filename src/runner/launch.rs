@@ -8,7 +8,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::contract::environment::{BODY_INLINE_LIMIT, TrailerVariables, trailer_variables};
+use bstr::{BString, ByteSlice};
+
+use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariables, trailer_variables};
 use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
 use crate::git::process::LOCAL_VARIABLES;
@@ -85,7 +87,11 @@ pub fn environment(
     let mut variables = own_environment();
     let mut warnings = Vec::new();
     let exists = |name: &str| variables.contains_key(OsStr::new(name));
-    let TrailerVariables { set, skipped } = trailer_variables(&claim.trigger.message.trailers, exists);
+    let listed = |key: &BString, name: &str| options.trust.lists(&key.to_str_lossy(), name);
+    let TrailerVariables { set, mut skipped } =
+        trailer_variables(&claim.trigger.message.trailers, exists, listed);
+    // Who lists some wants no word of the others.
+    skipped.retain(|(_, reason)| *reason != SkipReason::NotListed);
     for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {
         warnings.push(format!("trailer {key} is not passed to the command: {reason}"));
     }

@@ -47,7 +47,7 @@ impl Selection {
     }
 }
 
-/// Whose commands are run, and whose commits.
+/// Whose commands are run, whose commits, and which of their trailers commands are given.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
     /// The ref whose tree holds the commands of all branches; none where each branch has its own.
@@ -58,6 +58,15 @@ pub struct Trust {
     pub states: globset::GlobSet,
     /// Globs on the branches that are run, where more are looked at; empty means all.
     pub branches: globset::GlobSet,
+    /// Globs on the trailers that become variables besides `DWP_*`, by key or name; none means all that are not reserved.
+    pub variables: Option<globset::GlobSet>,
+}
+
+impl Trust {
+    /// Whether a trailer is among those that become variables.
+    pub fn lists(&self, key: &str, name: &str) -> bool {
+        self.variables.as_ref().is_none_or(|globs| globs.is_match(key) || globs.is_match(name))
+    }
 }
 
 /// All settings of a run.

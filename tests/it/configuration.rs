@@ -155,6 +155,53 @@ fn layers_and_includes_are_gits() {
     assert!(repo.said("seen").ends_with("|near|22"), "{}", repo.said("seen"));
 }
 
+/// What a command sees of these trailers, sorted, and what its runner warned of.
+fn seen_of(repo: &Repo, trailers: &str) -> (Vec<String>, String) {
+    repo.branch_with_message("look", format!("x\n\n{trailers}\ndwp-state: look\n").as_bytes());
+    let warned = err(&repo.aynig_ok(["run", "--branch", "look"]));
+    let mut seen: Vec<String> =
+        repo.said("env").lines().filter(|line| line.ends_with("=given")).map(str::to_owned).collect();
+    seen.sort();
+    (seen, warned)
+}
+
+const DUMP: &str = r#"say env "$(env)"; next done"#;
+
+#[test]
+fn a_trailer_chooses_no_program_and_no_server_of_any_tool() {
+    let repo = Repo::scene(&[("look", DUMP)]);
+    let refused = "cypress-run-binary esbuild-binary-path otel-exporter-otlp-endpoint sentry-dsn langsmith-endpoint \
+                   volta-home se-manager-path nixpkgs-config turbo-api firefox-bin node docker go sphinxbuild sh";
+    let lines = |keys: &str| keys.split_whitespace().map(|key| format!("{key}: given\n")).collect::<String>();
+    let free = "issue pr-url Reviewed-by acked-by dwp-path goal file";
+    let (seen, warned) = seen_of(&repo, lines(&format!("{refused} {free}")).trim_end());
+    let expected = ["ACKED_BY", "DWP_PATH", "FILE", "GOAL", "ISSUE", "PR_URL", "REVIEWED_BY"];
+    assert_eq!(seen, expected.map(|name| format!("{name}=given")));
+    for key in refused.split_whitespace() {
+        assert!(
+            warned.contains(&format!("trailer {key} is not passed to the command: the variable is reserved")),
+            "{key}: {warned}"
+        );
+    }
+}
+
+#[test]
+fn the_trailers_that_become_variables_can_be_listed() {
+    let repo = Repo::scene(&[("look", DUMP)]);
+    for glob in ["issue", "REVIEW_*", "*-path", "home"] {
+        repo.git(["config", "--add", "aynig.trailerVariables", glob]);
+    }
+    let trailers = "Issue: given\nreview-round: given\nreviewer: given\nSigned-off-by: given\ndwp-pr: given\n\
+                    esbuild-binary-path: given\nLD-PRELOAD: given\nhome: given";
+    let (seen, warned) = seen_of(&repo, trailers);
+    assert_eq!(seen, ["DWP_PR=given", "ISSUE=given", "REVIEW_ROUND=given"]);
+    assert_eq!(warned.matches("is not passed").count(), 2, "of those that are listed alone: {warned}");
+    assert!(warned.contains("esbuild-binary-path") && warned.contains("home"), "{warned}");
+    repo.git(["config", "--replace-all", "aynig.trailerVariables", ""]);
+    let (seen, warned) = seen_of(&repo, trailers);
+    assert_eq!((seen, warned.as_str()), (vec!["DWP_PR=given".to_owned()], ""));
+}
+
 #[test]
 fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
     for (name, value, why) in [
@@ -168,6 +215,7 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         ("branch", "a[", "glob"),
         ("states", "a[", "glob"),
         ("notifyStates", "a[", "glob"),
+        ("trailerVariables", "a[", "glob"),
         ("notifySeconds", "0", "write a number from 1 to 3600"),
         ("requireSigned", "perhaps", "neither true nor false"),
         ("commandsFrom", "", "value is required"),

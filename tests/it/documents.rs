@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use aynig::contract::environment::RESERVED_NAMES;
+use aynig::contract::environment::{PLAIN_WORDS, RESERVED_NAMES};
 use aynig::contract::trailers::RUNNER_MANAGED;
 
 use super::support::files_below;
@@ -26,7 +26,7 @@ fn every_reserved_name_is_in_the_contract() {
         let listed: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
         assert_eq!(listed, family.patterns().collect::<Vec<_>>(), "{}", family.reason);
     }
-    for key in RUNNER_MANAGED {
+    for key in RUNNER_MANAGED.iter().chain(&PLAIN_WORDS) {
         assert!(text.contains(&format!("`{key}`")), "{key}");
     }
 }
