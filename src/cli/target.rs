@@ -136,7 +136,7 @@ fn checked_out(repo: &Repo) -> Result<BranchName, CommandError> {
         Some(checkout) => checkout.branch.ok_or_else(|| {
             CommandError::setup(format!(
                 "there is no current branch: HEAD of {} is detached",
-                checkout.path.display()
+                checkout.place.path.display()
             ))
             .hint(name_one)
             .hint("or check one out: `git switch BRANCH`")

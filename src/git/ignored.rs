@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::process::{Git, ProcessError};
-use super::repo::{Checkout, Repo};
+use super::registration::Checkout;
+use super::repo::Repo;
 use super::worktree::Worktree;
 
 impl Repo {

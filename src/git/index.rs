@@ -9,7 +9,8 @@ use bstr::ByteSlice;
 
 use super::aside;
 use super::process::{Git, ProcessError};
-use super::repo::{Checkout, Repo};
+use super::registration::Checkout;
+use super::repo::Repo;
 use super::worktree::Worktree;
 use crate::contract::ids::CommitId;
 

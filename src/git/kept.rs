@@ -3,16 +3,14 @@
 //! Invariant: reading changes nothing in the worktree; its registration says who it was left by, and it and the `.git` file of
 //! the worktree name each other, or it is not looked into (CONTRACT.md §9).
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
 use bstr::{BString, ByteSlice};
 
 use super::process::Git;
-use super::repo::{Checkout, Repo};
+use super::registration::{Checkout, Mark, Owner, Registered};
+use super::repo::Repo;
 use super::rescue::RescueError;
 use super::swap::{RefError, Swap};
-use super::worktree::{KEPT, Mark, Worktree, WorktreeError};
+use super::worktree::{Worktree, WorktreeError};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 
 /// A worktree that is kept.
@@ -44,35 +42,17 @@ const RESCUE: &str = "refs/aynig/rescue/";
 impl Repo {
     /// All worktrees that are kept.
     pub fn kept_worktrees(&self) -> Result<Vec<Kept>, WorktreeError> {
-        let all = self.linked_worktrees()?.into_iter().filter(|registered| registered.mark.is_none());
-        Ok(all
-            .filter_map(|registered| {
-                let text = std::fs::read(registered.checkout.git_dir.join("locked")).ok()?;
-                let (attempt, why) =
-                    text.trim().strip_prefix(KEPT)?.strip_prefix(b"from attempt ")?.split_once_str(": ")?;
-                let attempt = AttemptId::parse(attempt)?;
-                Some(Kept { checkout: registered.checkout, attempt, why: why.to_str_lossy().into_owned() })
-            })
-            .collect())
+        let kept = |Registered { checkout, owner }| match owner {
+            Some(Owner::Kept { attempt, why }) => Some(Kept { checkout, attempt, why }),
+            Some(Owner::Attempt(_) | Owner::Pool) | None => None,
+        };
+        Ok(self.linked_worktrees()?.into_iter().filter_map(kept).collect())
     }
 
     /// Takes hold of a kept worktree, as the one of its attempt for `branch`; none while somebody else has it.
     pub fn hold_kept(&self, kept: &Kept, branch: &BranchName) -> Result<Option<Worktree>, WorktreeError> {
         let mark = Mark { attempt: kept.attempt, branch: branch.clone(), remote: None };
         self.hold(&kept.checkout, mark)
-    }
-
-    /// Whether a registration and the `.git` file of its worktree name each other, or the worktree is gone altogether.
-    pub fn names_each_other(checkout: &Checkout) -> bool {
-        if checkout.path.symlink_metadata().is_err() {
-            return true;
-        }
-        let link = || {
-            let text = std::fs::read(checkout.path.join(".git")).ok()?;
-            let target = text.trim().strip_prefix(b"gitdir: ")?;
-            checkout.path.join(OsStr::from_bytes(target)).canonicalize().ok()
-        };
-        link().is_some_and(|target| checkout.git_dir.canonicalize().is_ok_and(|own| own == target))
     }
 
     /// The trees of what a worktree holds besides `base`: its files as they are, and what is staged.

@@ -18,6 +18,7 @@
 //! | `index` | the tree an index stands for, and whether it differs from HEAD |
 //! | `pool` | a few clean worktrees, kept for the next steps |
 //! | `stage` | an index file as read in this process |
+//! | `registration` | what a checkout is, and whose a linked worktree is |
 //! | `registry` | the repository's list of worktrees: getting on it, and off again |
 //! | `untouched` | whether a worktree is as git filled it, without asking git |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
@@ -55,6 +56,7 @@ pub mod pool;
 pub mod probe;
 pub mod process;
 mod ref_lock;
+pub mod registration;
 mod registry;
 pub mod remote;
 pub mod repo;
@@ -70,5 +72,6 @@ pub mod worktree;
 
 pub use commit::{CommitError, Identity};
 pub use process::{Git, ProcessError};
-pub use repo::{Checkout, OpenError, Repo, Store};
+pub use registration::{Checkout, Workplace};
+pub use repo::{OpenError, Repo, Store};
 pub use swap::{RefError, Swap};

@@ -12,8 +12,9 @@ use bstr::{BString, ByteSlice};
 
 use super::interrupt::{Errand, Interrupt};
 use super::process::{Git, ProcessError};
+use super::registration::Checkout;
 use super::remote::QUIET_FETCH;
-use super::repo::{Checkout, Repo, error_chain, gits, ours};
+use super::repo::{Repo, error_chain, gits, ours};
 use crate::contract::ids::CommitId;
 
 /// The longest one fetch may take; nothing is locked meanwhile that others wait for.

@@ -7,7 +7,7 @@
 //! walk finds what git does not look at: repositories, pipes, directories with other permissions. And what is handed
 //! over is compared once more. Wherever any of that is in doubt, the worktree is removed and a fresh one is made.
 //!
-//! Kept worktrees lie below `aynig/pool` in the shared git directory, registered as locked with [`POOLED`] as the reason,
+//! Kept worktrees lie below `aynig/pool` in the shared git directory, owned by the pool ([`Owner::Pool`]),
 //! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
 //! seen it since, so it is removed without a look.
 
@@ -21,15 +21,13 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 
 use super::process::Git;
+use super::registration::{Mark, Owner, Workplace};
 use super::registry::Registry;
 use super::repo::Repo;
 use super::stage::Entry;
-use super::worktree::{Mark, Worktree, WorktreeError, files, tidy_above};
+use super::worktree::{Worktree, WorktreeError, files, tidy_above};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, FileLock};
-
-/// The reason of the lock of a kept worktree, as `git worktree list --verbose` shows it.
-pub const POOLED: &str = "aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
 
 /// From this many files on a checkout takes longer than the proofs that spare it.
 const WORTH_IT: usize = 1000;
@@ -120,7 +118,10 @@ impl Repo {
         if !fit {
             return self.remove_worktree(worktree);
         }
-        let slot = self.pool_directory().join(worktree.mark.attempt.to_string());
+        let slot = Workplace {
+            path: self.pool_directory().join(worktree.mark.attempt.to_string()),
+            git_dir: worktree.git_dir.clone(),
+        };
         let _held = {
             let registry = self.registry_lock()?;
             if self.pooled(&registry)?.len() >= self.pool_limit() {
@@ -128,48 +129,49 @@ impl Repo {
                 return self.remove_worktree(worktree);
             }
             let locked = worktree.git_dir.join("locked");
-            let held = FileLock::replace(&locked, POOLED.as_bytes()).map_err(files("write", &locked))?;
+            let held = FileLock::replace(&locked, &Owner::Pool.text()).map_err(files("write", &locked))?;
             crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
             if let Err(error) = self.shelve(&worktree, &slot, head) {
                 tracing::debug!(%error, "a worktree could not be kept");
-                return self.remove_proven(&registry, &worktree.path, &worktree.git_dir);
+                return self.remove_proven(&registry, &worktree);
             }
             crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
             held
         };
-        match self.purge(&slot, &worktree.git_dir, origin) {
+        match self.purge(&slot, origin) {
             Ok(()) => Ok(()),
             Err(why) => {
                 tracing::debug!(why, "a worktree was not kept");
                 let registry = self.registry_lock()?;
-                self.remove_proven(&registry, &slot, &worktree.git_dir)
+                self.remove_proven(&registry, &slot)
             }
         }
     }
 
     /// Moves a worktree out of the way of its branch.
-    fn shelve(&self, worktree: &Worktree, slot: &Path, head: CommitId) -> Result<(), WorktreeError> {
+    fn shelve(&self, worktree: &Worktree, slot: &Workplace, head: CommitId) -> Result<(), WorktreeError> {
         let pool = self.pool_directory();
         fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
-        Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))?;
-        move_worktree(&worktree.path, slot, &worktree.git_dir)?;
+        worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
+        move_worktree(&worktree.path, slot)?;
         tidy_above(&worktree.path);
         Ok(())
     }
 
     /// Takes away everything that git did not put there, and proves it; says why not.
-    fn purge(&self, slot: &Path, git_dir: &Path, origin: &Origin) -> Result<(), String> {
+    fn purge(&self, slot: &Workplace, origin: &Origin) -> Result<(), String> {
+        let git_dir = &slot.git_dir;
         strip(git_dir).map_err(|error| error.to_string())?;
         let index = git_dir.join("index");
         std::fs::rename(git_dir.join(OWN_INDEX), &index).map_err(|error| error.to_string())?;
         let keeps_ignored = self.config_flag("aynig.poolKeepIgnored");
-        careful(slot, git_dir)
+        careful(slot)
             .args(["clean", "-q", "-ffd"])
             .args((!keeps_ignored).then_some("-x"))
             .run()
             .map_err(|error| error.to_string())?;
         let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
-        inspect(slot, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.entries_by_path())?;
+        inspect(&slot.path, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.entries_by_path())?;
         fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
     }
 
@@ -195,7 +197,7 @@ impl Repo {
         attached: bool,
     ) -> Result<Option<Worktree>, WorktreeError> {
         // The usual answer, that there are none, costs no lock.
-        if !self.linked_worktrees()?.iter().any(|registered| is_pooled(&registered.checkout.git_dir)) {
+        if !self.linked_worktrees()?.iter().any(|registered| registered.owner == Some(Owner::Pool)) {
             return Ok(None);
         }
         let taken = {
@@ -205,49 +207,52 @@ impl Repo {
             for (at, kept) in self.pooled(&registry)?.into_iter().enumerate() {
                 let Some(held) = kept.held else { continue };
                 if at >= limit || !kept.ready {
-                    self.remove_proven(&registry, &kept.path, &kept.git_dir)?;
+                    self.remove_proven(&registry, &kept.place)?;
                 } else if usable.is_none() {
-                    usable = Some((kept.path, kept.git_dir, held));
+                    usable = Some((kept.place, held));
                 }
             }
-            let Some((slot, git_dir, held)) = usable else { return Ok(None) };
-            let ready = git_dir.join(READY);
+            let Some((slot, held)) = usable else { return Ok(None) };
+            let ready = slot.git_dir.join(READY);
             let ways = std::fs::read(&ready).map_err(files("read", &ready))?;
             // From here on it is nobody's if we die.
             std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
             let path = self.choose_path(directory, mark)?;
-            if let Err(error) = move_worktree(&slot, &path, &git_dir) {
+            let place = Workplace { path, git_dir: slot.git_dir.clone() };
+            if let Err(error) = move_worktree(&slot.path, &place) {
                 tracing::debug!(%error, "a kept worktree could not be moved into place");
-                self.remove_proven(&registry, &slot, &git_dir)?;
+                self.remove_proven(&registry, &slot)?;
                 return Ok(None);
             }
             crate::crashpoint::reach(crate::crashpoint::Point::PoolTaken);
-            (path, git_dir, held, ways)
+            (place, held, ways)
         };
-        let (path, git_dir, held, ways) = taken;
-        if let Err(why) = self.refill(&path, &git_dir, commit, &ways) {
+        let (place, held, ways) = taken;
+        if let Err(why) = self.refill(&place, commit, &ways) {
             tracing::debug!(why, "a kept worktree is of no use here");
             let registry = self.registry_lock()?;
-            self.remove_proven(&registry, &path, &git_dir)?;
+            self.remove_proven(&registry, &place)?;
             return Ok(None);
         }
         crate::crashpoint::reach(crate::crashpoint::Point::PoolRefilled);
         let _registry = self.registry_lock()?;
-        let locked = git_dir.join("locked");
-        let new = FileLock::replace(&locked, &mark.text()).map_err(files("write", &locked))?;
+        let locked = place.git_dir.join("locked");
+        let new = FileLock::replace(&locked, &Owner::Attempt(mark.clone()).text())
+            .map_err(files("write", &locked))?;
         drop(held);
         if attached {
-            Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
+            place.attach(&mark.branch).map_err(files("attach", &place.git_dir))?;
         }
-        Ok(Some(Worktree::held(path, git_dir, mark.clone(), attached, new)))
+        Ok(Some(Worktree::held(place, mark.clone(), attached, new)))
     }
 
     /// Moves the files of a kept worktree to `commit`, and makes sure that they are that and nothing more.
-    fn refill(&self, path: &Path, git_dir: &Path, commit: CommitId, ways: &[u8]) -> Result<(), String> {
+    fn refill(&self, place: &Workplace, commit: CommitId, ways: &[u8]) -> Result<(), String> {
         let said = |error: super::ProcessError| error.to_string();
         let id = commit.to_string();
+        let git_dir = &place.git_dir;
         // Not refreshed before: a file whose content is the same but whose permissions were changed is to be written anew.
-        careful(path, git_dir)
+        careful(place)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &id])
             .run()
             .map_err(said)?;
@@ -265,9 +270,9 @@ impl Repo {
         self.first_of_head_log(commit, "aynig: from the pool")
             .and_then(begin)
             .map_err(|error| error.to_string())?;
-        Self::detach_head(git_dir, commit).map_err(|error| error.to_string())?;
+        place.detach(commit).map_err(|error| error.to_string())?;
         let ignored = if self.config_flag("aynig.poolKeepIgnored") { "no" } else { "matching" };
-        let status = careful(path, git_dir)
+        let status = careful(place)
             .args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])
             .args(["--ignore-submodules=none", &format!("--ignored={ignored}")])
             .run()
@@ -280,17 +285,20 @@ impl Repo {
         let pool = self.pool_directory();
         let mut found = Vec::new();
         for registered in self.linked_worktrees()? {
-            let (path, git_dir) = (registered.checkout.path, registered.checkout.git_dir);
-            if !is_pooled(&git_dir) {
+            if registered.owner != Some(Owner::Pool) {
                 continue;
             }
-            let locked = git_dir.join("locked");
+            let mut place = registered.checkout.place;
+            let locked = place.git_dir.join("locked");
             let held = FileLock::try_acquire(&locked).map_err(files("lock", &locked))?;
-            let names_it = names(&path.join(".git"), &git_dir);
-            let ready = path.parent() == Some(&pool) && names_it && git_dir.join(READY).is_file();
-            // Where the directory names something else by now, it is no longer ours to remove.
-            let path = if names_it || path.parent() == Some(&pool) { path } else { git_dir.clone() };
-            found.push(Pooled { path, git_dir, ready, held });
+            let names_it = place.names_its_registration();
+            let in_pool = place.path.parent() == Some(&pool);
+            let ready = in_pool && names_it && place.git_dir.join(READY).is_file();
+            if !names_it && !in_pool {
+                // The directory names something else by now: it is no longer ours to remove.
+                place.path = place.git_dir.clone();
+            }
+            found.push(Pooled { place, ready, held });
         }
         Ok(found)
     }
@@ -298,28 +306,15 @@ impl Repo {
 
 /// One kept worktree.
 struct Pooled {
-    path: PathBuf,
-    git_dir: PathBuf,
+    place: Workplace,
     /// Whether it was purged to the end, and nobody has begun to take it.
     ready: bool,
     held: Option<FileLock>,
 }
 
-/// Whether a registration says that it is of a kept worktree.
-fn is_pooled(git_dir: &Path) -> bool {
-    std::fs::read(git_dir.join("locked")).is_ok_and(|text| text.trim() == POOLED.as_bytes())
-}
-
-/// Whether the file `link` says `gitdir: <git_dir>`.
-fn names(link: &Path, git_dir: &Path) -> bool {
-    let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
-    let text = if is_file { std::fs::read(link).unwrap_or_default() } else { Vec::new() };
-    text.trim().strip_prefix(b"gitdir: ") == Some(git_dir.as_os_str().as_bytes())
-}
-
 /// A git call that believes nothing about a file but what all of its metadata say.
-fn careful(path: &Path, git_dir: &Path) -> Git {
-    Git::inside(path, git_dir).env("GIT_OPTIONAL_LOCKS", "0").args([
+fn careful(place: &Workplace) -> Git {
+    place.git([]).env("GIT_OPTIONAL_LOCKS", "0").args([
         "-c",
         "core.checkStat=default",
         "-c",
@@ -345,15 +340,15 @@ fn identity(path: &Path) -> Option<(u64, i64, i64, u64)> {
     Some((found.ino(), found.ctime(), found.ctime_nsec(), found.size()))
 }
 
-/// Moves a worktree's directory, with both of the files that name the other side.
-fn move_worktree(from: &Path, to: &Path, git_dir: &Path) -> Result<(), WorktreeError> {
-    std::fs::rename(from, to).map_err(files("move", from))?;
-    let (link, back) = (to.join(".git"), git_dir.join("gitdir"));
-    let line = |before: &str, path: &Path| [before.as_bytes(), path.as_os_str().as_bytes(), b"\n"].concat();
-    fsutil::replace(&back, &line("", &link)).map_err(files("write", &back))?;
+/// Moves a worktree's directory `to` another place, with both of the files that name the other side.
+fn move_worktree(from: &Path, to: &Workplace) -> Result<(), WorktreeError> {
+    std::fs::rename(from, &to.path).map_err(files("move", from))?;
+    let (link, back) = (to.path.join(".git"), to.git_dir.join("gitdir"));
+    let line = [link.as_os_str().as_bytes(), b"\n"].concat();
+    fsutil::replace(&back, &line).map_err(files("write", &back))?;
     // Also its permissions are ours.
     std::fs::remove_file(&link).map_err(files("remove", &link))?;
-    fsutil::replace(&link, &line("gitdir: ", git_dir)).map_err(files("write", &link))
+    to.write_link().map_err(files("write", &link))
 }
 
 /// Takes everything out of a registration that a command may have put there: refs, logs, configuration, hooks, a merge or a rebase

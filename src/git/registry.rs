@@ -15,13 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 
 use super::process::Git;
-use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
-use super::whereabouts::plain;
-use super::worktree::{Mark, Registered, WorktreeError, files, occupied};
-use crate::contract::ids::{BranchName, CommitId};
+use super::registration::{
+    Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
+};
+use super::repo::Repo;
+use super::worktree::{WorktreeError, files, occupied};
+use crate::contract::ids::CommitId;
 use crate::fsutil::{self, DirLock, FileLock};
 
 /// How long to wait for other runners on this host. They hold the registry for moments, but while git itself adds or removes
@@ -70,16 +72,12 @@ impl Repo {
         for entry in entries {
             let git_dir = entry.map_err(files("list", &list))?.path();
             // Git may be removing it this moment: what cannot be read is not there.
-            let Ok(link) = std::fs::read(git_dir.join("gitdir")) else { continue };
-            let dot_git = plain(&git_dir.join(OsStr::from_bytes(link.trim())));
-            // A file that a crash of the host has left empty, or half written, names nothing.
-            let Some(path) = dot_git.parent().filter(|_| dot_git.ends_with(".git")).map(Path::to_owned)
-            else {
-                continue;
-            };
+            let dot_git = named_by(&git_dir.join("gitdir")).filter(|named| named.ends_with(".git"));
+            let Some(path) = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned) else { continue };
             let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-            let mark = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Mark::parse(&text));
-            found.push(Registered { checkout: Checkout { path, git_dir, branch }, mark });
+            let owner = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text));
+            let checkout = Checkout { place: Workplace { path, git_dir }, branch };
+            found.push(Registered { checkout, owner });
         }
         found.sort_by(|a, b| a.checkout.path.cmp(&b.checkout.path));
         Ok(found)
@@ -110,7 +108,7 @@ impl Repo {
             fsutil::open_plain(&beside.join(name)).and_then(|file| fsutil::tail_of(&file, LONGEST_PATH))
         };
         // A worktree is made once its mark is there; without one there is none to look for.
-        let ours = read("locked").is_ok_and(|text| Mark::parse(&text).is_some());
+        let ours = read("locked").is_ok_and(|text| Owner::parse(&text).is_some());
         if ours
             && let Ok(link) = read("gitdir")
             && let Some(path) = Path::new(OsStr::from_bytes(link.trim())).parent()
@@ -152,7 +150,8 @@ impl Repo {
         std::fs::create_dir(&logs).map_err(files("make", &logs))?;
         written("logs/HEAD", &line)?;
         let locked = beside.join("locked");
-        let held = FileLock::replace(&locked, &mark.text()).map_err(files("write", &locked))?;
+        let held = FileLock::replace(&locked, &Owner::Attempt(mark.clone()).text())
+            .map_err(files("write", &locked))?;
         make_empty(path).map_err(files("make", path))?;
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeDrafted);
         // A name of its own: git's numbers would have to be fought for with git.
@@ -199,7 +198,7 @@ impl Repo {
         let add = || {
             Git::shared(self.common_dir())
                 .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
-                .arg(OsStr::from_bytes(&mark.text()))
+                .arg(OsStr::from_bytes(&Owner::Attempt(mark.clone()).text()))
                 .arg("--")
                 .arg(path)
                 .arg(commit.to_string())
@@ -216,7 +215,8 @@ impl Repo {
         // Waiting, since a scan may be trying this very lock to see whether we live.
         let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
         if attached {
-            Self::attach_head(&git_dir, &mark.branch).map_err(files("attach", &git_dir))?;
+            let place = Workplace { path: path.to_owned(), git_dir: git_dir.clone() };
+            place.attach(&mark.branch).map_err(files("attach", &git_dir))?;
         }
         Ok((git_dir, held))
     }
@@ -240,11 +240,6 @@ impl Repo {
         drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
         Ok(())
     }
-}
-
-/// What a HEAD file says that is on a branch.
-pub(super) fn head_on(branch: &BranchName) -> BString {
-    [b"ref: ", branch.full_ref().as_slice(), b"\n"].concat().into()
 }
 
 /// Makes a directory, or takes an empty one that is there.

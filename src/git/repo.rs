@@ -14,6 +14,7 @@ use super::commit::Identity;
 use super::config;
 use super::interrupt::Interrupt;
 use super::moves::Ledger;
+use super::registration::{Checkout, Workplace, branch_in_progress, head_branch};
 use crate::contract::ids::{BranchName, CommitId};
 
 /// Why no repository could be opened.
@@ -61,17 +62,6 @@ pub enum OpenError {
         /// What was found.
         why: String,
     },
-}
-
-/// One working tree and what it has checked out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checkout {
-    /// Its top directory, absolute.
-    pub path: PathBuf,
-    /// Its own git directory (`.git`, or `.git/worktrees/<id>`).
-    pub git_dir: PathBuf,
-    /// The branch it is on; none when HEAD is detached.
-    pub branch: Option<BranchName>,
 }
 
 #[derive(Debug)]
@@ -280,7 +270,8 @@ impl Repo {
     pub fn checkout(&self) -> Option<Checkout> {
         let path = self.place.checkout.clone()?;
         let branch = head_branch(&self.place.git_dir);
-        Some(Checkout { path, git_dir: self.place.git_dir.clone(), branch })
+        let place = Workplace { path, git_dir: self.place.git_dir.clone() };
+        Some(Checkout { place, branch })
     }
 
     /// The branch that a rebase or bisect under way in our checkout will come back to.
@@ -294,26 +285,6 @@ impl Repo {
         std::fs::create_dir_all(&path)?;
         Ok(path)
     }
-}
-
-/// The branch that the `HEAD` file in `git_dir` names; none when detached or unreadable.
-pub(super) fn head_branch(git_dir: &Path) -> Option<BranchName> {
-    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
-    let target = head.strip_prefix(b"ref:")?.trim();
-    BranchName::from_full_ref(target.as_bstr())
-}
-
-/// The branch that a rebase or bisect under way in `git_dir` will come back to: git treats it as checked out.
-pub(super) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
-    for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
-        if let Ok(text) = std::fs::read(git_dir.join(name))
-            && let Some(branch) = BranchName::from_full_ref(text.trim().as_bstr())
-        {
-            return Some(branch);
-        }
-    }
-    let start = std::fs::read(git_dir.join("BISECT_START")).ok()?;
-    BranchName::new(start.trim()).ok()
 }
 
 /// Git's object id as ours.

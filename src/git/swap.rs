@@ -312,16 +312,6 @@ impl Repo {
             },
         })
     }
-
-    /// Points a linked worktree's HEAD, in `git_dir`, at a branch; its index and files are not touched.
-    pub fn attach_head(git_dir: &std::path::Path, branch: &BranchName) -> std::io::Result<()> {
-        crate::fsutil::replace(&git_dir.join("HEAD"), &super::registry::head_on(branch))
-    }
-
-    /// Points a linked worktree's HEAD, in `git_dir`, at a commit, leaving its branch free for others.
-    pub fn detach_head(git_dir: &std::path::Path, commit: CommitId) -> std::io::Result<()> {
-        crate::fsutil::replace(&git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
-    }
 }
 
 /// Removes a directory that holds nothing but directories.

@@ -7,26 +7,24 @@
 //!
 //! What is inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 
 use super::pool::Origin;
 use super::process::{Git, ProcessError};
+use super::registration::{Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch};
 use super::registry::Registry;
-use super::repo::{Checkout, Repo, branch_in_progress, head_branch};
+use super::repo::Repo;
 use super::swap::{RefError, Swap};
-use super::whereabouts::{Misplaced, plain};
+use super::whereabouts::Misplaced;
 use crate::contract::headlog::{self, Moved};
-use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::fsutil::FileLock;
 
-const MARK: &[u8] = b"aynig attempt ";
 /// How often to try again when a command commits at the same moment.
 const TRIES: u32 = 10;
-pub(super) const KEPT: &[u8] = b"aynig kept ";
 
 /// Why a worktree could not be made, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -76,57 +74,10 @@ pub(super) fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Err
     move |source| WorktreeError::Files { what, path, source }
 }
 
-/// The mark in a worktree's registration: which attempt made it, for which branch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
-    /// The attempt.
-    pub attempt: AttemptId,
-    /// Its branch.
-    pub branch: BranchName,
-    /// The remote whose branch that is; none for a local one.
-    pub remote: Option<RemoteName>,
-}
-
-impl Mark {
-    pub(super) fn text(&self) -> BString {
-        let mut text = BString::from(MARK);
-        text.extend_from_slice(self.attempt.to_string().as_bytes());
-        text.extend_from_slice(b" branch ");
-        text.extend_from_slice(self.branch.as_bstr());
-        if let Some(remote) = &self.remote {
-            text.extend_from_slice(format!(" remote {remote}").as_bytes());
-        }
-        text
-    }
-
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
-        let rest = text.trim().strip_prefix(MARK)?;
-        let (attempt, branch) = rest.split_once_str(" branch ")?;
-        // Neither name can hold a space.
-        let (branch, remote) = match branch.split_once_str(" remote ") {
-            Some((branch, remote)) => (branch, Some(RemoteName::parse(remote).ok()?)),
-            None => (branch, None),
-        };
-        Some(Self { attempt: AttemptId::parse(attempt)?, branch: BranchName::new(branch).ok()?, remote })
-    }
-}
-
-/// A linked worktree as git has it registered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
-    /// Where it is, and what it has checked out (a rebase under way counts as having its branch).
-    pub checkout: Checkout,
-    /// Our mark; none means it is somebody else's.
-    pub mark: Option<Mark>,
-}
-
 /// A worktree of ours that this process holds.
 #[derive(Debug)]
 pub struct Worktree {
-    /// Its top directory.
-    pub path: PathBuf,
-    /// Its registration below `worktrees/`.
-    pub git_dir: PathBuf,
+    place: Workplace,
     /// Whose it is.
     pub mark: Mark,
     /// Whether its HEAD is the branch (local mode) or a commit.
@@ -135,6 +86,14 @@ pub struct Worktree {
     pub(super) origin: Option<Origin>,
     /// Dropped last: while it is held nobody else sweeps this worktree away.
     _held: FileLock,
+}
+
+impl Deref for Worktree {
+    type Target = Workplace;
+
+    fn deref(&self) -> &Workplace {
+        &self.place
+    }
 }
 
 /// What there is of an attempt's worktree.
@@ -149,54 +108,8 @@ pub enum Found {
 }
 
 impl Worktree {
-    pub(super) fn held(path: PathBuf, git_dir: PathBuf, mark: Mark, attached: bool, held: FileLock) -> Self {
-        Self { path, git_dir, mark, attached, origin: None, _held: held }
-    }
-
-    /// A git call about this worktree, whatever its command did to the `.git` file.
-    pub(super) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
-        Git::inside(&self.path, &self.git_dir).args(arguments)
-    }
-
-    /// Whether a repository was made at its top: its `.git` is a directory then, not the file that names ours.
-    pub(super) fn is_another_repository(&self) -> bool {
-        self.path.join(".git").symlink_metadata().is_ok_and(|found| found.is_dir())
-    }
-
-    /// Whether the directory and the registration name each other, so that the one can be removed with the other.
-    pub(super) fn is_linked_both_ways(&self) -> bool {
-        let link = self.path.join(".git");
-        let names = |file: &Path, what: &Path| {
-            std::fs::read(file).is_ok_and(|text| {
-                let text = text.trim();
-                let named = Path::new(OsStr::from_bytes(text.strip_prefix(b"gitdir: ").unwrap_or(text)));
-                // They may name each other from where they are.
-                file.parent().is_some_and(|place| plain(&place.join(named)) == what)
-            })
-        };
-        // The last part must be a directory and no link; the parts before it were looked at when it was made.
-        self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
-            && names(&link, &self.git_dir)
-            && names(&self.git_dir.join("gitdir"), &link)
-    }
-
-    /// Makes the `.git` file name our registration again, where a command removed or changed it: git removes no
-    /// worktree without it.
-    fn mend_link(&self) -> std::io::Result<()> {
-        let mut text = b"gitdir: ".to_vec();
-        text.extend_from_slice(self.git_dir.as_os_str().as_bytes());
-        text.push(b'\n');
-        let link = self.path.join(".git");
-        let is_ours = || {
-            let target = std::fs::read(&link).ok()?;
-            let target = target.trim().strip_prefix(b"gitdir: ")?;
-            let target = self.path.join(OsStr::from_bytes(target)).canonicalize().ok()?;
-            Some(target == self.git_dir.canonicalize().ok()?)
-        };
-        if self.is_another_repository() || is_ours() == Some(true) {
-            return Ok(());
-        }
-        crate::fsutil::replace(&link, &text)
+    pub(super) fn held(place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
+        Self { place, mark, attached, origin: None, _held: held }
     }
 }
 
@@ -208,7 +121,7 @@ impl Repo {
         }
         let git_dir = self.common_dir().to_owned();
         let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-        Some(Checkout { path: self.top().to_owned(), git_dir, branch })
+        Some(Checkout { place: Workplace { path: self.top().to_owned(), git_dir }, branch })
     }
 
     /// Whether the runner that uses the worktree registered in `git_dir` is alive.
@@ -221,7 +134,7 @@ impl Repo {
         &self,
         wanted: impl Fn(&Mark) -> bool,
     ) -> Result<Vec<Worktree>, WorktreeError> {
-        let is_wanted = |registered: &Registered| registered.mark.as_ref().is_some_and(&wanted);
+        let is_wanted = |registered: &Registered| registered.mark().is_some_and(&wanted);
         // The usual answer, that there are none, costs no lock.
         if !self.is_half_registered() && !self.linked_worktrees()?.iter().any(is_wanted) {
             return Ok(Vec::new());
@@ -239,7 +152,7 @@ impl Repo {
     pub fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
         let _registry = self.registry_lock()?;
         let all = self.linked_worktrees()?;
-        let its = all.iter().find(|known| known.mark.as_ref().is_some_and(|mark| mark.attempt == attempt));
+        let its = all.iter().find(|known| known.mark().is_some_and(|mark| mark.attempt == attempt));
         Ok(match its.map(|registered| self.take_hold(registered)).transpose()? {
             None => Found::Missing,
             Some(None) => Found::Held,
@@ -275,21 +188,19 @@ impl Repo {
 
     /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.
     fn take_hold(&self, registered: &Registered) -> Result<Option<Worktree>, WorktreeError> {
-        registered.mark.clone().map_or(Ok(None), |mark| self.hold(&registered.checkout, mark))
+        registered.mark().map_or(Ok(None), |mark| self.hold(&registered.checkout, mark.clone()))
     }
 
     /// Takes hold of the worktree that is registered so, if nobody else has.
     pub(super) fn hold(&self, checkout: &Checkout, mark: Mark) -> Result<Option<Worktree>, WorktreeError> {
-        let git_dir = checkout.git_dir.clone();
-        let file = git_dir.join("locked");
+        let file = checkout.git_dir.join("locked");
         let held = match FileLock::try_acquire(&file) {
             Ok(held) => held,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(files("lock", &file)(error)),
         };
-        let attached = head_branch(&git_dir).is_some();
-        let path = checkout.path.clone();
-        Ok(held.map(|held| Worktree::held(path, git_dir, mark, attached, held)))
+        let attached = checkout.place.branch().is_some();
+        Ok(held.map(|held| Worktree::held(checkout.place.clone(), mark, attached, held)))
     }
 
     /// Makes the worktree for an attempt in `directory`, with the files of `commit`; its HEAD is the branch when
@@ -313,7 +224,7 @@ impl Repo {
             let (git_dir, held) = self.register(&registry, &path, mark, commit, attached)?;
             self.note_place(&path, &git_dir).map_err(files("write in", &git_dir))?;
             crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
-            Worktree::held(path, git_dir, mark.clone(), attached, held)
+            Worktree::held(Workplace { path, git_dir }, mark.clone(), attached, held)
         };
         // The long part, outside of the lock: files are written from the commit, no ref is touched.
         let checkout = Git::new(&worktree.path)
@@ -425,7 +336,7 @@ impl Repo {
         if is_here {
             if !worktree.is_linked_both_ways() {
                 let what = "its .git is no link to this repository";
-                return Err(Misplaced { path: worktree.path, what }.into());
+                return Err(Misplaced { path: worktree.path.clone(), what }.into());
             }
             // The long part, outside of the lock: what we hold nobody else touches.
             remove_files(&worktree.path)?;
@@ -443,23 +354,21 @@ impl Repo {
     pub(super) fn remove_proven(
         &self,
         registry: &Registry<'_>,
-        path: &Path,
-        git_dir: &Path,
+        place: &Workplace,
     ) -> Result<(), WorktreeError> {
-        remove_files(path)?;
+        remove_files(&place.path)?;
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
-        self.unregister(registry, git_dir)?;
-        tidy_above(path);
+        self.unregister(registry, &place.git_dir)?;
+        tidy_above(&place.path);
         Ok(())
     }
 
     /// Leaves a worktree in place for a person: its branch is set free, and it is no longer ours to remove.
     pub fn keep_worktree(&self, worktree: Worktree, head: CommitId, why: &str) -> Result<(), WorktreeError> {
-        let mut text = BString::from(KEPT);
-        text.extend_from_slice(format!("from attempt {}: {why}\n", worktree.mark.attempt).as_bytes());
+        let owner = Owner::Kept { attempt: worktree.mark.attempt, why: why.to_owned() };
         let file = worktree.git_dir.join("locked");
-        crate::fsutil::replace(&file, &text).map_err(files("write", &file))?;
-        Self::detach_head(&worktree.git_dir, head).map_err(files("detach", &worktree.git_dir))
+        crate::fsutil::replace(&file, &owner.text()).map_err(files("write", &file))?;
+        worktree.detach(head).map_err(files("detach", &worktree.git_dir))
     }
 }
 
@@ -499,21 +408,5 @@ pub(super) fn tidy_above(path: &Path) {
         if let Err(error) = removed {
             tracing::debug!(directory = %directory.display(), %error, "left in place");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mark_reads_back() {
-        for remote in [None, Some(RemoteName::parse("origin").unwrap())] {
-            let mark =
-                Mark { attempt: AttemptId::random(), branch: BranchName::new("feat/a").unwrap(), remote };
-            assert_eq!(Mark::parse(&mark.text()), Some(mark));
-        }
-        assert_eq!(Mark::parse(b"on a removable disk"), None);
-        assert_eq!(Mark::parse(b"aynig kept from attempt x: y"), None);
     }
 }

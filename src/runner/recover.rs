@@ -17,9 +17,10 @@ use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::{NewCommit, Stored};
+use crate::git::registration::Mark;
 use crate::git::remote::Move;
 use crate::git::rescue::{Rescue, Saved, Situation};
-use crate::git::worktree::{Found, Mark, Worktree};
+use crate::git::worktree::{Found, Worktree};
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
@@ -379,7 +380,7 @@ fn forget(context: &Context<'_>, repo: &Repo, attempt: AttemptId) {
 /// Somebody is still in a worktree whose attempt is over: they keep it, the branch goes on without them.
 fn free_branch(repo: &Repo, worktree: &Worktree, head: CommitId) {
     if worktree.attached
-        && let Err(error) = Repo::detach_head(&worktree.git_dir, head)
+        && let Err(error) = worktree.detach(head)
     {
         tracing::warn!(%error, repo = %repo.top().display(), "a worktree could not be detached from its branch");
     }

@@ -17,7 +17,7 @@ use crate::contract::declaration::Declaration;
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::Room;
-use crate::git::worktree::Mark;
+use crate::git::registration::Mark;
 use crate::git::{Checkout, Repo, Swap};
 use crate::supervise::Spec;
 

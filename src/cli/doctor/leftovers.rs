@@ -6,7 +6,7 @@ use crate::clock;
 use crate::contract::lease::Liveness;
 use crate::contract::retention::age_words;
 use crate::git::Repo;
-use crate::git::worktree::Registered;
+use crate::git::registration::Registered;
 use crate::runner::error_words;
 use crate::runner::recover::lease_of;
 
@@ -29,7 +29,7 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
             return vec![Finding::error("worktrees", error_words(&error), "git worktree list --verbose")];
         }
     };
-    let ours: Vec<_> = all.iter().filter(|registered| registered.mark.is_some()).collect();
+    let ours: Vec<_> = all.iter().filter(|registered| registered.mark().is_some()).collect();
     let left: Vec<String> = ours
         .iter()
         .filter(|registered| !repo.is_held(&registered.checkout.git_dir) && !goes_on(repo, registered))
@@ -56,7 +56,7 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
 
 /// Whether the attempt of a worktree still holds its branch: something that its command started goes on.
 fn goes_on(repo: &Repo, registered: &Registered) -> bool {
-    let Some(mark) = &registered.mark else { return false };
+    let Some(mark) = registered.mark() else { return false };
     let head = match &mark.remote {
         None => repo.branch_head(&mark.branch),
         Some(remote) => repo.fetched_head(remote, &mark.branch),

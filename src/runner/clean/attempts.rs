@@ -32,7 +32,7 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
     let worktrees: HashSet<AttemptId> = repo
         .linked_worktrees()?
         .into_iter()
-        .filter_map(|registered| Some(registered.mark?.attempt))
+        .filter_map(|registered| Some(registered.mark()?.attempt))
         .collect();
     for record in attempt::all(repo) {
         let (Some(id), Ok(branch)) =

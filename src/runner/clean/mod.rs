@@ -213,9 +213,9 @@ pub fn clean(repo: &Repo, wishes: &Wishes) -> Result<Report, CleanError> {
 
 /// What worktrees of ours, kept ones among them, logs and records take on disk.
 fn used(repo: &Repo) -> Result<u64, CleanError> {
-    let ours = repo.linked_worktrees()?.into_iter().filter(|registered| registered.mark.is_some());
-    let kept = repo.kept_worktrees()?.into_iter().map(|kept| kept.checkout.path);
-    let places = ours.map(|registered| registered.checkout.path).chain(kept);
+    let ours = repo.linked_worktrees()?.into_iter().filter(|registered| registered.mark().is_some());
+    let kept = repo.kept_worktrees()?.into_iter().map(|kept| kept.checkout.place.path);
+    let places = ours.map(|registered| registered.checkout.place.path).chain(kept);
     let files = [attempt::log_directory(repo), repo.common_dir().join("aynig")];
     Ok(places.chain(files).map(|place| disk_use(&place)).sum())
 }

@@ -79,7 +79,7 @@ fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
     options.extend(of.remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))));
     let is_here = || {
         let all = repo.linked_worktrees().unwrap_or_default();
-        all.iter().any(|one| one.mark.as_ref().is_some_and(|mark| mark.attempt == of.attempt))
+        all.iter().any(|one| one.mark().is_some_and(|mark| mark.attempt == of.attempt))
     };
     if !at_head && !is_here() {
         return format!("aynig set-state --retry{options}");

@@ -6,8 +6,9 @@
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::kept::Kept;
-use crate::git::repo::Checkout;
-use crate::git::worktree::{Found, Mark, Registered, Worktree};
+use crate::git::registration::Checkout;
+use crate::git::registration::{Mark, Registered};
+use crate::git::worktree::{Found, Worktree};
 use crate::supervise::occupants;
 
 use super::super::recover::{base_of, save};
@@ -18,7 +19,7 @@ use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for registered in repo.linked_worktrees()? {
-        let Some(mark) = &registered.mark else { continue };
+        let Some(mark) = registered.mark() else { continue };
         let record = attempt::find(repo, mark.attempt);
         let mut item =
             Item::new(Kind::Worktree, registered.checkout.path.display().to_string()).of(&mark.branch);
@@ -49,7 +50,7 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     if let Err(misplaced) = repo.is_here(path, &registered.checkout.git_dir) {
         return Err(Unsettled { why: misplaced.what.to_owned(), next: by_hand(repo, &registered.checkout) });
     }
-    if !Repo::names_each_other(&registered.checkout) {
+    if !registered.checkout.is_linked_or_gone() {
         let why =
             format!("its .git file does not name the registration {}", registered.checkout.git_dir.display());
         return Err(Unsettled {
@@ -137,7 +138,7 @@ fn by_hand(repo: &Repo, checkout: &Checkout) -> String {
 fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, String> {
     repo.is_here(&kept.checkout.path, &kept.checkout.git_dir)
         .map_err(|misplaced| misplaced.what.to_owned())?;
-    if !Repo::names_each_other(&kept.checkout) {
+    if !kept.checkout.is_linked_or_gone() {
         return Err(format!(
             "its .git file does not name the registration {}",
             kept.checkout.git_dir.display()

@@ -254,6 +254,6 @@ fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Opti
             let found = repo.commit(head).and_then(|stored| repo.executable_at(head, stored.tree, path));
             !matches!(found, Ok(Executable::Missing))
         });
-        Some(Elsewhere { path: path.clone(), checkout: checkout.path, committed })
+        Some(Elsewhere { path: path.clone(), checkout: checkout.place.path, committed })
     })
 }

@@ -12,8 +12,9 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::{Parking, parking};
 use crate::contract::sighting::Watched;
+use crate::git::registration::{Owner, Registered};
 use crate::git::swap::Tip;
-use crate::git::worktree::{Registered, WorktreeError};
+use crate::git::worktree::WorktreeError;
 use crate::git::{Checkout, CommitError, RefError, Repo};
 
 use super::super::arbiter::Arbiter;
@@ -218,22 +219,28 @@ impl View {
             let words = format!("a rebase or bisect of it is under way in {}", checkout.path.display());
             note(Some(branch), words);
         }
-        let own = here.map(|checkout| checkout.git_dir);
+        let own = here.map(|checkout| checkout.place.git_dir);
         if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
-            note(main.branch, format!("is checked out in {}", main.path.display()));
+            note(main.branch, format!("is checked out in {}", main.place.path.display()));
         }
-        for Registered { checkout, mark } in repo.linked_worktrees()? {
+        for Registered { checkout, owner } in repo.linked_worktrees()? {
             if Some(&checkout.git_dir) == own.as_ref() {
                 continue;
             }
-            match mark {
-                None => note(checkout.branch, format!("is checked out in {}", checkout.path.display())),
+            match owner {
+                None | Some(Owner::Kept { .. } | Owner::Pool) => {
+                    note(checkout.branch, format!("is checked out in {}", checkout.place.path.display()))
+                }
                 // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.
-                Some(mark) if repo.is_held(&checkout.git_dir) => note(
+                Some(Owner::Attempt(mark)) if repo.is_held(&checkout.place.git_dir) => note(
                     checkout.branch,
-                    format!("attempt {} is still in its worktree {}", mark.attempt, checkout.path.display()),
+                    format!(
+                        "attempt {} is still in its worktree {}",
+                        mark.attempt,
+                        checkout.place.path.display()
+                    ),
                 ),
-                Some(_) => {}
+                Some(Owner::Attempt(_)) => {}
             }
         }
         Ok(Self { skew: 0, current, elsewhere, commands })
@@ -361,7 +368,7 @@ impl View {
             }
             (Ok(Some(from)), _) => resolver.in_trusted(repo, from, &event.state),
             (Ok(None), Venue::InPlace) => {
-                let top = repo.checkout().map(|here| here.path);
+                let top = repo.checkout().map(|here| here.place.path);
                 Ok(resolve::on_disk(
                     top.as_deref().unwrap_or(repo.top()),
                     &event.state,
