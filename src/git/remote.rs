@@ -52,6 +52,13 @@ pub(super) const QUIET_FETCH: [&str; 7] = [
 pub(super) const PLAIN_PUSH: [&str; 4] =
     ["push", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"];
 
+/// What git calls the remote that is pushed to. No remote of a person has a name that no ref could have.
+const UNTRACKED: &str = "aynig..push";
+
+/// What a remote's configuration says of pushes, as git spells it.
+const OF_PUSHES: [&str; 7] =
+    ["url", "pushurl", "receivepack", "vcs", "proxy", "proxyauthmethod", "serveroption"];
+
 /// Why a remote could not be talked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
@@ -297,18 +304,18 @@ impl Repo {
         moves: &[Move],
         within: Duration,
     ) -> Result<Vec<Pushed>, RemoteError> {
-        let mut git = self.remote_git(Errand::Other).args(PLAIN_PUSH).arg("--porcelain");
+        let unreachable =
+            |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source };
+        let mut git = self.without_tracking(remote).map_err(unreachable)?.args(PLAIN_PUSH).arg("--porcelain");
         for Move { branch, expected, .. } in moves {
             git = git.arg(format!("--force-with-lease={}:{expected}", branch.full_ref()));
         }
-        git = git.arg("--end-of-options").arg(remote.as_str());
+        git = git.arg("--end-of-options").arg(UNTRACKED);
         for Move { branch, new, .. } in moves {
             git = git.arg(format!("{new}:{}", branch.full_ref()));
         }
-        let output =
-            git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE)).run_unchecked().map_err(
-                |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source },
-            )?;
+        let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
+        let output = git.run_unchecked().map_err(unreachable)?;
         let rows = parse_push(&output.stdout);
         let answers = moves.iter().map(|wanted| {
             let row = rows.iter().find(|row| row.reference == wanted.branch.full_ref());
@@ -322,6 +329,30 @@ impl Repo {
                 other => other,
             })
             .collect())
+    }
+
+    /// A call of git that knows `remote` as [`UNTRACKED`], without refspecs.
+    ///
+    /// After a push git moves the tracking ref of each branch. A person's `git push --force-with-lease` compares with that ref,
+    /// and would write over results that they have not seen.
+    fn without_tracking(&self, remote: &RemoteName) -> Result<Git, ProcessError> {
+        let listed = self.remote_git(Errand::Other).args(["config", "--null", "--list"]).run()?;
+        let own = format!("remote.{remote}.");
+        let mut git = self.remote_git(Errand::Other);
+        let mut count = 0;
+        for (key, value) in
+            listed.stdout.split(|byte| *byte == 0).filter_map(|entry| entry.split_once_str("\n"))
+        {
+            let Some(name) = key.strip_prefix(own.as_bytes()).and_then(|name| name.to_str().ok()) else {
+                continue;
+            };
+            if OF_PUSHES.contains(&name) {
+                git = git.env(&format!("GIT_CONFIG_KEY_{count}"), format!("remote.{UNTRACKED}.{name}"));
+                git = git.env(&format!("GIT_CONFIG_VALUE_{count}"), value.to_os_str_lossy());
+                count += 1;
+            }
+        }
+        Ok(git.env("GIT_CONFIG_COUNT", count.to_string()))
     }
 }
 

@@ -56,6 +56,27 @@ fn a_state_is_set_and_read_without_a_checkout() {
 }
 
 #[test]
+fn what_a_person_has_fetched_stays_as_it_is() {
+    let hub = hub(&[("work", "next done")]);
+    let clone = clone(&hub);
+    clone.git(["fetch", "--quiet", "origin", "main"]);
+    hub.ready("task", "work");
+    hub.git(["tag", "v1", "main"]);
+    hub.branch_from("main", "main", b"newer\n");
+    let own = || {
+        let refs = clone.git(["for-each-ref", "refs/heads", "refs/remotes", "refs/tags"]);
+        (refs, fs::read(clone.path.join(".git/FETCH_HEAD")).expect("a person's"))
+    };
+    let before = own();
+    clone.aynig_ok(RUN.iter().copied());
+    clone.aynig_ok(["status", "--all", "--remote", "origin"]);
+    assert_eq!(own(), before);
+    for branch in ["main", "task"] {
+        assert_eq!(clone.head(&format!("refs/aynig/remotes/origin/{branch}")), hub.head(branch));
+    }
+}
+
+#[test]
 fn a_command_sets_its_state_itself() {
     let script = "echo own >own.txt; git add own.txt; git commit -q -m own\n\
                   \"$AYNIG_BIN\" set-state --state review --subject 'by itself' >&2 || exit 7\n\
