@@ -226,6 +226,8 @@ mod tests {
         let got = variables(&[("a", &most), ("b", &over), ("c", &most), ("d", &most), ("e", "1")]);
         assert_eq!(got.set.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["A", "C", "E"]);
         assert_eq!(got.skipped, [("b".into(), SkipReason::TooLong), ("d".into(), SkipReason::NoRoom)]);
+        let got = variables(&[("a", &most), ("b", &most), ("dwp-c", &most)]);
+        assert_eq!(got.set.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["DWP_C", "A"]);
     }
 
     proptest! {

@@ -156,6 +156,34 @@ fn the_file_on_disk_is_the_command() {
 }
 
 #[test]
+fn on_disk_a_command_is_a_program_inside_the_checkout() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for (target, words) in [
+        (None, "is not executable"),
+        (Some("../../../outside"), "outside the checkout"),
+        (Some("../../.git/inside"), "outside the checkout"),
+    ] {
+        let repo = personal("next done");
+        for program in ["../outside", ".git/inside"] {
+            repo.command(program, &repo.scripted("say escaped yes; next done"));
+        }
+        let command = repo.path.join(".aynig/command/work");
+        match target {
+            None => std::fs::set_permissions(&command, PermissionsExt::from_mode(0o644)).expect("chmod"),
+            Some(target) => {
+                std::fs::remove_file(&command).expect("it was there");
+                symlink(target, &command).expect("a link");
+            }
+        }
+        let head = repo.head("task");
+        let output = repo.aynig_ok(["run", "--current-branch", "only"]);
+        assert!(err(&output).contains(words), "{target:?}: {}", told(&output));
+        assert_eq!(repo.head("task"), head);
+        assert!(!repo.beside("escaped").exists());
+    }
+}
+
+#[test]
 fn a_detached_head_has_no_current_branch() {
     let repo = personal("next done");
     repo.git(["checkout", "-q", "--detach"]);
@@ -214,6 +242,21 @@ fn a_rebase_in_progress_counts_as_checked_out() {
     assert!(!rebase.output().expect("git runs").status.success(), "it stops in the middle");
     let listed = repo.git(["worktree", "list", "--porcelain"]);
     assert!(listed.contains("detached"), "HEAD is on no branch: {listed}");
+    let before = repo.head("task");
+    let output = repo.aynig_ok(["run", "--log-level", "debug"]);
+    assert!(err(&output).contains("is checked out in"), "{}", told(&output));
+    assert_eq!(repo.head("task"), before);
+}
+
+#[test]
+fn a_bisect_in_progress_counts_as_checked_out() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    repo.ready("task", "work");
+    repo.git(["worktree", "add", "-q", "../elsewhere", "task"]);
+    let elsewhere = repo.beside("elsewhere");
+    let elsewhere = elsewhere.to_str().expect("text");
+    repo.git(["-C", elsewhere, "bisect", "start"]);
+    repo.git(["-C", elsewhere, "checkout", "-q", "--detach"]);
     let before = repo.head("task");
     let output = repo.aynig_ok(["run", "--log-level", "debug"]);
     assert!(err(&output).contains("is checked out in"), "{}", told(&output));

@@ -165,6 +165,21 @@ fn after_the_runner_was_killed_over_the_commands_own_commit() {
     assert_staging_saved(&repo, &rescue);
 }
 
+/// The command's clock may be ahead; its commit is a sign of life all the same.
+#[test]
+fn a_lease_below_a_commit_counts_from_that_commit_if_it_is_later() {
+    let ahead = "GIT_COMMITTER_DATE=\"@$(( $(date +%s) + 5000 )) +0000\" git commit -q --allow-empty -m own";
+    let repo = repo(&format!("{ahead}\nsay ready $$\nawait release"));
+    repo.killed_over_its_command(&["run", "--lease-seconds", "100", "--no-heartbeat"]);
+    let own = repo.head("task");
+    for (later, closed) in [("2000", false), ("9000", true)] {
+        let mut runner = repo.aynig_command();
+        let output = runner.arg("run").env("AYNIG_CLOCK_OFFSET_SECONDS", later).output().expect("aynig runs");
+        assert_eq!(repo.head("task") != own, closed, "after {later} s: {}", told(&output));
+    }
+    assert_eq!((repo.state("task"), repo.head("task~1")), ("stalled".to_owned(), own));
+}
+
 #[test]
 fn a_killed_runners_branch_set_on_by_hand_gives_up_its_work_first() {
     let repo = repo(&format!("{MESS}\nsay ready $$\nawait release"));
@@ -248,6 +263,9 @@ fn nested(make: &str, end: &str, state: &str) {
     assert_eq!(worktrees.len(), 1, "{}", told(&output));
     assert!(out(&output).contains(&format!("left in place: {}", worktrees[0])), "{}", told(&output));
     assert!(std::path::Path::new(&worktrees[0]).join("inner/file").exists());
+    let list = repo.git(["worktree", "list", "--porcelain"]);
+    let run = repo.trailer("task~1", "dwp-run-id");
+    assert!(list.contains(&format!("detached\nlocked aynig kept from attempt {run}: ")), "{list}");
 
     repo.branch_from("task", "task", b"on\n\nthe body\n\ndwp-state: review\n");
     let output = repo.aynig_ok(["run"]);

@@ -143,6 +143,18 @@ fn watch_recovers_when_a_lease_ends() {
 }
 
 #[test]
+fn what_a_recovery_asks_for_is_looked_at_in_the_next_pass() {
+    let repo = Repo::scene(&[("stalled", "say ran yes; next done")]);
+    repo.ready("task", "work");
+    repo.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "other", 5, 60);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "stalled");
+    assert!(!repo.beside("ran").exists());
+    repo.aynig_ok(["run"]);
+    assert_eq!((repo.state("task"), repo.said("ran")), ("done".to_owned(), "yes".to_owned()));
+}
+
+#[test]
 fn watch_prints_a_json_object_a_round_that_did_something() {
     let repo = Repo::scene(&[("work", "next done")]);
     let runner = repo.aynig_start(["run", "--watch=3600", "--json"]);

@@ -89,6 +89,26 @@ fn an_index_with_conflicts_cannot_land() {
     assert!(out(&output).contains("work  step → stalled"), "{}", out(&output));
 }
 
+#[test]
+fn a_result_that_cannot_be_signed_stalls() {
+    let repo = Repo::one_step(SET_DONE);
+    repo.command(
+        "../sign",
+        "message=$(cat); case $message in *'dwp-state: done'*) echo 'no key for that' >&2; exit 1;; esac\n\
+         printf '\\n[GNUPG:] SIG_CREATED \\n' >&2\n\
+         echo '-----BEGIN PGP SIGNATURE-----'; echo '-----END PGP SIGNATURE-----'",
+    );
+    repo.git(["config", "gpg.program", repo.beside("sign").to_str().expect("text")]);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.run_expecting(1, &[]);
+    assert_eq!(repo.state("work"), "stalled");
+    let body = repo.body("work");
+    assert!(
+        body.contains("its result could not be written") && body.contains("could not sign the commit"),
+        "{body}"
+    );
+}
+
 // Row 2: exit 0 without one.
 
 #[test]

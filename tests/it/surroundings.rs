@@ -460,7 +460,12 @@ fn an_identity_from_the_environment_is_used() {
     let repo = Repo::one_step(DONE);
     let mut command = repo.run_command(&[]);
     command.env("GIT_AUTHOR_NAME", "Author").env("GIT_COMMITTER_EMAIL", "c@example.com");
+    command.env("GIT_AUTHOR_DATE", "@1 +0000").env("GIT_COMMITTER_DATE", "@1 +0000");
+    let begun = now();
     assert_exit(&command.output().expect("aynig runs"), 0);
+    for date in repo.git(["log", "-2", "--format=%at%n%ct", "work"]).lines() {
+        assert!((begun..=now()).contains(&date.parse().expect("seconds")), "the moment of writing: {date}");
+    }
     let who = repo.git(["log", "-1", "--format=%an <%ae>|%cn <%ce>", "work"]);
     assert_eq!(who, "Author <person@example.com>|Test Person <c@example.com>");
 }

@@ -63,8 +63,11 @@ fn a_branch_the_remote_lacks_can_be_made_there() {
     let hub = Repo::new().into_bare();
     let repo = hub.clone_beside("clone");
     let set = ["set-state", "--remote", "origin", "--branch", "newb", "--state", "ok"];
-    let text = said(&repo, 2, set);
-    assert!(text.contains("`git push origin HEAD:refs/heads/newb`"), "{text}");
+    let hold = ["set-working", "--remote", "origin", "--branch", "newb"];
+    for text in [said(&repo, 2, set), said(&repo, 2, hold)] {
+        assert!(text.contains("`git push origin HEAD:refs/heads/newb`"), "{text}");
+    }
+    assert_eq!(hub.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
     repo.git(["push", "--quiet", "origin", "HEAD:refs/heads/newb"]);
     repo.aynig_ok(set);
     let read = said(&repo, 2, ["log", "--remote", "origin", "other"]);

@@ -32,10 +32,12 @@ fn c2_role_command_is_tried_first() {
 #[test]
 fn c2_the_role_may_come_from_the_environment() {
     let repo = with_roles();
-    repo.ready("work", "step");
-    let output = repo.run_command(&[]).env("ROLE", "night").output().expect("aynig runs");
-    assert_exit(&output, 0);
-    assert_eq!(repo.state("work"), "by-night");
+    for (role, state) in [("night", "by-night"), ("", "by-all")] {
+        repo.ready("work", "step");
+        let output = repo.run_command(&[]).env("ROLE", role).output().expect("aynig runs");
+        assert_exit(&output, 0);
+        assert_eq!(repo.state("work"), state, "{role:?}");
+    }
 }
 
 #[test]
@@ -106,4 +108,32 @@ fn c2_a_command_that_is_only_on_disk_is_named_with_the_remedy() {
     let line = one_message(&output, "git add .aynig/command/step");
     assert!(line.contains("work"), "{line}");
     repo.assert_untouched("work", &head);
+}
+
+#[test]
+fn c2_a_path_that_is_no_command_ends_the_search() {
+    let repo = with_roles();
+    repo.write(".aynig/roles/night/command/other", "#!/bin/sh\n");
+    repo.commit_all("not executable");
+    let head = repo.ready("work", "other");
+    let output = repo.run_expecting(0, &["--role", "night"]);
+    let line = one_message(&output, ".aynig/roles/night/command/other");
+    assert!(line.contains("executable bit"), "{line}");
+    repo.assert_untouched("work", &head);
+}
+
+#[test]
+fn c2_the_command_is_started_without_arguments_and_without_a_shell_around_it() {
+    let look = "echo $# > \"$ROOM/count\"; cat /proc/$PPID/comm > \"$ROOM/parent\"";
+    let repo = Repo::with_commands(&[("look", &format!("{look}\n{DONE}"))]);
+    repo.ready("look", "look");
+    repo.run_expecting(0, &[]);
+    assert_eq!([repo.noted("count"), repo.noted("parent")], ["0", "aynig"]);
+    // As everywhere: a text that names no interpreter is one for `sh`.
+    repo.command(".aynig/command/bare", "");
+    repo.write(".aynig/command/bare", &DONE.replace("done", "bare-done"));
+    repo.commit_all("a text");
+    repo.ready("bare", "bare");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.state("bare"), "bare-done");
 }

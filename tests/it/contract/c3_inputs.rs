@@ -114,6 +114,7 @@ fn c3_the_runners_own_variables() {
     let seen = repo.seen();
     assert_eq!(seen.path("AYNIG_BIN"), binary().canonicalize().expect("it was built"));
     assert_eq!(seen.text("AYNIG_BRANCH"), "feat/a");
+    assert_eq!(seen.path("AYNIG_GIT_DIR"), repo.path.join(".git"));
     assert_eq!(seen.text("AYNIG_LEASE_SECONDS"), "77");
     assert_eq!(seen.text("AYNIG_RUN_ID"), repo.trailer("feat/a~1", "dwp-run-id"));
     assert!(is_uuid(&seen.text("AYNIG_RUN_ID")));

@@ -6,4 +6,6 @@ mod c3_inputs;
 mod c4_protocol;
 mod c5_lease;
 mod c6_outcomes;
+mod c7_not_done;
 mod c8_guarantees;
+mod c9_worktrees;

@@ -40,6 +40,8 @@ fn one_step_from_claim_to_result() {
             _ => assert_eq!(hub.trailer(commit, "dwp-source"), ""),
         }
     }
+    assert_eq!(header_of_attempt(&hub, "task"), Some(run));
+    assert_eq!(hub.message("task"), "chore: set done\n\ndwp-state: done\ndwp-source: git:origin");
     assert_eq!(hub.show("task:own.txt"), "own");
     assert_eq!(clone.rescues(), Vec::<String>::new());
     clone.assert_tidy();

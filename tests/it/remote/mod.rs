@@ -137,6 +137,13 @@ fn assert_work_saved(clone: &Repo, output: &Output) {
     clone.assert_tidy();
 }
 
+/// The attempt in the header of a commit by which a server knows a runner's result.
+fn header_of_attempt(hub: &Repo, revision: &str) -> Option<String> {
+    let commit = hub.git(["cat-file", "commit", revision]);
+    let (headers, _) = commit.split_once("\n\n")?;
+    headers.lines().find_map(|line| line.strip_prefix("aynig-run-id ")).map(str::to_owned)
+}
+
 /// An exit code, with everything said if it is another.
 #[track_caller]
 fn assert_exit(output: &Output, code: i32) {

@@ -177,6 +177,29 @@ fn sightings_that_cannot_be_kept_take_nothing_over() {
     assert_eq!(hub.head("task"), lease);
 }
 
+#[test]
+fn by_its_date_a_lease_is_taken_over_the_tolerance_after_its_end() {
+    // It ended a second ago, and a pass of the default tolerance is to fit into the other nine: where it does not, it is tried
+    // again.
+    for attempt in 0_u32.. {
+        assert!(attempt < 20, "no pass ever fits into nine seconds here");
+        let begun = now();
+        let (hub, clone) = abandoned(60, -61);
+        let lease = hub.head("task");
+        clone.aynig_ok(RUN.iter().copied());
+        if now() > begun + 8 {
+            continue;
+        }
+        assert_eq!(hub.head("task"), lease);
+        clone.aynig_ok(RUN.iter().copied().chain(["--skew-seconds", "0"]));
+        assert_eq!(hub.state("task"), "stalled");
+        break;
+    }
+    let (hub, clone) = abandoned(60, -71);
+    clone.aynig_ok(RUN.iter().copied());
+    assert_eq!(hub.state("task"), "stalled");
+}
+
 /// Lines that warn of a date.
 fn warnings(output: &Output) -> Vec<String> {
     err(output)

@@ -25,6 +25,7 @@ fn a_signal_stalls_the_branch_on_the_remote() {
         assert_eq!(states(&hub, "task"), ["work", "working", "-", "stalled"], "{}", told(&output));
         assert_eq!(hub.trailer("task", "dwp-stalled-run"), run);
         assert_eq!(hub.trailer("task", "dwp-origin-state"), "work");
+        assert_eq!(hub.trailer("task", "dwp-source"), "");
         let message = hub.message("task");
         assert!(message.contains("interrupted") && message.contains(&clone.rescue()), "{message}");
         assert_eq!(states(&hub, "z-waits"), ["work"], "nothing more is claimed");

@@ -89,6 +89,7 @@ fn a_command_sets_its_state_itself() {
     assert!(out(&output).contains("review"), "{}", told(&output));
     assert_eq!(states(&hub, "task"), ["work", "working", "-", "review"]);
     assert_eq!(hub.show("task:own.txt"), "own");
+    assert_eq!(header_of_attempt(&hub, "task"), Some(hub.trailer("task~2", "dwp-run-id")));
     assert_eq!(hub.said("after"), hub.head("task"), "the worktree went along");
     assert_eq!(heads(&clone), before);
     assert_eq!(clone.rescues(), Vec::<String>::new(), "{}", told(&output));
