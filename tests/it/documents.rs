@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use aynig::contract::environment::{PLAIN_WORDS, RESERVED_NAMES};
 use aynig::contract::trailers::RUNNER_MANAGED;
 
-use super::support::files_below;
+use super::support::{files_below, hermetic, out};
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -92,5 +92,42 @@ fn documents_speak_of_the_product_alone() {
             assert!(!text.contains(word), "{}: {word}", document.display());
         }
         assert_eq!(text.matches("\n```").count() % 2, 0, "{}: an open block", document.display());
+    }
+}
+
+/// Where a dependency comes from is said by its name and its lock, never by the address of a registry.
+#[test]
+fn no_file_names_the_host_of_a_registry() {
+    // Put together here, so that this file does not find itself.
+    let hosts = [
+        ("crates", "io"),
+        ("docs", "rs"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("rubygems", "org"),
+        ("packagist", "org"),
+        ("proxy.golang", "org"),
+    ]
+    .map(|(name, end)| format!("{name}.{end}"));
+    let mut git = std::process::Command::new("git");
+    let listed = hermetic(&mut git).args(["ls-files", "-z"]).current_dir(top()).output().expect("git runs");
+    // Sources without their repository are all files but what was built.
+    let files = match out(&listed).split_terminator('\0').map(|name| top().join(name)).collect::<Vec<_>>() {
+        tracked if !tracked.is_empty() => tracked,
+        _ => files_below(top()).into_iter().filter(|file| !file.starts_with(top().join("target"))).collect(),
+    };
+    for file in files {
+        let Ok(text) = std::fs::read(&file) else { continue };
+        let lock = file.ends_with("Cargo.lock");
+        for (at, line) in String::from_utf8_lossy(&text).lines().enumerate() {
+            // How cargo itself writes it.
+            if lock && line.starts_with("source = ") {
+                continue;
+            }
+            let named = hosts.iter().find(|host| line.contains(host.as_str()));
+            assert_eq!(named, None, "{}:{}: {line}", file.display(), at + 1);
+        }
     }
 }
