@@ -10,7 +10,7 @@ use std::fs::File;
 
 use bstr::ByteSlice;
 
-use super::process::Output;
+use super::process::{Output, ProcessError};
 use super::repo::{Repo, gits};
 use crate::contract::ids::CommitId;
 
@@ -23,6 +23,22 @@ pub enum Checked {
     Unreadable(String),
     /// It would be good, but nobody can tell whether its ssh key was revoked, in words.
     Unrevocable(String),
+    /// It would be good, but its key is trusted less than `gpg.minTrustLevel` asks for, which `%G?` does not regard.
+    Distrusted {
+        /// How much it is trusted.
+        trust: String,
+        /// How much it would have to be.
+        least: String,
+    },
+}
+
+/// How much a key may be trusted, in git's words.
+const TRUST: [&str; 5] = ["undefined", "never", "marginal", "fully", "ultimate"];
+
+/// Whether a key of this trust is good where `least` is asked for. Of words that git does not have none is.
+fn suffices(trust: &str, least: &str) -> bool {
+    let rank = |word: &str| TRUST.iter().position(|known| known.eq_ignore_ascii_case(word));
+    matches!((rank(trust), rank(least)), (Some(trust), Some(least)) if trust >= least)
 }
 
 /// How the signature of ssh begins in a commit.
@@ -41,6 +57,7 @@ impl Repo {
         objects: &[(&'static str, OsString)],
     ) -> BTreeMap<CommitId, Checked> {
         let mut found = BTreeMap::new();
+        let mut trusts = BTreeMap::new();
         let mut ahead = vec![commits.iter().copied().collect::<Vec<CommitId>>()];
         while let Some(asked) = ahead.pop() {
             if asked.is_empty() {
@@ -48,7 +65,10 @@ impl Repo {
             }
             let trouble = match self.ask_signatures(&asked, objects) {
                 Ok(output) => {
-                    found.extend(letters(&output.stdout).map(|(id, letter)| (id, Checked::Letter(letter))));
+                    for Answer { id, letter, trust } in answers(&output.stdout) {
+                        found.insert(id, Checked::Letter(letter));
+                        trusts.insert(id, trust);
+                    }
                     output.complaint()
                 }
                 Err(why) => why,
@@ -63,6 +83,7 @@ impl Repo {
                 }
             }
         }
+        self.doubt_distrusted(&mut found, &trusts);
         self.doubt_unrevocable(&mut found);
         found
     }
@@ -77,11 +98,30 @@ impl Repo {
             .iter()
             .fold(self.git_here(), |git, (name, value)| git.env(name, value))
             .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
-            .args(["--no-decorate", "--format=%H %G?", "--stdin"])
+            .args(["--no-decorate", "--format=%H %G? %GT", "--stdin"])
             .stdin(asked)
             .known_as("log --format=%G?")
             .run_unchecked()
             .map_err(|error| error.to_string())
+    }
+
+    /// The letter is the same for all keys that are trusted at all, whatever `git verify-commit` makes of them.
+    fn doubt_distrusted(&self, found: &mut BTreeMap<CommitId, Checked>, trusts: &BTreeMap<CommitId, String>) {
+        let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('G')).peekable();
+        if good.peek().is_none() {
+            return;
+        }
+        let least = match self.git_here().args(["config", "--get", "gpg.minTrustLevel"]).run() {
+            Ok(output) => output.text(),
+            Err(ProcessError::Failed { status, .. }) if status.code() == Some(1) => return,
+            Err(error) => error.to_string(),
+        };
+        for (id, checked) in good {
+            let trust = trusts.get(id).cloned().unwrap_or_default();
+            if !suffices(&trust, &least) {
+                *checked = Checked::Distrusted { trust, least: least.clone() };
+            }
+        }
     }
 
     /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
@@ -110,11 +150,20 @@ impl Repo {
     }
 }
 
+/// What git says of one commit.
+struct Answer {
+    id: CommitId,
+    letter: char,
+    trust: String,
+}
+
 /// The answers in whole lines; a call that was cut short may end within one.
-fn letters(stdout: &[u8]) -> impl Iterator<Item = (CommitId, char)> {
+fn answers(stdout: &[u8]) -> impl Iterator<Item = Answer> {
     stdout.lines_with_terminator().filter_map(|line| {
-        let (id, letter) = line.strip_suffix(b"\n")?.split_once_str(" ")?;
-        Some((CommitId::parse_hex(id)?, letter.to_str().ok()?.chars().next()?))
+        let (id, rest) = line.strip_suffix(b"\n")?.split_once_str(" ")?;
+        let (letter, trust) = rest.to_str().ok()?.split_once(' ')?;
+        let letter = letter.chars().next()?;
+        Some(Answer { id: CommitId::parse_hex(id)?, letter, trust: trust.to_owned() })
     })
 }
 
@@ -125,16 +174,26 @@ mod tests {
     #[test]
     fn only_whole_lines_are_answers() {
         let (one, two) = ("1".repeat(40), "2".repeat(40));
-        let found = |text: String| letters(text.as_bytes()).map(|(_, letter)| letter).collect::<String>();
+        let found = |text: &str| answers(text.as_bytes()).map(|answer| answer.letter).collect::<String>();
         for (text, expected) in [
-            (format!("{one} G\n{two} N\n"), "GN"),
-            (format!("{one} G\n{two} N"), "G"),
-            (format!("{one} G\n{two} \n"), "G"),
-            (format!("{one} \n{two} U\n"), "U"),
+            (format!("{one} G fully\n{two} N undefined\n"), "GN"),
+            (format!("{one} G fully\n{two} N undefined"), "G"),
+            (format!("{one} G fully\n{two} N\n"), "G"),
+            (format!("{one}  x\n{two} U undefined\n"), "U"),
             (String::new(), ""),
-            (format!("warning: x\n{one} B\n"), "B"),
+            (format!("warning: x\n{one} B undefined\n"), "B"),
         ] {
-            assert_eq!(found(text.clone()), expected, "{text:?}");
+            assert_eq!(found(&text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn trust_has_an_order() {
+        for (at, trust) in TRUST.iter().enumerate() {
+            for (other, least) in TRUST.iter().enumerate() {
+                assert_eq!(suffices(trust, &least.to_uppercase()), at >= other, "{trust} {least}");
+            }
+            assert!(!suffices(trust, "much") && !suffices("", trust));
         }
     }
 }

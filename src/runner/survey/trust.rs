@@ -161,6 +161,11 @@ fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
                 "whether the ssh key of its newest commit was revoked cannot be told: gpg.ssh.revocationFile cannot be read ({why})"
             ));
         }
+        Some(Checked::Distrusted { trust, least }) => {
+            return Some(format!(
+                "its newest commit is signed by a key whose trust is {trust}, and gpg.minTrustLevel asks for {least}"
+            ));
+        }
         None => return Some(NO_ANSWER.to_owned()),
     };
     let what = match letter {
@@ -189,7 +194,12 @@ mod tests {
     #[test]
     fn only_a_good_signature_is_good() {
         let head = CommitId::parse_hex("1".repeat(40)).expect("an id");
-        let doubtful = [Checked::Unreadable("x".to_owned()), Checked::Unrevocable("x".to_owned())];
+        let text = || "x".to_owned();
+        let doubtful = [
+            Checked::Unreadable(text()),
+            Checked::Unrevocable(text()),
+            Checked::Distrusted { trust: text(), least: text() },
+        ];
         let letters = "BUXYREN?g".chars().map(Checked::Letter);
         for checked in letters.chain(doubtful).map(Some).chain([None]) {
             let words = refusal(head, checked.as_ref());

@@ -1,6 +1,7 @@
 //! Only HEADs with a good signature are run (CONTRACT.md §13.4): what counts as one, and that nothing odd stops the others.
 
 mod files;
+mod gpg;
 mod guard;
 mod intruders;
 mod odd;
