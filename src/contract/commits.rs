@@ -64,7 +64,7 @@ pub fn renewal_draft(lease: &Message) -> Draft {
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
 }
 
-/// How a command ended that exited with 0 and declared nothing valid (CONTRACT.md 6.3), as it is told and written.
+/// How a command ended that exited with 0 and declared nothing valid (CONTRACT 6.3), as it is told and written.
 pub fn undeclared(misspoken: bool) -> &'static str {
     if misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
 }
@@ -179,6 +179,7 @@ mod tests {
     const TRIGGER: &str =
         "t\n\nprompt\n\ndwp-log-level: debug\nother: x\ndwp-state: build\ndwp-run-id: old\ndwp-pr: 7\n";
 
+    /// CONTRACT 5.1, 5.2, 5.6
     #[test]
     fn lease() {
         let expected = "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\n\
@@ -214,6 +215,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 4.12
     #[test]
     fn advance() {
         let lease = lease_draft(&event(TRIGGER), &terms(None)).trailers;
@@ -234,6 +236,7 @@ mod tests {
         assert!(encoded(&advance_draft(&blank, &lease, None)).starts_with("chore: set review\n\n"));
     }
 
+    /// CONTRACT 5.5, 5.11
     #[test]
     fn stalled() {
         let build = StateName::parse("build").unwrap();

@@ -147,6 +147,7 @@ mod tests {
         list.iter().map(|(name, value)| (String::from(*name), BString::from(*value))).collect()
     }
 
+    /// CONTRACT 3.8
     #[test]
     fn names_and_last_values() {
         let got = variables(&[
@@ -164,6 +165,7 @@ mod tests {
         assert_eq!(got.skipped, []);
     }
 
+    /// CONTRACT 3.8
     #[test]
     fn skipped() {
         let got = variables(&[
@@ -220,6 +222,7 @@ mod tests {
         assert_eq!(got.set, set(&[("DWP_STATE", "build")]));
     }
 
+    /// CONTRACT 3.8
     #[test]
     fn sizes() {
         let (most, over) = ("x".repeat(MAX_VALUE_BYTES), "x".repeat(MAX_VALUE_BYTES + 1));

@@ -207,6 +207,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 12.2, 12.3, 12.5, 12.6
     #[test]
     fn table() {
         let plain = tip(5, NOW, "");
@@ -273,6 +274,7 @@ mod tests {
         assert_eq!(verdict(Some(&nameless), Some(&result), true), "fine");
     }
 
+    /// CONTRACT 12.7
     #[test]
     fn the_holder_is_named() {
         let live = tip(

@@ -116,6 +116,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 1.3, 1.4, 1.8, 1.9, 1.11
     #[test]
     fn table() {
         let rows: &[(&[u8], &str)] = &[

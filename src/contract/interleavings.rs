@@ -270,6 +270,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
+    /// CONTRACT 5.18, 8.1
     #[test]
     fn at_most_one_live_lease(
         offsets in proptest::array::uniform3(0..=TOLERANCE),

@@ -133,6 +133,7 @@ mod tests {
         lease(committed_at, &format!("dwp-lease-seconds: {seconds}"))
     }
 
+    /// CONTRACT 5.7
     #[test]
     fn seconds_as_written() {
         for (text, seconds) in [
@@ -173,6 +174,7 @@ mod tests {
         assert_eq!(lease(5, "dwp-run-id: seven").attempt(), None);
     }
 
+    /// CONTRACT 5.4
     #[test]
     fn liveness_table() {
         let lease = lasting(1_000, 30);
@@ -187,6 +189,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 10.3
     #[test]
     fn renewal_table() {
         for (seconds, at) in [(30, 20), (300, 200), (1, 1), (2, 2), (3, 2), (10, 7)] {

@@ -232,6 +232,7 @@ mod tests {
         Draft { subject: subject.into(), body: body.into(), trailers }
     }
 
+    /// CONTRACT 1.10
     #[test]
     fn parse_table() {
         // Message, subject, body, number of trailers.
@@ -262,6 +263,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 1.14
     #[test]
     fn encode_table() {
         let bytes = draft(" s ", "\n \n  b\n\n", &[("a", " b "), ("c", "")]).encode().unwrap();
@@ -271,6 +273,7 @@ mod tests {
         assert_eq!(draft("#1 s", "---\n# x", &[("a", "b")]).encode().unwrap(), "#1 s\n\n---\n# x\n\na: b\n");
     }
 
+    /// CONTRACT 1.14
     #[test]
     fn refusals_name_the_part() {
         let scissors = "x\n# ------------------------ >8 ------------------------\ny";

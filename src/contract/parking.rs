@@ -52,6 +52,7 @@ mod tests {
         parking(&message.trailers, now)
     }
 
+    /// CONTRACT 11.10
     #[test]
     fn table() {
         for (value, now, expected) in [

@@ -158,6 +158,7 @@ mod tests {
     use super::super::commits::stalled_draft;
     use super::*;
 
+    /// CONTRACT 6.7
     #[test]
     fn lines_are_made_harmless() {
         let rows: &[(&[u8], &str)] = &[
@@ -180,6 +181,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 6.7
     #[test]
     fn tails_are_bounded() {
         let many: String = (0..100).map(|n| format!("line {n}\n")).collect();

@@ -143,6 +143,7 @@ mod tests {
     use super::super::ids::StateName;
     use super::*;
 
+    /// CONTRACT 6.1, 6.2, 6.3
     #[test]
     fn the_outcome_table() {
         let declared = Declaration {

@@ -190,6 +190,7 @@ mod tests {
         assert_eq!(seen, Sightings::default());
     }
 
+    /// CONTRACT 5.22
     #[test]
     fn what_is_not_ours_is_not_read() {
         let mut seen = Sightings::default();
@@ -214,6 +215,7 @@ mod tests {
     }
 
     proptest! {
+        /// CONTRACT 5.21
         #[test]
         fn over_means_seen_for_longer_than_the_lease(first: u64, now: u64, lease in 1..=u64::MAX, margin: u64) {
             match watched(first, now, lease, margin) {

@@ -62,6 +62,7 @@ mod tests {
     use super::super::ids::CommitId;
     use super::*;
 
+    /// CONTRACT 5.10, 6.8, 6.9
     #[test]
     fn table() {
         let ours = AttemptId::random();

@@ -215,6 +215,7 @@ fn assert_none<T: std::fmt::Debug>(what: &str, mut wrong: Vec<(Vec<u8>, T)>, of:
     assert!(wrong.is_empty(), "{what}: {} of {of}\n{shown:#?}", wrong.len());
 }
 
+/// CONTRACT 1.7
 #[test]
 fn git_reads_the_same_trailers_in_hostile_messages() {
     let messages = sample(&hostile(), cases());
@@ -311,6 +312,7 @@ fn text() -> impl Strategy<Value = BString> {
     ]
 }
 
+/// CONTRACT 1.14
 #[test]
 fn a_hostile_draft_is_refused_or_reads_back_and_git_agrees() {
     let trailers =
@@ -445,6 +447,7 @@ fn hostile_declarations_are_refused_or_can_be_written() {
     assert!(declared * 10 < lines.len() * 9, "{declared} lines declared: the generator is too tame");
 }
 
+/// CONTRACT 1.14
 #[test]
 fn nothing_of_a_body_is_ever_a_trailer() {
     // What a person or command writes as a body never adds to the trailers that were meant, nor takes from them.

@@ -248,6 +248,7 @@ pub(super) fn head_on(branch: &BranchName) -> BString {
 mod tests {
     use super::*;
 
+    /// CONTRACT 9.2, 9.7, 9.12, 9.15
     #[test]
     fn what_an_owner_writes_reads_back() {
         let attempt = AttemptId::random();

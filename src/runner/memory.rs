@@ -111,6 +111,7 @@ mod tests {
         (BranchName::new("task").unwrap(), CommitId::from_bytes(&[byte; 20]).unwrap())
     }
 
+    /// CONTRACT 5.17
     #[test]
     fn pauses_grow_and_end() {
         let seconds = Duration::from_secs;

@@ -433,6 +433,7 @@ fn names(words: &str, branch: &BranchName) -> bool {
 mod tests {
     use super::*;
 
+    /// CONTRACT 5.17
     #[test]
     fn a_server_names_branches_in_many_ways() {
         let branch = |name: &str| BranchName::new(name.as_bytes()).expect("a name");

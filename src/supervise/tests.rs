@@ -1,4 +1,4 @@
-//! Supervision against real processes (CONTRACT.md §10). Pure parts are tested in their own files.
+//! Supervision against real processes. Pure parts are tested in their own files.
 //!
 //! Nothing here sleeps to order events: [`until`] waits for a file or a process state, with a deadline. Helper
 //! processes are this test binary itself, started again at one of the ignored `body_*` tests.
@@ -207,6 +207,7 @@ fn signals_are_as_a_program_expects_them() {
     }
 }
 
+/// CONTRACT 10.1
 #[test]
 fn it_leads_its_own_group() {
     let room = Room::new();
@@ -214,6 +215,7 @@ fn it_leads_its_own_group() {
     assert_eq!(room.read("stdout").trim(), finished.pid.unwrap().to_string());
 }
 
+/// CONTRACT 10.2
 #[test]
 fn what_it_leaves_behind_lives_on_after_exit_0() {
     let room = Room::new();
@@ -227,6 +229,7 @@ fn what_it_leaves_behind_lives_on_after_exit_0() {
     assert!(alive);
 }
 
+/// CONTRACT 10.2
 #[test]
 fn what_it_leaves_behind_ends_after_a_failure() {
     let room = Room::new();
@@ -299,6 +302,7 @@ fn a_stopped_process_hears_the_term_too() {
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
 }
 
+/// CONTRACT 10.6
 #[test]
 fn too_long_is_stopped() {
     let room = Room::new();
@@ -521,6 +525,7 @@ fn a_killed_runner_leaves_nothing_running() {
     runner.wait().unwrap();
 }
 
+/// CONTRACT 10.1
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_dies_with_its_runner_even_without_a_watchdog() {

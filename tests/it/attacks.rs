@@ -163,6 +163,7 @@ fn a_submodule_taken_out_of_the_index_keeps_its_worktree() {
 
 // The list of worktrees.
 
+/// CONTRACT 9.2
 #[test]
 fn what_comes_to_lie_where_a_worktree_was_is_not_removed_with_it() {
     let repo = Repo::scene(&[("work", "say at $$; await release; next done")]);
@@ -274,6 +275,7 @@ fn without_git_nothing_is_claimed() {
     assert_eq!(repo.head("task"), head);
 }
 
+/// CONTRACT 9.4
 #[test]
 fn without_a_place_nothing_is_claimed() {
     let blocked = |path: &str, arguments: &[&str], words: &str| {
@@ -322,6 +324,7 @@ fn slow_to_check_out(script: &str) -> Repo {
     repo
 }
 
+/// CONTRACT 10.4
 #[test]
 fn a_lease_lost_before_the_command_starts_keeps_it_from_starting() {
     let repo = slow_to_check_out("echo ran >>\"$ROOM/ran\"; next done");
@@ -335,6 +338,7 @@ fn a_lease_lost_before_the_command_starts_keeps_it_from_starting() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.3
 #[test]
 fn a_checkout_longer_than_the_lease_keeps_it() {
     let repo = slow_to_check_out("next done");

@@ -239,6 +239,7 @@ fn a_runner_at_work_is_not_disturbed() {
     assert!(out(&repo.aynig_ok(["logs", "--branch", "work"])).starts_with("hello\n"));
 }
 
+/// CONTRACT 9.2
 #[test]
 fn a_worktree_somebody_works_in_or_that_is_not_proven_ours_stays() {
     let repo = Repo::new();

@@ -87,6 +87,7 @@ fn a_heartbeat_can_be_turned_off() {
     runner.finish();
 }
 
+/// CONTRACT 5.14
 #[test]
 fn a_remote_can_be_settled_and_what_is_nearer_wins() {
     let hub = repo(&[]).into_bare();
@@ -167,6 +168,7 @@ fn seen_of(repo: &Repo, trailers: &str) -> (Vec<String>, String) {
 
 const DUMP: &str = r#"say env "$(env)"; next done"#;
 
+/// CONTRACT 3.9
 #[test]
 fn a_trailer_chooses_no_program_and_no_server_of_any_tool() {
     let repo = Repo::scene(&[("look", DUMP)]);
@@ -185,6 +187,7 @@ fn a_trailer_chooses_no_program_and_no_server_of_any_tool() {
     }
 }
 
+/// CONTRACT 3.13
 #[test]
 fn the_trailers_that_become_variables_can_be_listed() {
     let repo = Repo::scene(&[("look", DUMP)]);

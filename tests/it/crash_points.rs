@@ -1,5 +1,5 @@
 //! A runner killed between any two of its effects: an ordinary pass after its lease ends the step, and nothing is lost,
-//! repeated or left behind (contract §8.1 to §8.4).
+//! repeated or left behind (CONTRACT 8.1 to 8.4).
 //!
 //! Every crash point of a debug build has its cases here; a point without one does not compile. The runners that come after
 //! the dead one read a clock that is ahead, so that its lease has ended for them.
@@ -308,11 +308,13 @@ fn try_all(decides: Decides) {
     });
 }
 
+/// CONTRACT 5.24, 8.1, 8.2, 8.3, 8.4
 #[test]
 fn killed_at_each_point_of_a_step() {
     try_all(Decides::Repository);
 }
 
+/// CONTRACT 8.1, 8.3, 9.14
 #[test]
 fn killed_at_each_point_of_a_step_on_a_remote() {
     try_all(Decides::Remote);
@@ -362,18 +364,21 @@ fn killed_over_a_removal_before_the_place_goes() {
     }
 }
 
+/// CONTRACT 5.24
 #[test]
 fn killed_while_a_ref_is_locked() {
     let visits = each_visit(Decides::Repository, Point::RefLocked, Ends::Well);
     assert!(visits >= 3, "lease, result, rescue: {visits}");
 }
 
+/// CONTRACT 5.24
 #[test]
 fn killed_while_a_ref_is_locked_that_is_fetched() {
     let visits = each_visit(Decides::Remote, Point::RefLocked, Ends::Badly);
     assert!(visits >= 3, "lease, rescue, result: {visits}");
 }
 
+/// CONTRACT 5.24
 #[test]
 fn a_lock_that_is_not_a_dead_runners_stays() {
     let mut field = Field::new(Decides::Repository, Ends::Well, LEASE);

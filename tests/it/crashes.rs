@@ -1,5 +1,4 @@
-//! A runner killed at any moment: the next ones find their way, and nobody runs a step twice or loses a file
-//! (contract §8.3, field note 2).
+//! A runner killed at any moment: the next ones find their way, and nobody runs a step twice or loses a file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,6 +14,7 @@ fn worktrees(repo: &Repo) -> BTreeSet<OsString> {
     entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect()
 }
 
+/// CONTRACT 8.1, 8.3, 9.5
 #[test]
 fn killed_at_any_moment() {
     let repo = Repo::scene(&[(

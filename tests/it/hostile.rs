@@ -24,6 +24,7 @@ fn hostile(script: &str) -> Repo {
 
 // States.
 
+/// CONTRACT 1.9
 #[test]
 fn illegal_states_are_named_and_left_alone() {
     let long = "x".repeat(101);
@@ -78,6 +79,7 @@ fn linked(target: &str) -> (Repo, String) {
     (repo, String::new())
 }
 
+/// CONTRACT 2.4, 2.7
 #[test]
 fn links_that_leave_the_tree_are_not_followed() {
     for target in
@@ -89,6 +91,7 @@ fn links_that_leave_the_tree_are_not_followed() {
     }
 }
 
+/// CONTRACT 2.7
 #[test]
 fn links_to_nothing_and_circles_are_named() {
     for target in ["../../tools/nothing", "step", "../command/step", "../../tools/inside/x"] {
@@ -127,6 +130,7 @@ fn a_directory_link_out_of_the_tree_is_not_followed() {
     assert!(!repo.was_noted("escaped"));
 }
 
+/// CONTRACT 2.7
 #[test]
 fn commands_in_a_submodule_are_not_commands() {
     let repo = hostile(DONE);
@@ -141,6 +145,7 @@ fn commands_in_a_submodule_are_not_commands() {
     repo.assert_untouched("aa-gitlink", &commit);
 }
 
+/// CONTRACT 2.7
 #[test]
 fn a_directory_is_not_a_command() {
     let repo = Repo::with_commands(&[("step/inner", DONE), ("fine", DONE)]);
@@ -152,6 +157,7 @@ fn a_directory_is_not_a_command() {
 
 // Trailers.
 
+/// CONTRACT 3.9
 #[test]
 fn trailers_never_become_variables_by_which_code_runs() {
     let keys = [
@@ -269,6 +275,7 @@ fn scissors_and_comments_in_a_body_hide_nothing() {
 
 // Bodies and bytes.
 
+/// CONTRACT 3.7
 #[test]
 fn a_large_body_is_whole_in_its_file_only() {
     let repo = hostile(&format!("cp \"$BODY_PATH\" \"$ROOM/body\"\n{PROBE}"));
@@ -290,6 +297,7 @@ fn a_body_of_100_kib_is_still_a_variable() {
     assert_eq!(repo.seen().text("BODY").len(), 100 * 1024);
 }
 
+/// CONTRACT 1.11
 #[test]
 fn bytes_that_are_not_utf_8_arrive_as_they_are() {
     let repo = hostile(&format!("cp \"$BODY_PATH\" \"$ROOM/body\"\n{PROBE}"));
@@ -418,6 +426,7 @@ fn a_branch_name_that_git_branch_would_refuse_is_named() {
 
 // Links where the runner writes.
 
+/// CONTRACT 3.11
 #[test]
 fn logs_are_not_written_through_a_committed_link() {
     for link in [".aynig/logs", ".aynig"] {

@@ -1,4 +1,4 @@
-//! A pass that finds nothing to do is cheap: it reads HEADs, and starts no process for them (spec §4.2, design §5).
+//! A pass that finds nothing to do is cheap: it reads HEADs, and starts no process for them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;

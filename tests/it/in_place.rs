@@ -1,4 +1,4 @@
-//! The checkout's own branch: in place, beside a person's files, or not at all (spec §4.1, §6).
+//! The checkout's own branch: in place, beside a person's files, or not at all.
 
 use super::scene::*;
 use super::support::*;
@@ -25,6 +25,7 @@ fn assert_personal_files_untouched(repo: &Repo) {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.4
 #[test]
 fn skipped_by_default_with_a_reason() {
     let repo = personal("next done");
@@ -79,6 +80,7 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
     assert_eq!(err(&repo.aynig_ok(["run"])), "");
 }
 
+/// CONTRACT 9.9, 11.4
 #[test]
 fn included_it_runs_in_the_checkout() {
     let repo =
@@ -96,6 +98,7 @@ fn included_it_runs_in_the_checkout() {
     assert_eq!(repo.state("other"), "work");
 }
 
+/// CONTRACT 11.4
 #[test]
 fn include_runs_the_others_as_well_and_only_does_not() {
     for (mode, other) in [("include", "done"), ("only", "work")] {
@@ -108,6 +111,7 @@ fn include_runs_the_others_as_well_and_only_does_not() {
     }
 }
 
+/// CONTRACT 9.9
 #[test]
 fn a_failure_in_place_leaves_all_files() {
     let repo = personal("echo made >made.txt; git add made.txt; echo more >>README; exit 1");
@@ -130,6 +134,7 @@ fn without_a_declaration_the_lease_stays_and_the_files_too() {
     assert_personal_files_untouched(&repo);
 }
 
+/// CONTRACT 9.9
 #[test]
 fn staged_changes_at_the_start_are_a_reason_to_pass_over() {
     let repo = personal("next done");
@@ -147,6 +152,7 @@ fn staged_changes_at_the_start_are_a_reason_to_pass_over() {
     assert_personal_files_untouched(&repo);
 }
 
+/// CONTRACT 2.6
 #[test]
 fn the_file_on_disk_is_the_command() {
     let repo = personal("next committed");
@@ -155,6 +161,7 @@ fn the_file_on_disk_is_the_command() {
     assert_eq!(repo.state("task"), "edited");
 }
 
+/// CONTRACT 2.6
 #[test]
 fn on_disk_a_command_is_a_program_inside_the_checkout() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -206,6 +213,7 @@ fn a_bare_repository_has_no_current_branch() {
     assert_eq!(repo.state("task"), "work");
 }
 
+/// CONTRACT 9.3
 #[test]
 fn a_branch_checked_out_elsewhere_is_passed_over_with_its_path() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -225,6 +233,7 @@ fn a_branch_checked_out_elsewhere_is_passed_over_with_its_path() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.3
 #[test]
 fn a_rebase_in_progress_counts_as_checked_out() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -248,6 +257,7 @@ fn a_rebase_in_progress_counts_as_checked_out() {
     assert_eq!(repo.head("task"), before);
 }
 
+/// CONTRACT 9.3
 #[test]
 fn a_bisect_in_progress_counts_as_checked_out() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -263,6 +273,7 @@ fn a_bisect_in_progress_counts_as_checked_out() {
     assert_eq!(repo.head("task"), before);
 }
 
+/// CONTRACT 9.3
 #[test]
 fn a_rebase_in_progress_here_is_not_run_in_place_nor_beside() {
     let repo = Repo::scene(&[("work", "next done")]);

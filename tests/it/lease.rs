@@ -1,4 +1,4 @@
-//! The lease while a command runs: kept by the heartbeat, and what happens when it is lost (spec §8, §9).
+//! The lease while a command runs: kept by the heartbeat, and what happens when it is lost.
 
 use super::scene::*;
 use super::support::*;
@@ -48,6 +48,7 @@ fn assert_rescued(repo: &Repo) {
     assert!(!holders.is_empty(), "the command's own commit is reachable");
 }
 
+/// CONTRACT 10.3, 10.7
 #[test]
 fn a_command_three_times_as_long_as_its_lease_keeps_it() {
     let repo = scene("say ready $$\nawait release\nnext done");
@@ -83,6 +84,7 @@ fn a_command_three_times_as_long_as_its_lease_keeps_it() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.3, 10.4
 #[test]
 fn without_heartbeat_another_run_recovers_it_and_the_first_lands_nothing() {
     let repo = scene(WORKER);
@@ -104,6 +106,7 @@ fn without_heartbeat_another_run_recovers_it_and_the_first_lands_nothing() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.10, 6.9, 10.3, 10.4
 #[test]
 fn another_attempt_on_top_stops_the_command() {
     let repo = scene(WORKER);
@@ -119,6 +122,7 @@ fn another_attempt_on_top_stops_the_command() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.9, 10.4
 #[test]
 fn a_branch_set_back_to_the_trigger_stops_the_command() {
     let repo = scene(WORKER);
@@ -150,6 +154,7 @@ fn a_new_state_beside_the_lease_stops_the_command() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.9, 10.4
 #[test]
 fn a_deleted_branch_stops_the_command() {
     let repo = scene(WORKER);
@@ -165,9 +170,10 @@ fn a_deleted_branch_stops_the_command() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.8, 10.4
 #[test]
 fn a_state_on_top_of_the_lease_ends_it_without_a_landing() {
-    // Spec §9: such a HEAD was advanced by the command or by what it started. The command may still be finishing.
+    // Such a HEAD was advanced by the command or by what it started. The command may still be finishing.
     let repo = scene(WORKER);
     let runner = repo.aynig_start(["run"]);
     let command = repo.said_pid("ready");
@@ -182,6 +188,7 @@ fn a_state_on_top_of_the_lease_ends_it_without_a_landing() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.8, 10.4
 #[test]
 fn a_command_that_goes_on_after_its_branch_moved_on_is_stopped() {
     let repo = scene(WORKER);
@@ -196,6 +203,7 @@ fn a_command_that_goes_on_after_its_branch_moved_on_is_stopped() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.10, 6.6, 10.3
 #[test]
 fn a_command_that_renews_its_lease_itself_is_not_disturbed() {
     let repo = scene(
@@ -222,6 +230,7 @@ fn a_command_that_renews_its_lease_itself_is_not_disturbed() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.5, 6.6, 10.3
 #[test]
 fn a_commands_commits_and_our_renewals_make_one_line() {
     let repo = scene(
@@ -257,6 +266,7 @@ fn a_commands_commits_and_our_renewals_make_one_line() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.3
 #[test]
 fn a_lease_of_one_second_is_renewed_once_a_second() {
     let repo = scene("await release\nnext done");
@@ -270,6 +280,7 @@ fn a_lease_of_one_second_is_renewed_once_a_second() {
     assert!(dates.len() >= 4 && dates.windows(2).all(|pair| pair[0] < pair[1]), "{dates:?}");
 }
 
+/// CONTRACT 9.9
 #[test]
 fn in_place_a_lost_lease_leaves_a_persons_files() {
     let repo = Repo::scene(&[(
@@ -298,6 +309,7 @@ fn in_place_a_lost_lease_leaves_a_persons_files() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.4
 #[test]
 fn an_unreachable_lease_is_not_outlived() {
     // The branch cannot be moved while its lock exists, so the lease cannot be renewed either.

@@ -55,6 +55,7 @@ fn by_attempt_and_by_commit() {
     }
 }
 
+/// CONTRACT 3.11
 #[test]
 fn a_second_attempt_at_one_commit_has_its_own_log() {
     let repo = Repo::with_commands(&[("build", "echo on $AYNIG_BRANCH")]);

@@ -1,4 +1,4 @@
-//! Nothing a command made is ever lost: whatever ends its step, its files come back from a rescue ref (spec §6, §9).
+//! Nothing a command made is ever lost: whatever ends its step, its files come back from a rescue ref.
 
 use nix::sys::signal::Signal;
 
@@ -48,6 +48,7 @@ fn assert_staging_saved(repo: &Repo, rescue: &str) {
     assert!(!repo.paths_in(&format!("{rescue}^2")).contains(&"untracked.txt".to_owned()));
 }
 
+/// CONTRACT 9.5, 9.6
 #[test]
 fn after_a_success_what_was_not_staged_is_saved() {
     let repo = repo(&format!("{MESS}\nnext done"));
@@ -62,6 +63,7 @@ fn after_a_success_what_was_not_staged_is_saved() {
     assert!(repo.paths_in("task").contains(&"gone.txt".to_owned()));
 }
 
+/// CONTRACT 9.5, 9.6
 #[test]
 fn after_a_failure_everything_is_saved() {
     let repo = repo(&format!("{MESS}\nexit 3"));
@@ -75,6 +77,7 @@ fn after_a_failure_everything_is_saved() {
     repo.git(["merge-base", "--is-ancestor", "task~1", &rescue]);
 }
 
+/// CONTRACT 10.6
 #[test]
 fn after_a_time_limit() {
     let repo = repo(&format!("{MESS}\nawait release"));
@@ -104,6 +107,7 @@ fn stopped_by(signals: &[Signal], script: &str, code: i32) {
     assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
 }
 
+/// CONTRACT 10.5
 #[test]
 fn after_sigterm() {
     stopped_by(&[Signal::SIGTERM], "", 143);
@@ -114,12 +118,14 @@ fn after_sigint() {
     stopped_by(&[Signal::SIGINT], "", 130);
 }
 
+/// CONTRACT 10.5
 #[test]
 fn after_a_second_signal() {
     let deaf = "trap 'say termed yes' TERM\n";
     stopped_by(&[Signal::SIGTERM, Signal::SIGTERM], deaf, 143);
 }
 
+/// CONTRACT 9.5, 9.8, 10.1
 #[test]
 fn after_the_runner_was_killed() {
     let repo = repo(&format!(
@@ -144,6 +150,7 @@ fn after_the_runner_was_killed() {
     assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
 }
 
+/// CONTRACT 5.13
 #[test]
 fn after_the_runner_was_killed_over_the_commands_own_commit() {
     // HEAD is the command's commit then, and says nothing of a state; only this host knows better.
@@ -166,6 +173,7 @@ fn after_the_runner_was_killed_over_the_commands_own_commit() {
 }
 
 /// The command's clock may be ahead; its commit is a sign of life all the same.
+/// CONTRACT 5.13
 #[test]
 fn a_lease_below_a_commit_counts_from_that_commit_if_it_is_later() {
     let ahead = "GIT_COMMITTER_DATE=\"@$(( $(date +%s) + 5000 )) +0000\" git commit -q --allow-empty -m own";
@@ -180,6 +188,7 @@ fn a_lease_below_a_commit_counts_from_that_commit_if_it_is_later() {
     assert_eq!((repo.state("task"), repo.head("task~1")), ("stalled".to_owned(), own));
 }
 
+/// CONTRACT 9.8
 #[test]
 fn a_killed_runners_branch_set_on_by_hand_gives_up_its_work_first() {
     let repo = repo(&format!("{MESS}\nsay ready $$\nawait release"));
@@ -197,6 +206,7 @@ fn a_killed_runners_branch_set_on_by_hand_gives_up_its_work_first() {
     assert!(err(&output).contains(&rescue), "{}", told(&output));
 }
 
+/// CONTRACT 9.5
 #[test]
 fn modes_links_and_odd_names_survive() {
     let repo = repo(
@@ -242,6 +252,7 @@ fn only_ignored_files_are_nothing_to_save() {
     }
 }
 
+/// CONTRACT 9.8
 #[test]
 fn a_clean_worktree_leaves_nothing() {
     for (end, state) in [("exit 1", "stalled"), ("kill -9 $$", "stalled"), ("next done", "done")] {
@@ -274,6 +285,7 @@ fn nested(make: &str, end: &str, state: &str) {
     assert!(std::path::Path::new(&worktrees[0]).join("inner/file").exists());
 }
 
+/// CONTRACT 9.7
 #[test]
 fn a_repository_inside_the_worktree_keeps_it() {
     let make =
@@ -287,6 +299,7 @@ fn a_repository_without_commits_inside_the_worktree_keeps_it() {
     nested("git init -q inner; echo precious >inner/file", "exit 1", "stalled");
 }
 
+/// CONTRACT 6.10
 #[test]
 fn a_conflicted_index_is_no_obstacle_to_saving() {
     let conflict = r#"
@@ -307,6 +320,7 @@ fn a_conflicted_index_is_no_obstacle_to_saving() {
     }
 }
 
+/// CONTRACT 9.5
 #[test]
 fn commits_off_the_branch_are_saved() {
     let repo = repo(
@@ -350,6 +364,7 @@ fn commits_on_a_detached_head_outlive_a_killed_runner() {
 }
 
 /// What a rebase or merge that stops at a conflict has put aside is named by the registration alone.
+/// CONTRACT 9.5
 #[test]
 fn what_git_had_put_aside_is_saved() {
     let begin = "git switch -q --detach HEAD~1; echo theirs >>README; git commit -q -a -m theirs; theirs=$(git rev-parse HEAD); say theirs $theirs

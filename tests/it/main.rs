@@ -18,6 +18,7 @@ mod clean;
 mod completions;
 mod configuration;
 mod contract;
+mod contract_rules;
 #[cfg(debug_assertions)]
 mod crash_points;
 mod crashes;

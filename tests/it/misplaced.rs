@@ -51,6 +51,7 @@ fn assert_left(repo: &Repo, words: &str) {
     assert_eq!(files_below(&repo.beside("person")), names);
 }
 
+/// CONTRACT 9.7
 #[test]
 fn a_link_in_the_place_of_a_worktree_is_not_followed() {
     let repo = killed(MESS, &[]);
@@ -60,6 +61,7 @@ fn a_link_in_the_place_of_a_worktree_is_not_followed() {
     assert_left(&repo, "a symbolic link is in its place");
 }
 
+/// CONTRACT 9.7
 #[test]
 fn a_link_above_a_worktree_is_not_followed() {
     let repo = killed(MESS, &[]);
@@ -85,6 +87,7 @@ fn a_link_that_a_command_made_is_not_followed() {
     }
 }
 
+/// CONTRACT 9.7
 #[test]
 fn a_file_in_the_place_of_a_worktree_stays() {
     let repo = killed(MESS, &[]);
@@ -97,6 +100,7 @@ fn a_file_in_the_place_of_a_worktree_stays() {
 }
 
 /// Neither is the directory below it its place, nor one that another step has made there.
+/// CONTRACT 9.7
 #[test]
 fn a_place_that_is_not_mounted_is_not_forgotten() {
     for (place, instead) in
@@ -157,6 +161,7 @@ fn the_place_is_removed(script: &str) -> (Repo, String) {
     (repo, rescue)
 }
 
+/// CONTRACT 9.5
 #[test]
 fn what_was_staged_outlives_the_place_of_its_worktree() {
     let (repo, rescue) = the_place_is_removed(MESS);

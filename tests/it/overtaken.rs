@@ -65,6 +65,7 @@ fn assert_saved(repo: &Repo) {
     assert_eq!(changed, "out", "what was saved is the command's work alone");
 }
 
+/// CONTRACT 6.12
 #[test]
 fn a_result_does_not_undo_it() {
     let repo = repo(WORK);
@@ -75,6 +76,7 @@ fn a_result_does_not_undo_it() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.10, 6.12
 #[test]
 fn nor_does_one_after_a_renewal() {
     let repo = repo(WORK);
@@ -97,6 +99,7 @@ fn nor_does_a_commit_of_the_commands_on_top() {
     assert!(repo.message("task").contains(&format!("somebody pushed {} (Jane Doe)", &hers[..10])));
 }
 
+/// CONTRACT 6.12
 #[test]
 fn a_failure_tells_of_it_too() {
     let repo = repo("say ready $$; await release; echo r >out; git add out; exit 3");
@@ -110,6 +113,7 @@ fn a_failure_tells_of_it_too() {
     );
 }
 
+/// CONTRACT 6.12
 #[test]
 fn without_a_declaration_the_lease_is_not_kept_over_it() {
     let repo = repo("say ready $$; await release; echo r >out; git add out");
@@ -118,6 +122,7 @@ fn without_a_declaration_the_lease_is_not_kept_over_it() {
     assert_saved(&repo);
 }
 
+/// CONTRACT 6.12
 #[test]
 fn a_command_cannot_set_a_state_over_it_either() {
     let repo = repo(
@@ -131,6 +136,7 @@ fn a_command_cannot_set_a_state_over_it_either() {
     assert!(repo.said("refused").contains(&words), "{}", repo.said("refused"));
 }
 
+/// CONTRACT 6.12
 #[test]
 fn in_place_a_result_does_not_undo_it() {
     let repo = repo(WORK);
@@ -146,6 +152,7 @@ fn in_place_a_result_does_not_undo_it() {
     assert_saved(&repo);
 }
 
+/// CONTRACT 5.10, 5.11
 #[test]
 fn a_recovery_keeps_it_and_saves_the_work_beside_it() {
     let repo = repo("echo r >out; git add out; say ready $$; await release");
@@ -157,6 +164,7 @@ fn a_recovery_keeps_it_and_saves_the_work_beside_it() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.12
 #[test]
 fn with_a_remote_a_push_is_not_blamed_on_the_command() {
     for renewed in [false, true] {
@@ -177,6 +185,7 @@ fn with_a_remote_a_push_is_not_blamed_on_the_command() {
     }
 }
 
+/// CONTRACT 6.12
 #[test]
 fn what_the_command_itself_puts_onto_its_branch_is_its_own() {
     let work = "echo r >out; git add out; ";
@@ -225,6 +234,7 @@ fn what_the_command_itself_puts_onto_its_branch_is_its_own() {
     }
 }
 
+/// CONTRACT 6.12
 #[test]
 fn a_push_by_the_command_itself_is_its_own() {
     for script in [

@@ -1,5 +1,5 @@
 //! A panic of any thread of a runner: it stops its commands, saves their work and ends with exit code 70; it never
-//! hangs, and signals still end it (contract §10.5).
+//! hangs, and signals still end it (CONTRACT 10.5).
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
@@ -47,6 +47,7 @@ fn assert_stopped(repo: &Repo, branch: &str) {
     assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_panic_of_one_step_stops_the_others() {
     let repo = Repo::scene(&[("ends", ENDS), ("works", WORKS)]);
@@ -66,6 +67,7 @@ fn a_panic_of_one_step_stops_the_others() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_panic_over_the_lease_leaves_the_command_its_grace() {
     let repo = Repo::scene(&[("works", WORKS)]);

@@ -25,6 +25,7 @@ fn parked(repo: &Repo, branch: &str, until: &str) -> String {
     repo.branch_with_message(branch, message.as_bytes())
 }
 
+/// CONTRACT 11.5, 11.10
 #[test]
 fn a_parked_state_is_not_run_and_everybody_sees_until_when() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -46,6 +47,7 @@ fn a_parked_state_is_not_run_and_everybody_sees_until_when() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.10
 #[test]
 fn a_time_that_cannot_be_read_is_told_and_nothing_is_run() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -59,6 +61,7 @@ fn a_time_that_cannot_be_read_is_told_and_nothing_is_run() {
     );
 }
 
+/// CONTRACT 11.10
 #[test]
 fn a_command_parks_its_branch_and_a_watch_wakes_on_time() {
     let repo = Repo::scene(&[(

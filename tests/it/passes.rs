@@ -1,4 +1,4 @@
-//! What a pass selects, how many run at once, when it comes again, and what it says (spec §4, §6, §10).
+//! What a pass selects, how many run at once, when it comes again, and what it says.
 
 use std::path::Path;
 
@@ -14,6 +14,7 @@ fn json(text: &str) -> Value {
     value
 }
 
+/// CONTRACT 11.3
 #[test]
 fn globs_select_branches() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -43,6 +44,7 @@ fn globs_select_branches() {
     assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
 }
 
+/// CONTRACT 11.6
 #[test]
 fn jobs_is_how_many_run_at_once() {
     // Each waits until three have begun, so fewer than three at once would never end; each counts who is in.
@@ -64,6 +66,7 @@ fn jobs_is_how_many_run_at_once() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.6
 #[test]
 fn no_branch_is_claimed_before_it_can_start() {
     let repo = Repo::scene(&[("work", "say ready $$\nawait release\nnext done")]);
@@ -78,6 +81,7 @@ fn no_branch_is_claimed_before_it_can_start() {
     assert!(branches.iter().all(|branch| repo.state(branch) == "done"));
 }
 
+/// CONTRACT 11.1
 #[test]
 fn one_pass_is_one_step_a_branch_and_drain_goes_to_the_end() {
     let repo = Repo::scene(&[("a", "next b"), ("b", "next c"), ("c", "next done")]);
@@ -108,6 +112,7 @@ fn drain_goes_on_after_a_failure_and_says_so() {
     assert_eq!((repo.state("a-bad"), repo.state("task")), ("stalled".to_owned(), "done".to_owned()));
 }
 
+/// CONTRACT 11.1
 #[test]
 fn watch_wakes_when_a_branch_changes() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -127,6 +132,7 @@ fn watch_wakes_when_a_branch_changes() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.1
 #[test]
 fn watch_recovers_when_a_lease_ends() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -142,6 +148,7 @@ fn watch_recovers_when_a_lease_ends() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.7
 #[test]
 fn what_a_recovery_asks_for_is_looked_at_in_the_next_pass() {
     let repo = Repo::scene(&[("stalled", "say ran yes; next done")]);
@@ -242,6 +249,7 @@ fn nothing_to_do_is_success_and_silence() {
     assert!(!repo.path.join(".aynig/logs").exists(), "an idle pass writes nothing");
 }
 
+/// CONTRACT 9.1
 #[test]
 fn worktrees_are_where_the_option_says() {
     let repo = Repo::scene(&[("work", "pwd >\"$ROOM/pwd\"; next done")]);
@@ -274,6 +282,7 @@ fn a_relative_place_is_below_the_top_wherever_it_is_started() {
     assert!(repo.said("pwd").starts_with(&format!("{}/trees/", repo.path.display())));
 }
 
+/// CONTRACT 9.1
 #[test]
 fn a_foreign_directory_at_its_place_is_not_touched() {
     let repo = Repo::scene(&[("work", "pwd >\"$ROOM/pwd\"; next done")]);
@@ -292,6 +301,7 @@ fn a_foreign_directory_at_its_place_is_not_touched() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.4
 #[test]
 fn a_worktree_that_cannot_be_made_stalls_the_branch_and_runs_nowhere_else() {
     let repo = Repo::scene(&[("work", "say ran yes; next done")]);
@@ -315,6 +325,7 @@ fn a_worktree_that_cannot_be_made_stalls_the_branch_and_runs_nowhere_else() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.1
 #[test]
 fn worktrees_and_logs_are_hidden_from_git_status() {
     let repo = Repo::scene(&[("work", "say ready $$\nawait release\nnext done")]);
@@ -328,6 +339,7 @@ fn worktrees_and_logs_are_hidden_from_git_status() {
     assert_eq!(repo.git(["status", "--porcelain", "--untracked-files=all"]), "");
 }
 
+/// CONTRACT 11.2, 11.5
 #[test]
 fn every_branch_passed_over_has_a_reason() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -378,6 +390,7 @@ fn a_command_without_the_executable_bit_is_named_with_its_cure() {
     assert_eq!(repo.state("task"), "done");
 }
 
+/// CONTRACT 11.1
 #[test]
 fn drain_ends_where_a_command_sets_its_branch_back() {
     let repo = Repo::scene(&[("again", "echo x >>\"$ROOM/ran\"; git reset --quiet --soft HEAD~1")]);

@@ -76,6 +76,7 @@ impl Repo {
     }
 }
 
+/// CONTRACT 9.15
 #[test]
 fn a_large_worktree_is_used_again_and_a_small_one_is_not_kept() {
     let repo = large(&[("work", CENSUS)]);
@@ -96,6 +97,7 @@ fn a_large_worktree_is_used_again_and_a_small_one_is_not_kept() {
     small.assert_tidy();
 }
 
+/// CONTRACT 9.15
 #[test]
 fn nothing_of_a_step_reaches_the_next() {
     // Each on a branch of its own, and after each a look.
@@ -192,6 +194,7 @@ fn files_that_are_to_be_written_in_another_way_are_written_again() {
     assert!(repo.left_by("bytes.two").contains("\\r"), "{}", repo.left_by("bytes.two"));
 }
 
+/// CONTRACT 9.15
 #[test]
 fn ignored_files_stay_where_that_is_asked_for() {
     let build = "[ -e a.ignored ] && say seen.$AYNIG_BRANCH yes; echo x >a.ignored; echo y >b; next done";
@@ -203,6 +206,7 @@ fn ignored_files_stay_where_that_is_asked_for() {
     assert_eq!(repo.rescues().len(), 2, "untracked files are saved as ever: {:?}", repo.rescues());
 }
 
+/// CONTRACT 9.15
 #[test]
 fn no_more_are_kept_than_asked_for_and_two_runners_never_share_one() {
     let work = format!(
@@ -234,6 +238,7 @@ fn no_more_are_kept_than_asked_for_and_two_runners_never_share_one() {
     assert_eq!(repo.pool().len(), 1, "{:?}", repo.worktrees());
 }
 
+/// CONTRACT 9.15
 #[test]
 fn a_worktree_with_a_survivor_or_of_a_killed_runner_is_not_kept() {
     // From outside of the worktree, with a file in it open.
@@ -268,6 +273,7 @@ next done"#;
     assert_eq!(repo.pool().len(), 1, "{:?}", repo.worktrees());
 }
 
+/// CONTRACT 9.15
 #[test]
 fn what_is_wrong_with_a_kept_worktree_costs_a_checkout_and_no_more() {
     let repo = large(&[("look", CENSUS)]);

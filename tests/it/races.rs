@@ -1,4 +1,4 @@
-//! Many runners, one repository: one winner a step, nobody hurt (spec §5, contract §8.1).
+//! Many runners, one repository: one winner a step, nobody hurt.
 
 use std::process::{Output, Stdio};
 
@@ -64,6 +64,7 @@ fn meanwhile<T>(repo: &Repo, arguments: &[&str], during: impl FnOnce() -> T) -> 
     })
 }
 
+/// CONTRACT 5.8, 5.9, 8.1, 8.5
 #[test]
 fn eight_runners_share_forty_branches() {
     let (repo, branches) = field();
@@ -78,6 +79,7 @@ fn eight_runners_with_three_jobs_each() {
     assert_shared(&repo, &branches, &outputs);
 }
 
+/// CONTRACT 5.8
 #[test]
 fn eight_draining_runners() {
     let (repo, branches) = field();
@@ -85,6 +87,7 @@ fn eight_draining_runners() {
     assert_shared(&repo, &branches, &outputs);
 }
 
+/// CONTRACT 3.11
 #[test]
 fn branches_at_one_and_the_same_commit_are_as_many_steps() {
     let repo = Repo::scene(&[("work", &format!("{STEP}\nnext done"))]);
@@ -101,6 +104,7 @@ fn branches_at_one_and_the_same_commit_are_as_many_steps() {
     assert_eq!(stdout.count(), 40, "a log for every attempt");
 }
 
+/// CONTRACT 5.8
 #[test]
 fn packed_refs_are_claimed_by_one() {
     let (repo, branches) = field();
@@ -177,6 +181,7 @@ fn a_chain_of_states_runs_each_step_once() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.11
 #[test]
 fn two_recoverers_close_a_lease_once() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -205,6 +210,7 @@ fn two_recoverers_close_a_lease_once() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.2, 9.8
 #[test]
 fn many_recoverers_save_a_killed_runners_work_once() {
     let repo = Repo::scene(&[(

@@ -56,6 +56,7 @@ fn assert_not_started(repo: &Repo, output: &Output, words: &[&str]) {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.16
 #[test]
 fn what_is_ignored_and_listed_is_brought_along() {
     let repo = repo(LOOK, "# wanted\n.env\ndeps/\n!deps/deep\nnotes.txt\nREADME\n");
@@ -97,6 +98,7 @@ fn a_list_of_everything_leaves_out_worktrees_and_logs() {
     assert_eq!(ignored_in_worktree(&repo), [".env", "build.log", "deps/deep/file", "deps/link", "deps/tool"]);
 }
 
+/// CONTRACT 9.16
 #[test]
 fn it_happens_at_every_step_and_writes_over_nothing() {
     let repo = Repo::scene(&[
@@ -120,6 +122,7 @@ fn it_happens_at_every_step_and_writes_over_nothing() {
     assert_eq!([repo.said("one"), repo.said("two")], ["of the main worktree"; 2]);
 }
 
+/// CONTRACT 9.16
 #[test]
 fn nothing_is_written_through_a_link_of_the_branch() {
     let repo = repo(LOOK, "deps/\n.env\n");
@@ -137,6 +140,7 @@ fn nothing_is_written_through_a_link_of_the_branch() {
     assert_eq!(repo.said("env"), "TOKEN=1", "the others are there");
 }
 
+/// CONTRACT 9.16
 #[test]
 fn what_the_branch_does_not_ignore_stays_out_of_it() {
     let repo = repo(LOOK, ".env\ndeps/\n");
@@ -154,6 +158,7 @@ fn what_the_branch_does_not_ignore_stays_out_of_it() {
     assert_eq!(repo.rescues(), Vec::<String>::new(), "no secret is rescued");
 }
 
+/// CONTRACT 9.16
 #[test]
 fn the_branchs_list_counts_else_that_of_the_main_worktree_and_with_commands_from_only_that() {
     let repo = repo(LOOK, ".env\n");
@@ -177,6 +182,7 @@ fn the_branchs_list_counts_else_that_of_the_main_worktree_and_with_commands_from
     }
 }
 
+/// CONTRACT 9.17
 #[test]
 fn a_list_that_is_none_stalls_the_branch() {
     let repo = repo(LOOK, "");
@@ -189,6 +195,7 @@ fn a_list_that_is_none_stalls_the_branch() {
     assert_not_started(&repo, &output, &["could not be made ready", "not a regular file"]);
 }
 
+/// CONTRACT 9.16, 9.17
 #[test]
 fn in_place_and_in_a_bare_repository_nothing_is_brought() {
     let repo = repo(LOOK, "*\n");
@@ -208,6 +215,7 @@ fn in_place_and_in_a_bare_repository_nothing_is_brought() {
 
 // aynig.setup
 
+/// CONTRACT 9.17
 #[test]
 fn setup_runs_in_the_worktree_before_the_command() {
     let repo = Repo::scene(&[("work", r#"cat made >"$ROOM/seen"; git add -A; next done"#)]);
@@ -227,6 +235,7 @@ fn setup_runs_in_the_worktree_before_the_command() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.17
 #[test]
 fn a_setup_that_fails_stalls_the_branch_with_its_words() {
     for (line, arguments, words) in [

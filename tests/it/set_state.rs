@@ -274,6 +274,7 @@ fn a_branch_that_moves_meanwhile_is_lost() {
     assert_eq!(repo.head("work"), repo.head("main"));
 }
 
+/// CONTRACT 6.8
 #[test]
 fn inside_a_command_it_acts_on_the_commands_branch() {
     let repo = Repo::new();
@@ -359,7 +360,7 @@ fn an_attempt_that_is_over_is_refused_unless_it_names_the_branch() {
     assert_refused(&output, 2, &["no branch work"]);
 }
 
-/// Contract §6: a process that a command left behind keeps the branch, and advances it later.
+/// A process that a command left behind keeps the branch, and advances it later.
 fn a_process_left_behind(advance_from: &str) -> Repo {
     let repo = Repo::with_commands(&[(
         "build",

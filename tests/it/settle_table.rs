@@ -1,4 +1,4 @@
-//! Spec §9: what every end of a command leads to, row by row, and the paragraphs below the table.
+//! What every end of a command leads to, row by row (CONTRACT 6.4), and what a command does with its own commits and HEAD.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,6 +24,7 @@ fn rescue(repo: &Repo) -> String {
 
 // Row 1: exit 0 with a declaration.
 
+/// CONTRACT 6.4
 #[test]
 fn exit_0_with_set_state_lands_the_index() {
     let repo = Repo::one_step(&format!(
@@ -37,6 +38,7 @@ fn exit_0_with_set_state_lands_the_index() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.4, 9.5
 #[test]
 fn what_is_not_staged_does_not_land_and_is_saved() {
     let repo = Repo::one_step(&format!(
@@ -64,6 +66,7 @@ fn ignored_files_are_nobodys_loss() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 1.14, 4.10
 #[test]
 fn a_result_that_cannot_be_encoded_is_refused_where_it_is_declared() {
     let repo = Repo::one_step(
@@ -75,6 +78,7 @@ fn a_result_that_cannot_be_encoded_is_refused_where_it_is_declared() {
     assert!(line.contains("work") && line.contains("subject") && line.contains("line break"), "{line}");
 }
 
+/// CONTRACT 6.10
 #[test]
 fn an_index_with_conflicts_cannot_land() {
     let repo = Repo::one_step(
@@ -89,6 +93,7 @@ fn an_index_with_conflicts_cannot_land() {
     assert!(out(&output).contains("work  step → stalled"), "{}", out(&output));
 }
 
+/// CONTRACT 1.13, 6.10
 #[test]
 fn a_result_that_cannot_be_signed_stalls() {
     let repo = Repo::one_step(SET_DONE);
@@ -111,6 +116,7 @@ fn a_result_that_cannot_be_signed_stalls() {
 
 // Row 2: exit 0 without one.
 
+/// CONTRACT 6.3, 6.4, 9.8
 #[test]
 fn exit_0_without_set_state_writes_a_fresh_lease() {
     let repo = Repo::with_commands(&[("step", "echo kept > left; git add left")]);
@@ -158,6 +164,7 @@ fn run_id(repo: &Repo) -> String {
     run
 }
 
+/// CONTRACT 6.2, 6.4
 #[test]
 fn nonzero_stalls_with_heads_tree() {
     let (repo, body) = stalled_by(&format!("{SET_DONE}\necho x > f; git add f; exit 3"));
@@ -166,12 +173,14 @@ fn nonzero_stalls_with_heads_tree() {
     assert!(body.contains("aynig set-state --retry --branch work"), "the way on: {body}");
 }
 
+/// CONTRACT 6.4
 #[test]
 fn a_signal_stalls() {
     let (_, body) = stalled_by(&format!("{SET_DONE}\nkill -9 $$"));
     assert!(body.starts_with("`step` was killed by signal 9 (SIGKILL)."), "{body}");
 }
 
+/// CONTRACT 6.4
 #[test]
 fn an_interpreter_that_is_not_there_stalls() {
     let repo = Repo::new();
@@ -187,6 +196,7 @@ fn an_interpreter_that_is_not_there_stalls() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 2.7
 #[test]
 fn a_command_that_is_not_executable_is_not_even_claimed() {
     let repo = Repo::new();
@@ -199,6 +209,7 @@ fn a_command_that_is_not_executable_is_not_even_claimed() {
     assert!(line.contains("work"), "{line}");
 }
 
+/// CONTRACT 6.4, 10.6
 #[test]
 fn a_command_that_takes_too_long_stalls() {
     let repo = Repo::one_step(&format!("{SET_DONE}\necho $$ > \"$ROOM/pid\"; exec sleep 600"));
@@ -209,6 +220,7 @@ fn a_command_that_takes_too_long_stalls() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.5, 9.6
 #[test]
 fn staged_and_unstaged_work_of_a_failure_is_saved_and_named() {
     let (repo, body) =
@@ -226,6 +238,7 @@ fn staged_and_unstaged_work_of_a_failure_is_saved_and_named() {
     assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "staged\nuntracked");
 }
 
+/// CONTRACT 9.6
 #[test]
 fn the_printed_way_back_works_as_it_stands() {
     for (script, expected) in [
@@ -244,6 +257,7 @@ fn the_printed_way_back_works_as_it_stands() {
     }
 }
 
+/// CONTRACT 6.2
 #[test]
 fn the_stalled_body_holds_the_last_lines_of_both_logs() {
     let (_, body) = stalled_by(
@@ -261,6 +275,7 @@ fn the_stalled_body_holds_the_last_lines_of_both_logs() {
     }
 }
 
+/// CONTRACT 6.7
 #[test]
 fn the_stalled_body_is_bounded_and_harmless() {
     let (repo, _) = stalled_by(
@@ -284,6 +299,7 @@ fn the_stalled_body_is_bounded_and_harmless() {
 
 // Below the table: the command's own commits and HEADs.
 
+/// CONTRACT 6.5
 #[test]
 fn a_commands_own_commits_stay_below_a_success() {
     let repo = Repo::one_step(&format!(
@@ -298,6 +314,7 @@ fn a_commands_own_commits_stay_below_a_success() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.5
 #[test]
 fn a_commands_own_commits_stay_below_a_failure() {
     let (repo, _) = stalled_by("echo 1 > one; git add one; git commit -qm first; exit 1");
@@ -307,6 +324,7 @@ fn a_commands_own_commits_stay_below_a_failure() {
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
 
+/// CONTRACT 6.5
 #[test]
 fn a_commands_own_commits_stay_below_a_fresh_lease() {
     let repo = Repo::one_step("git commit -q --allow-empty -m first");
@@ -316,6 +334,7 @@ fn a_commands_own_commits_stay_below_a_fresh_lease() {
     assert_eq!(repo.trailers("work"), repo.trailers("work~2"));
 }
 
+/// CONTRACT 6.5
 #[test]
 fn a_detached_head_with_commits_is_landed_on() {
     let repo = Repo::one_step(&format!(
@@ -338,6 +357,7 @@ fn another_branch_with_the_commands_commits_is_landed_on() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.5
 #[test]
 fn a_head_off_the_lease_stalls_and_its_commits_are_saved() {
     let repo = Repo::one_step(&format!(
@@ -354,6 +374,7 @@ fn a_head_off_the_lease_stalls_and_its_commits_are_saved() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.9
 #[test]
 fn a_branch_rewound_by_its_command_is_left_where_it_was_put() {
     let repo = Repo::one_step(&format!("echo 1 > one; git add one; git reset -q --soft HEAD~1\n{SET_DONE}"));
@@ -366,6 +387,7 @@ fn a_branch_rewound_by_its_command_is_left_where_it_was_put() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.10
 #[test]
 fn an_amended_lease_is_a_lost_one_and_nothing_is_written_on_it() {
     let repo = Repo::one_step(&format!(
@@ -381,6 +403,7 @@ fn an_amended_lease_is_a_lost_one_and_nothing_is_written_on_it() {
 const ADVANCE: &str = "new=$(printf 'mine\\n\\ndwp-state: reviewed\\n' | git commit-tree -p HEAD 'HEAD^{tree}')\n\
      git update-ref refs/heads/work \"$new\"; echo \"$new\" > \"$ROOM/new\"\n";
 
+/// CONTRACT 6.8
 #[test]
 fn a_head_advanced_by_the_command_is_final_whatever_the_exit() {
     for (end, code) in [("", 0), (SET_DONE, 0), ("exit 3", 0), ("kill -9 $$", 0)] {
@@ -393,6 +416,7 @@ fn a_head_advanced_by_the_command_is_final_whatever_the_exit() {
     }
 }
 
+/// CONTRACT 6.8, 9.5
 #[test]
 fn work_beside_a_head_advanced_by_the_command_is_saved() {
     let repo = Repo::one_step(&format!("{ADVANCE}echo 1 > one; exit 1"));
@@ -402,6 +426,7 @@ fn work_beside_a_head_advanced_by_the_command_is_saved() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.9
 #[test]
 fn a_branch_deleted_by_its_command_stays_deleted_and_its_work_is_saved() {
     let repo =
@@ -413,6 +438,7 @@ fn a_branch_deleted_by_its_command_stays_deleted_and_its_work_is_saved() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.9
 #[test]
 fn a_lease_taken_over_while_the_command_runs_lands_nothing() {
     let repo =

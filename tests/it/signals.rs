@@ -1,4 +1,4 @@
-//! Signals to the runner: the command is stopped, its branch settled, the exit code says by what (spec §8).
+//! Signals to the runner: the command is stopped, its branch settled, the exit code says by what.
 
 use nix::sys::signal::Signal;
 
@@ -11,6 +11,7 @@ fn repo(script: &str) -> Repo {
     repo
 }
 
+/// CONTRACT 10.5
 #[test]
 fn each_signal_stalls_the_branch_and_names_itself_in_the_exit_code() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
@@ -42,6 +43,7 @@ fn a_stop_counts_even_if_the_command_then_succeeds() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_command_that_cleans_up_on_term_is_given_the_time() {
     let repo = repo("trap 'echo cleaned >\"$ROOM/cleaned\"; exit 0' TERM\nsay ready $$\nawait release");
@@ -52,6 +54,7 @@ fn a_command_that_cleans_up_on_term_is_given_the_time() {
     assert_eq!(repo.said("cleaned"), "cleaned");
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_command_deaf_to_term_is_killed_after_the_grace() {
     let repo = repo("trap '' TERM\n( await release ) &\nsay child $!\nsay ready $$\nawait release");
@@ -65,6 +68,7 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_second_signal_kills_at_once() {
     let repo = repo("trap 'say termed yes' TERM\nsay ready $$\nawait release");
@@ -115,6 +119,7 @@ fn all_running_commands_are_stopped() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.5
 #[test]
 fn an_ignored_hangup_stays_ignored() {
     let repo = repo("say ready $$\nawait release\nnext done");

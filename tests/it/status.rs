@@ -48,6 +48,7 @@ fn zoo() -> Repo {
     repo
 }
 
+/// CONTRACT 11.5
 #[test]
 fn every_kind_as_json() {
     let repo = zoo();

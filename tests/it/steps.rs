@@ -2,6 +2,7 @@
 
 use super::support::*;
 
+/// CONTRACT 1.5
 #[test]
 fn a_ready_branch_is_run_and_advanced() {
     let repo = Repo::with_commands(&[(

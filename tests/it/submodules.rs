@@ -1,4 +1,4 @@
-//! Submodules in a worktree of ours: set up for the command, and never removed with work that is nowhere else (spec §6).
+//! Submodules in a worktree of ours: set up for the command, and never removed with work that is nowhere else.
 
 use std::process::Output;
 
@@ -39,6 +39,7 @@ fn run(repo: &Repo) -> Output {
     aynig.env("GIT_CONFIG_GLOBAL", repo.beside("config")).arg("run").output().expect("aynig runs")
 }
 
+/// CONTRACT 9.10
 #[test]
 fn a_submodule_is_there_and_goes_with_a_clean_worktree() {
     for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
@@ -61,6 +62,7 @@ fn assert_kept(repo: &Repo, output: &Output) {
     assert_eq!(repo.worktrees(), worktrees, "later passes leave it to the person");
 }
 
+/// CONTRACT 9.7
 #[test]
 fn uncommitted_work_in_a_submodule_keeps_the_worktree() {
     for (end, state) in [("next done", "done"), ("exit 1", "stalled")] {
@@ -71,6 +73,7 @@ fn uncommitted_work_in_a_submodule_keeps_the_worktree() {
     }
 }
 
+/// CONTRACT 9.7
 #[test]
 fn commits_in_a_submodule_that_are_nowhere_else_keep_the_worktree() {
     let make = "cd sub; echo precious >mine.txt; git add mine.txt; git commit -q -m mine; cd ..; git add sub";

@@ -49,7 +49,7 @@ const FOREIGN: &[&str] = &[
     "AYNIG_RUNNER_ID",
 ];
 
-/// The trailers that only runners write (CONTRACT.md §1).
+/// The trailers that only runners write (CONTRACT 4.7).
 pub const MANAGED_KEYS: [&str; 7] = [
     "dwp-state",
     "dwp-source",

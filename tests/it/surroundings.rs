@@ -76,6 +76,7 @@ fn assert_hook_was_fine(repo: &Repo) {
 
 // Hooks.
 
+/// CONTRACT 3.10
 #[test]
 fn inside_a_post_commit_hook() {
     let repo = looking();
@@ -150,6 +151,7 @@ fn inside_a_post_receive_hook_of_a_bare_repository() {
 
 // Kinds of repository.
 
+/// CONTRACT 3.11, 9.10
 #[test]
 fn a_bare_repository_works_whole() {
     let repo = looking();
@@ -181,6 +183,7 @@ fn a_bare_repository_runs_the_branch_its_head_names() {
     assert_eq!(ask(&repo, &bare, &["log", "-1", STATE, "main"]), "done");
 }
 
+/// CONTRACT 3.11
 #[test]
 fn a_linked_worktree_as_start() {
     let repo = looking();
@@ -234,6 +237,7 @@ fn another_directory_by_option() {
     assert!(err(&output).contains("nowhere"), "{}", err(&output));
 }
 
+/// CONTRACT 9.10
 #[test]
 fn submodules_are_initialised() {
     let library = Repo::new();
@@ -252,6 +256,7 @@ fn submodules_are_initialised() {
     assert_eq!(repo.state("work"), "done");
 }
 
+/// CONTRACT 9.10
 #[test]
 fn a_submodule_that_cannot_be_had_is_a_warning() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -268,6 +273,7 @@ fn a_submodule_that_cannot_be_had_is_a_warning() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 1.12, 3.10
 #[test]
 fn a_worktree_that_lost_its_git_file_does_not_find_the_repository_around_it() {
     let repo = Repo::with_commands(&[
@@ -301,6 +307,7 @@ fn a_worktree_that_lost_its_git_file_does_not_find_the_repository_around_it() {
 
 // Environments.
 
+/// CONTRACT 3.10
 #[test]
 fn gits_own_variables_do_not_leak_into_a_command() {
     let repo = looking();
@@ -331,6 +338,7 @@ fn git_dir_chooses_the_repository() {
     assert_eq!(other.state("work"), "step");
 }
 
+/// CONTRACT 5.7
 #[test]
 fn crons_bare_environment() {
     let repo = looking();
@@ -377,6 +385,7 @@ fn sign_with_ssh(repo: &Repo) {
     }
 }
 
+/// CONTRACT 1.13
 #[test]
 fn commits_are_signed_where_that_is_asked_for() {
     let repo = Repo::with_commands(&[("step", DONE), ("fail", "echo x > x; exit 1"), ("silent", "true")]);
@@ -399,6 +408,7 @@ fn commits_are_signed_where_that_is_asked_for() {
     );
 }
 
+/// CONTRACT 1.13
 #[test]
 fn a_broken_signing_key_is_an_error_and_nothing_is_written() {
     let repo = Repo::one_step("echo ran > \"$ROOM/ran\"");
@@ -416,6 +426,7 @@ fn a_broken_signing_key_is_an_error_and_nothing_is_written() {
 }
 
 /// Whoever asks on a terminal whose foreground is not theirs is stopped until somebody notices.
+/// CONTRACT 10.1
 #[test]
 fn nothing_can_ask_on_the_terminal() {
     let look = r#"if (: </dev/tty) 2>/dev/null; then next terminal; else next alone; fi"#;
@@ -442,6 +453,7 @@ fn nothing_can_ask_on_the_terminal() {
     assert!(shown.contains("an agent must hold the key"), "{shown}");
 }
 
+/// CONTRACT 1.12
 #[test]
 fn without_an_identity_the_runner_signs_for_itself() {
     let repo = Repo::one_step(DONE);
@@ -455,6 +467,7 @@ fn without_an_identity_the_runner_signs_for_itself() {
     }
 }
 
+/// CONTRACT 1.12
 #[test]
 fn an_identity_from_the_environment_is_used() {
     let repo = Repo::one_step(DONE);
@@ -470,6 +483,7 @@ fn an_identity_from_the_environment_is_used() {
     assert_eq!(who, "Author <person@example.com>|Test Person <c@example.com>");
 }
 
+/// CONTRACT 1.7, 1.12
 #[test]
 fn the_users_trailer_settings_change_nothing() {
     let repo = Repo::probed();
@@ -495,6 +509,7 @@ fn the_users_trailer_settings_change_nothing() {
     assert_eq!(repo.message("work"), "chore: set done\n\ndwp-state: done");
 }
 
+/// CONTRACT 1.12
 #[test]
 fn no_hook_of_the_repository_runs_for_the_runners_commits() {
     let repo = Repo::one_step(DONE);

@@ -1,5 +1,5 @@
 //! What a command leaves running: a step ends with its command, survivors of a success live on, and nobody's
-//! worktree is taken away (spec §8, §9; contract §6, "No declared state").
+//! worktree is taken away.
 
 use nix::sys::signal::Signal;
 
@@ -15,6 +15,7 @@ fn one(script: &str) -> Repo {
     repo
 }
 
+/// CONTRACT 9.8, 10.2
 #[test]
 fn the_step_ends_with_the_command_not_with_its_output() {
     let repo = one(&format!("{SURVIVOR}next done"));
@@ -39,6 +40,7 @@ fn the_step_ends_with_the_command_not_with_its_output() {
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
 
+/// CONTRACT 4.11
 #[test]
 fn what_a_survivor_prints_after_the_exit_declares_nothing() {
     let repo = one("( await release; next wrong; say printed yes ) &\nsay survivor $!\nnext done");
@@ -56,6 +58,7 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
 }
 
 /// Processes that hand over to one another, of which a list shows none, and that are deaf.
+/// CONTRACT 10.1
 #[test]
 fn a_chain_of_processes_does_not_outlive_a_killed_runner() {
     let script = "exec python3 -c '
@@ -85,6 +88,7 @@ time.sleep(600)' \"$ROOM\"";
 }
 
 /// `timeout`, and a shell with job control, give what they start a group of its own.
+/// CONTRACT 10.1, 10.2
 #[test]
 fn what_left_the_group_ends_with_it_all_the_same() {
     let away = "export ROOM; set -m; ( await release ) & set +m; say away $!
@@ -114,6 +118,7 @@ timeout 600 sh -c 'while [ -d \"$ROOM\" ]; do sleep 0.05; done' & say timed $!\n
 }
 
 /// A git that is killed leaves locks of the whole repository; one that is asked to end takes them along.
+/// CONTRACT 10.5
 #[test]
 fn a_git_of_a_killed_runners_command_leaves_no_lock() {
     let repo = one(
@@ -133,6 +138,7 @@ await release",
 }
 
 /// A `git` that is at work comes to its end before it is sent a signal, and whoever started it begins nothing else meanwhile.
+/// CONTRACT 10.5
 #[test]
 fn a_git_at_work_comes_to_its_end() {
     let git = "say at $$
@@ -153,6 +159,7 @@ while [ -d \"$ROOM\" ] && read -r line </proc/$PPID/stat; do case $line in *') T
 }
 
 /// Who does not want to end is killed all the same.
+/// CONTRACT 10.1
 #[test]
 fn one_that_is_deaf_does_not_outlive_a_killed_runner() {
     let repo = one(
@@ -167,6 +174,7 @@ await release",
     deaf.gone();
 }
 
+/// CONTRACT 10.2
 #[test]
 fn a_failed_command_takes_its_group_with_it() {
     let repo = one(
@@ -180,6 +188,7 @@ fn a_failed_command_takes_its_group_with_it() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 10.2
 #[test]
 fn a_grandchild_of_a_success_lives_on() {
     let repo = one("( ( await release ) & say grandchild $! ) &\nawait grandchild\nnext done");
@@ -261,6 +270,7 @@ fn the_next_state_runs_beside_a_survivor() {
     assert_eq!(repo.rescues(), Vec::<String>::new(), "it held nothing that the branch has not");
 }
 
+/// CONTRACT 9.8
 #[test]
 fn what_a_survivor_writes_late_is_saved_when_it_is_gone() {
     let repo = Repo::scene(&[
@@ -308,6 +318,7 @@ fn passes_over_a_busy_survivor_do_not_pile_up_rescues() {
 }
 
 /// Nobody is left to look for a runner that is at fault.
+/// CONTRACT 6.3, 6.4
 #[test]
 fn a_lease_that_was_kept_says_in_the_end_how_its_command_ended() {
     for (script, words) in [
@@ -327,6 +338,7 @@ fn a_lease_that_was_kept_says_in_the_end_how_its_command_ended() {
     }
 }
 
+/// CONTRACT 6.3
 #[test]
 fn without_a_declaration_a_survivor_may_advance_the_branch_later() {
     let repo = one("( await release; echo made >made.txt; git add made.txt
@@ -362,6 +374,7 @@ fn without_a_declaration_a_survivor_may_advance_the_branch_later() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.5, 9.6
 #[test]
 fn kept_working_its_lease_ends_and_its_files_are_saved() {
     let repo = one("echo draft >draft.txt; echo staged >staged.txt; git add staged.txt");

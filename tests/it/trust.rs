@@ -56,6 +56,7 @@ fn make_writable(directory: &Path) {
     }
 }
 
+/// CONTRACT 2.4
 #[test]
 fn by_default_a_branch_brings_its_own_commands() {
     let repo = repo();
@@ -64,6 +65,7 @@ fn by_default_a_branch_brings_its_own_commands() {
     assert_eq!(copies(&repo), Vec::<PathBuf>::new());
 }
 
+/// CONTRACT 13.1, 13.3
 #[test]
 fn commands_from_a_ref_are_those_of_its_tree_in_the_branchs_worktree() {
     for by_setting in [false, true] {
@@ -86,6 +88,7 @@ fn commands_from_a_ref_are_those_of_its_tree_in_the_branchs_worktree() {
     }
 }
 
+/// CONTRACT 13.1, 13.6
 #[test]
 fn a_state_for_which_only_the_branch_has_a_command_is_not_run() {
     let repo = repo();
@@ -99,6 +102,7 @@ fn a_state_for_which_only_the_branch_has_a_command_is_not_run() {
     assert!(!was_said(&repo, "foreign"));
 }
 
+/// CONTRACT 13.1, 13.6
 #[test]
 fn roles_and_links_are_looked_for_there_too() {
     let repo = repo();
@@ -128,6 +132,7 @@ fn roles_and_links_are_looked_for_there_too() {
     }
 }
 
+/// CONTRACT 13.1
 #[test]
 fn in_place_the_file_on_disk_does_not_count() {
     let repo = repo();
@@ -139,6 +144,7 @@ fn in_place_the_file_on_disk_does_not_count() {
     assert_eq!(repo.state("task"), "done");
 }
 
+/// CONTRACT 13.3
 #[test]
 fn a_copy_that_was_changed_is_made_anew() {
     let repo = repo();
@@ -189,6 +195,7 @@ fn a_copy_that_was_changed_is_made_anew() {
     }
 }
 
+/// CONTRACT 13.3
 #[test]
 fn old_copies_go_and_the_others_stay() {
     let repo = repo();
@@ -213,6 +220,7 @@ fn old_copies_go_and_the_others_stay() {
     assert_eq!(left, expected);
 }
 
+/// CONTRACT 13.3
 #[test]
 fn many_runners_share_one_copy() {
     let repo = repo();
@@ -232,6 +240,7 @@ fn many_runners_share_one_copy() {
     assert_eq!(copies(&repo).len(), 1);
 }
 
+/// CONTRACT 13.2
 #[test]
 fn a_name_means_one_thing() {
     let repo = repo();
@@ -277,6 +286,7 @@ fn a_name_means_one_thing() {
     assert!(!was_said(&repo, "foreign") && !was_said(&repo, "trusted"));
 }
 
+/// CONTRACT 13.7
 #[test]
 fn replaced_objects_are_not_followed() {
     let repo = repo();
@@ -303,6 +313,7 @@ fn replaced_objects_are_not_followed() {
     }
 }
 
+/// CONTRACT 13.2
 #[test]
 fn with_a_remote_the_ref_is_as_fresh_as_the_pass() {
     for name in ["origin/main", "refs/aynig/remotes/origin/main"] {
@@ -328,6 +339,7 @@ fn with_a_remote_the_ref_is_as_fresh_as_the_pass() {
 
 // States.
 
+/// CONTRACT 13.5, 13.6
 #[test]
 fn only_the_states_that_are_allowed_are_run() {
     let note = r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#;

@@ -58,6 +58,7 @@ fn a_mistyped_branch_is_asked_about_and_not_to_be_made() {
     assert!(!none.contains("git branch refs"), "{none}");
 }
 
+/// CONTRACT 5.20
 #[test]
 fn a_branch_the_remote_lacks_can_be_made_there() {
     let hub = Repo::new().into_bare();

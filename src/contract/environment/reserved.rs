@@ -144,6 +144,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// CONTRACT 3.9
     #[test]
     fn what_is_reserved() {
         let reserved = "BODY ROLE AYNIG_BIN AYNIG_ GIT_DIR LD_PRELOAD DYLD_INSERT_LIBRARIES BASH_ENV BASH_FUNC_ls \
@@ -160,6 +161,7 @@ mod tests {
         }
     }
 
+    /// CONTRACT 3.9
     #[test]
     fn what_is_free() {
         let free = "DWP_STATE DWP_PATH DWP_ANY_TOKEN SIGNED_OFF_BY REVIEWED_BY ACKED_BY CO_AUTHORED_BY CHANGE_ID FIXES ISSUE \

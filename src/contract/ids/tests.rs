@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// CONTRACT 1.9
 #[test]
 fn state_and_role_names() {
     let long = "a".repeat(100);
@@ -45,6 +46,7 @@ fn state_and_role_names() {
     assert!(error.contains("\"a b\" is not a legal state name: only letters"), "{error}");
 }
 
+/// CONTRACT 1.6
 #[test]
 fn the_runners_own_states() {
     assert!(StateName::working().is_working() && !StateName::working().is_stalled());
@@ -177,6 +179,7 @@ fn branch() -> impl Strategy<Value = BranchName> {
 }
 
 proptest! {
+    /// CONTRACT 9.1
     #[test]
     fn directory_names_are_injective(one in branch(), other in branch()) {
         prop_assert_eq!(one == other, one.directory_name() == other.directory_name());

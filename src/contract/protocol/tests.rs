@@ -12,6 +12,7 @@ fn reason(line: impl AsRef<[u8]>) -> String {
     }
 }
 
+/// CONTRACT 4.2, 4.3, 4.8, 4.9, 4.10
 #[test]
 fn lines() {
     let rows: &[(&str, &str)] = &[
@@ -118,6 +119,7 @@ fn state_of(observed: &Observed) -> Option<&str> {
     observed.declaration.as_ref().map(|declaration| declaration.state.as_str())
 }
 
+/// CONTRACT 4.4
 #[test]
 fn the_last_valid_line_wins() {
     let observed = observe(&[

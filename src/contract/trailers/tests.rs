@@ -78,6 +78,7 @@ fn block_offsets_cut_the_block_out() {
     assert_eq!((none.start, none.end), (8, 8));
 }
 
+/// CONTRACT 1.8
 #[test]
 fn last_value_and_exact_case() {
     let trailers = locate(b"s\n\ndwp-state: a\nDwp-State: b\ndwp-state: c\n").trailers;
@@ -266,6 +267,7 @@ pub(in crate::contract) fn sample<S: Strategy>(strategy: &S, count: usize) -> Ve
     (0..count).map(|_| strategy.new_tree(&mut runner).expect("nothing is rejected").current()).collect()
 }
 
+/// CONTRACT 1.7
 #[test]
 fn git_agrees_on_the_table() {
     let messages: Vec<Vec<u8>> = TABLE.iter().map(|row| row.1.to_vec()).collect();
@@ -274,6 +276,7 @@ fn git_agrees_on_the_table() {
     }
 }
 
+/// CONTRACT 1.7
 #[test]
 fn git_agrees_on_generated_messages() {
     let messages = sample(&message(), cases());

@@ -191,6 +191,7 @@ fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// CONTRACT 13.4
     #[test]
     fn only_a_good_signature_is_good() {
         let head = CommitId::parse_hex("1".repeat(40)).expect("an id");

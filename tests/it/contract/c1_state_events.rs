@@ -3,6 +3,7 @@
 use super::super::probe::*;
 use super::super::support::*;
 
+/// CONTRACT 1.3
 #[test]
 fn c1_the_state_must_be_in_the_trailer_block() {
     let repo = Repo::probed();
@@ -20,6 +21,7 @@ fn c1_the_state_must_be_in_the_trailer_block() {
     assert_eq!(repo.state("in-the-block"), "done");
 }
 
+/// CONTRACT 1.4, 1.8
 #[test]
 fn c1_the_last_value_wins() {
     let repo = Repo::probed();
@@ -30,6 +32,7 @@ fn c1_the_last_value_wins() {
     repo.assert_untouched("other", &losing);
 }
 
+/// CONTRACT 1.1, 7.4, 8.4
 #[test]
 fn c1_only_the_newest_commit_counts() {
     let repo = Repo::probed();
@@ -40,6 +43,7 @@ fn c1_only_the_newest_commit_counts() {
     assert!(!repo.was_noted("env"));
 }
 
+/// CONTRACT 1.2
 #[test]
 fn c1_the_title_is_for_people_only() {
     let repo = Repo::probed();
@@ -49,6 +53,7 @@ fn c1_the_title_is_for_people_only() {
     assert_eq!(repo.seen().text("BODY"), "body");
 }
 
+/// CONTRACT 1.7
 #[test]
 fn c1_a_trailer_may_be_continued() {
     let repo = Repo::probed();
@@ -56,6 +61,7 @@ fn c1_a_trailer_may_be_continued() {
     assert_eq!(seen.text("NOTE"), "one two three");
 }
 
+/// CONTRACT 1.7
 #[test]
 fn c1_lines_may_end_in_crlf() {
     let repo = Repo::probed();
@@ -65,6 +71,7 @@ fn c1_lines_may_end_in_crlf() {
     assert_eq!(seen.text("BODY"), "body");
 }
 
+/// CONTRACT 1.7
 #[test]
 fn c1_dashes_in_the_body_are_ordinary_text() {
     let repo = Repo::probed();
@@ -72,6 +79,7 @@ fn c1_dashes_in_the_body_are_ordinary_text() {
     assert_eq!(seen.text("BODY"), "above\n\n---\n\nbelow");
 }
 
+/// CONTRACT 1.8
 #[test]
 fn c1_keys_are_matched_with_their_case() {
     let repo = Repo::probed();
@@ -80,6 +88,7 @@ fn c1_keys_are_matched_with_their_case() {
     repo.assert_untouched("work", &head);
 }
 
+/// CONTRACT 1.5, 11.1, 11.3
 #[test]
 fn c1_every_selected_branch_takes_one_step() {
     let repo = Repo::with_commands(&[("step", r#"echo 'SET_STATE {"state":"step2"}'"#), ("step2", DONE)]);

@@ -13,6 +13,7 @@ fn with_roles() -> Repo {
     repo
 }
 
+/// CONTRACT 1.9, 2.1
 #[test]
 fn c2_a_state_is_a_path_below_the_commands() {
     let repo = Repo::with_commands(&[("deploy/eu-1.test_2", DONE)]);
@@ -21,6 +22,7 @@ fn c2_a_state_is_a_path_below_the_commands() {
     assert_eq!(repo.state("work"), "done");
 }
 
+/// CONTRACT 2.2
 #[test]
 fn c2_role_command_is_tried_first() {
     let repo = with_roles();
@@ -29,6 +31,7 @@ fn c2_role_command_is_tried_first() {
     assert_eq!(repo.state("work"), "by-night");
 }
 
+/// CONTRACT 2.2
 #[test]
 fn c2_the_role_may_come_from_the_environment() {
     let repo = with_roles();
@@ -40,6 +43,7 @@ fn c2_the_role_may_come_from_the_environment() {
     }
 }
 
+/// CONTRACT 2.2, 2.3
 #[test]
 fn c2_the_flag_beats_the_environment() {
     let repo = with_roles();
@@ -49,6 +53,7 @@ fn c2_the_flag_beats_the_environment() {
     assert_eq!(repo.state("work"), "by-all");
 }
 
+/// CONTRACT 2.3
 #[test]
 fn c2_without_a_role_command_the_plain_one_runs() {
     let repo = with_roles();
@@ -57,6 +62,7 @@ fn c2_without_a_role_command_the_plain_one_runs() {
     assert_eq!(repo.state("work"), "by-all");
 }
 
+/// CONTRACT 2.1
 #[test]
 fn c2_without_a_role_role_commands_are_not_looked_at() {
     let repo = with_roles();
@@ -65,6 +71,7 @@ fn c2_without_a_role_role_commands_are_not_looked_at() {
     assert_eq!(repo.state("work"), "by-all");
 }
 
+/// CONTRACT 1.9
 #[test]
 fn c2_an_illegal_role_is_a_usage_error() {
     let repo = with_roles();
@@ -77,6 +84,7 @@ fn c2_an_illegal_role_is_a_usage_error() {
     repo.assert_untouched("work", &head);
 }
 
+/// CONTRACT 2.5, 11.5
 #[test]
 fn c2_without_a_command_nothing_changes_and_the_reason_is_told() {
     let repo = with_roles();
@@ -90,6 +98,7 @@ fn c2_without_a_command_nothing_changes_and_the_reason_is_told() {
     assert_eq!(out(&repo.run_expecting(0, &[])), "", "and a plain run is silent");
 }
 
+/// CONTRACT 2.4
 #[test]
 fn c2_the_command_is_the_committed_one() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -99,6 +108,7 @@ fn c2_the_command_is_the_committed_one() {
     assert_eq!(repo.state("work"), "done");
 }
 
+/// CONTRACT 2.7
 #[test]
 fn c2_a_command_that_is_only_on_disk_is_named_with_the_remedy() {
     let repo = Repo::new();
@@ -110,6 +120,7 @@ fn c2_a_command_that_is_only_on_disk_is_named_with_the_remedy() {
     repo.assert_untouched("work", &head);
 }
 
+/// CONTRACT 2.4
 #[test]
 fn c2_a_path_that_is_no_command_ends_the_search() {
     let repo = with_roles();
@@ -122,6 +133,7 @@ fn c2_a_path_that_is_no_command_ends_the_search() {
     repo.assert_untouched("work", &head);
 }
 
+/// CONTRACT 2.8
 #[test]
 fn c2_the_command_is_started_without_arguments_and_without_a_shell_around_it() {
     let look = "echo $# > \"$ROOM/count\"; cat /proc/$PPID/comm > \"$ROOM/parent\"";

@@ -7,6 +7,7 @@ use super::super::support::*;
 
 const TRIGGER: &[u8] = b"please\n\nfirst line\n\nlast line\n\nissue: 7\ndwp-state: probe\n";
 
+/// CONTRACT 3.1, 3.2, 9.1
 #[test]
 fn c3_the_working_directory_is_the_worktree() {
     let repo = Repo::probed();
@@ -16,6 +17,7 @@ fn c3_the_working_directory_is_the_worktree() {
     assert_eq!(seen.path("WORKTREE_PATH"), expected);
 }
 
+/// CONTRACT 9.1
 #[test]
 fn c3_another_place_for_worktrees_may_be_chosen() {
     let repo = Repo::probed();
@@ -24,6 +26,7 @@ fn c3_another_place_for_worktrees_may_be_chosen() {
     assert_eq!(repo.noted("pwd"), repo.beside("elsewhere/work").display().to_string());
 }
 
+/// CONTRACT 1.2, 1.10, 3.2
 #[test]
 fn c3_body_is_the_message_without_subject_and_trailers() {
     let seen = Repo::probed().probe_message(TRIGGER);
@@ -32,6 +35,7 @@ fn c3_body_is_the_message_without_subject_and_trailers() {
     assert_eq!(seen.text("BODY"), "", "an empty body is an empty variable, not a missing one");
 }
 
+/// CONTRACT 3.7
 #[test]
 fn c3_body_path_is_a_file_with_the_whole_body() {
     let repo = Repo::with_commands(&[("probe", &format!("cp \"$BODY_PATH\" \"$ROOM/body\"\n{PROBE}"))]);
@@ -40,6 +44,7 @@ fn c3_body_path_is_a_file_with_the_whole_body() {
     assert!(!seen.path("BODY_PATH").exists(), "it does not outlive its attempt");
 }
 
+/// CONTRACT 3.2
 #[test]
 fn c3_commit_hash_is_the_trigger() {
     let repo = Repo::probed();
@@ -48,6 +53,7 @@ fn c3_commit_hash_is_the_trigger() {
     assert_eq!(repo.trailer("work~2", "dwp-state"), "probe");
 }
 
+/// CONTRACT 3.2, 3.4
 #[test]
 fn c3_log_paths_are_named_for_the_trigger() {
     let repo = Repo::probed();
@@ -58,6 +64,7 @@ fn c3_log_paths_are_named_for_the_trigger() {
     assert_eq!(repo.seen().path("STDERR_LOG_PATH"), logs.join(format!("{trigger}.stderr.log")));
 }
 
+/// CONTRACT 3.4, 3.11
 #[test]
 fn c3_stdout_and_stderr_are_logged_separately() {
     let repo = Repo::one_step("echo to out; echo to err >&2; echo again");
@@ -71,6 +78,7 @@ fn c3_stdout_and_stderr_are_logged_separately() {
     assert_eq!(repo.git(["status", "--porcelain"]), "", "logs do not show up in the checkout");
 }
 
+/// CONTRACT 3.2
 #[test]
 fn c3_role_is_set_when_there_is_one() {
     let repo = Repo::probed();
@@ -80,6 +88,7 @@ fn c3_role_is_set_when_there_is_one() {
     assert_eq!(repo.seen().text("ROLE"), "night");
 }
 
+/// CONTRACT 3.2, 3.12
 #[test]
 fn c3_log_level_comes_from_flag_then_trailer_then_variable_then_error() {
     let rows = [
@@ -106,6 +115,7 @@ fn c3_log_level_comes_from_flag_then_trailer_then_variable_then_error() {
     }
 }
 
+/// CONTRACT 3.7
 #[test]
 fn c3_the_runners_own_variables() {
     let repo = Repo::probed();
@@ -121,6 +131,7 @@ fn c3_the_runners_own_variables() {
     assert_eq!(seen.get("AYNIG_REMOTE"), None, "no remote decides here");
 }
 
+/// CONTRACT 3.2, 3.7
 #[test]
 fn c3_what_an_outer_runner_set_does_not_shine_through() {
     let repo = Repo::probed();
@@ -138,6 +149,7 @@ fn c3_what_an_outer_runner_set_does_not_shine_through() {
     assert!(seen.names().iter().all(|name| seen.text(name) != "outer"));
 }
 
+/// CONTRACT 3.3, 3.8
 #[test]
 fn c3_trailers_become_variables() {
     let seen = Repo::probed()
@@ -148,6 +160,7 @@ fn c3_trailers_become_variables() {
     assert_eq!(seen.text("DWP_STATE"), "probe");
 }
 
+/// CONTRACT 3.3, 3.8
 #[test]
 fn c3_trailers_do_not_overwrite_existing_variables() {
     let repo = Repo::probed();
@@ -160,6 +173,7 @@ fn c3_trailers_do_not_overwrite_existing_variables() {
     assert!(line.contains("work") && line.contains("exists"), "{line}");
 }
 
+/// CONTRACT 3.3, 3.9
 #[test]
 fn c3_trailers_do_not_overwrite_reserved_variables() {
     let repo = Repo::probed();
@@ -185,6 +199,7 @@ fn c3_trailers_do_not_overwrite_reserved_variables() {
     assert_eq!(seen.get("ROLE"), None);
 }
 
+/// CONTRACT 3.5, 7.5
 #[test]
 fn c3_stderr_is_not_parsed() {
     let repo = Repo::one_step(r#"echo 'SET_STATE {"state":"forged"}' >&2"#);
@@ -192,6 +207,7 @@ fn c3_stderr_is_not_parsed() {
     assert_eq!(repo.state("work"), "working", "{}", out(&output));
 }
 
+/// CONTRACT 3.6
 #[test]
 fn c3_standard_input_is_empty() {
     let repo = Repo::probed();

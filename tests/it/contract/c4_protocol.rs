@@ -34,6 +34,7 @@ fn refused(lines: &[(&str, &str)]) {
     }
 }
 
+/// CONTRACT 3.5, 4.1
 #[test]
 fn c4_one_line_declares_the_next_state() {
     let text = r#"SET_STATE {"state":"review","subject":"review: ready","body":"one\n\ntwo"}"#;
@@ -41,6 +42,7 @@ fn c4_one_line_declares_the_next_state() {
     assert_eq!(repo.message("work"), "review: ready\n\none\n\ntwo\n\ndwp-state: review");
 }
 
+/// CONTRACT 4.2, 4.10
 #[test]
 fn c4_the_line_must_start_with_set_state() {
     let line = r#"SET_STATE {"state":"done"}"#;
@@ -52,6 +54,7 @@ fn c4_the_line_must_start_with_set_state() {
     assert_eq!(err(&output), "", "another word is ordinary output");
 }
 
+/// CONTRACT 4.2, 4.8, 4.10
 #[test]
 fn c4_the_payload_must_be_json_on_one_line() {
     refused(&[
@@ -65,6 +68,7 @@ fn c4_the_payload_must_be_json_on_one_line() {
     ]);
 }
 
+/// CONTRACT 4.2
 #[test]
 fn c4_a_payload_on_two_lines_is_none() {
     let (repo, output) = printing(b"SET_STATE {\"state\":\n\"done\"}\n", 0);
@@ -72,6 +76,7 @@ fn c4_a_payload_on_two_lines_is_none() {
     one_message(&output, "SET_STATE");
 }
 
+/// CONTRACT 4.3
 #[test]
 fn c4_state_is_required() {
     refused(&[
@@ -81,11 +86,13 @@ fn c4_state_is_required() {
     ]);
 }
 
+/// CONTRACT 4.3
 #[test]
 fn c4_state_cannot_be_working() {
     refused(&[(r#"SET_STATE {"state":"working"}"#, "only the runner may set")]);
 }
 
+/// CONTRACT 4.9
 #[test]
 fn c4_state_must_be_a_legal_name() {
     let names = ["", "../x", ".x", "-x", "a//b", "a b", "ü"];
@@ -93,6 +100,7 @@ fn c4_state_must_be_a_legal_name() {
     refused(&lines.each_ref().map(|line| (line.as_str(), "not a legal state name")));
 }
 
+/// CONTRACT 4.4, 4.10
 #[test]
 fn c4_the_last_valid_line_wins() {
     leads_to("SET_STATE {\"state\":\"one\"}\nSET_STATE {\"state\":\"two\"}\n", "two");
@@ -103,17 +111,20 @@ fn c4_the_last_valid_line_wins() {
     assert!(err(&output).contains("line 2") && err(&output).contains("line 3"), "{}", err(&output));
 }
 
+/// CONTRACT 4.8
 #[test]
 fn c4_a_line_may_end_in_crlf() {
     leads_to("SET_STATE {\"state\":\"done\"}\r\n", "done");
 }
 
+/// CONTRACT 4.8
 #[test]
 fn c4_the_end_of_the_output_ends_a_line() {
     leads_to("SET_STATE {\"state\":\"done\"}", "done");
     leads_to("x\nSET_STATE {\"state\":\"done\"}\r", "done");
 }
 
+/// CONTRACT 4.8
 #[test]
 fn c4_a_line_may_be_one_mebibyte_long_and_no_longer() {
     let line = |length: usize| {
@@ -128,6 +139,7 @@ fn c4_a_line_may_be_one_mebibyte_long_and_no_longer() {
     assert!(one_message(&output, "SET_STATE").contains("1 MiB"), "{}", err(&output));
 }
 
+/// CONTRACT 4.5
 #[test]
 fn c4_it_is_applied_only_at_exit_0() {
     let repo = Repo::one_step(&format!("{DONE}\nexit 3"));
@@ -135,6 +147,7 @@ fn c4_it_is_applied_only_at_exit_0() {
     assert_eq!(repo.state("work"), "stalled");
 }
 
+/// CONTRACT 4.6, 4.9
 #[test]
 fn c4_the_subject_defaults() {
     let repo = leads_to("SET_STATE {\"state\":\"feat/x\"}\n", "feat/x");
@@ -143,6 +156,7 @@ fn c4_the_subject_defaults() {
     assert_eq!(repo.message("work"), "chore: set x\n\ndwp-state: x");
 }
 
+/// CONTRACT 4.9
 #[test]
 fn c4_subject_and_body_must_be_strings() {
     refused(&[
@@ -155,6 +169,7 @@ fn c4_subject_and_body_must_be_strings() {
 /// A trigger with trailers of every kind.
 const TRIGGER: &[u8] = b"s\n\ndwp-pr: 7\nother: x\ndwp-run-id: old\ndwp-log-level: debug\ndwp-state: step\n";
 
+/// CONTRACT 4.6, 4.12
 #[test]
 fn c4_keep_trailers_copies_the_unreserved_dwp_ones() {
     let repo = Repo::one_step(r#"echo 'SET_STATE {"state":"x","keep_trailers":true}'"#);
@@ -163,6 +178,7 @@ fn c4_keep_trailers_copies_the_unreserved_dwp_ones() {
     assert_eq!(repo.trailers("work"), ["dwp-state: x", "dwp-pr: 7", "dwp-log-level: debug"]);
 }
 
+/// CONTRACT 4.6
 #[test]
 fn c4_without_keep_trailers_none_are_copied() {
     for flag in ["", r#","keep_trailers":false"#] {
@@ -173,18 +189,21 @@ fn c4_without_keep_trailers_none_are_copied() {
     }
 }
 
+/// CONTRACT 4.6, 4.9, 4.12
 #[test]
 fn c4_extra_trailers_as_a_list() {
     let repo = leads_to(r#"SET_STATE {"state":"x","trailers":["a: 1","dwp-b:2 : 3","a: 2"]}"#, "x");
     assert_eq!(repo.trailers("work"), ["dwp-state: x", "a: 1", "dwp-b: 2 : 3", "a: 2"]);
 }
 
+/// CONTRACT 4.6, 4.9
 #[test]
 fn c4_extra_trailers_as_an_object() {
     let repo = leads_to(r#"SET_STATE {"state":"x","trailers":{"z-key":"1","a":"","dwp-b":"3"}}"#, "x");
     assert_eq!(repo.trailers("work"), ["dwp-state: x", "z-key: 1", "a: ", "dwp-b: 3"]);
 }
 
+/// CONTRACT 4.12
 #[test]
 fn c4_a_declared_trailer_beats_a_kept_one() {
     let repo = Repo::one_step(
@@ -195,6 +214,7 @@ fn c4_a_declared_trailer_beats_a_kept_one() {
     assert_eq!(repo.trailer("work", "dwp-pr"), "8");
 }
 
+/// CONTRACT 4.9
 #[test]
 fn c4_malformed_trailers_are_refused() {
     refused(&[
@@ -206,6 +226,7 @@ fn c4_malformed_trailers_are_refused() {
     ]);
 }
 
+/// CONTRACT 4.7, 4.9
 #[test]
 fn c4_runner_managed_trailers_are_refused() {
     let keys = || MANAGED_KEYS.into_iter().chain(["Dwp-State", " dwp-state "]);
@@ -217,6 +238,7 @@ fn c4_runner_managed_trailers_are_refused() {
     }
 }
 
+/// CONTRACT 4.9
 #[test]
 fn c4_unknown_fields_are_ignored() {
     let repo = leads_to(r#"SET_STATE {"state":"x","priority":9,"Subject":"no","nested":{"state":"y"}}"#, "x");

@@ -7,6 +7,7 @@ use super::super::support::*;
 
 const MINUTE: u64 = 60;
 
+/// CONTRACT 5.1, 5.6
 #[test]
 fn c5_the_claim_is_a_working_commit_on_top_of_the_trigger() {
     let repo = Repo::probed();
@@ -21,6 +22,7 @@ fn c5_the_claim_is_a_working_commit_on_top_of_the_trigger() {
     );
 }
 
+/// CONTRACT 5.1, 5.7
 #[test]
 fn c5_the_leases_trailers_in_order() {
     let repo = Repo::probed();
@@ -37,6 +39,7 @@ fn c5_the_leases_trailers_in_order() {
     );
 }
 
+/// CONTRACT 5.7
 #[test]
 fn c5_the_lease_length_can_be_chosen() {
     let repo = Repo::probed();
@@ -45,6 +48,7 @@ fn c5_the_lease_length_can_be_chosen() {
     assert_eq!(repo.trailer("work~1", "dwp-lease-seconds"), "1234");
 }
 
+/// CONTRACT 5.6
 #[test]
 fn c5_the_triggers_own_dwp_trailers_travel_along() {
     let repo = Repo::probed();
@@ -61,6 +65,7 @@ fn c5_the_triggers_own_dwp_trailers_travel_along() {
     );
 }
 
+/// CONTRACT 5.7
 #[test]
 fn c5_every_attempt_has_its_own_id() {
     let repo = Repo::probed();
@@ -71,6 +76,7 @@ fn c5_every_attempt_has_its_own_id() {
     assert_ne!(repo.trailer("a~1", "dwp-run-id"), repo.trailer("b~1", "dwp-run-id"));
 }
 
+/// CONTRACT 5.4, 11.5
 #[test]
 fn c5_a_live_lease_is_left_alone() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -80,6 +86,7 @@ fn c5_a_live_lease_is_left_alone() {
     assert!(one_message(&output, "other-host").contains("work"), "{}", err(&output));
 }
 
+/// CONTRACT 5.5, 5.11
 #[test]
 fn c5_an_expired_lease_is_recovered_as_stalled() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -100,6 +107,7 @@ fn c5_an_expired_lease_is_recovered_as_stalled() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.7, 5.11
 #[test]
 fn c5_a_lease_that_does_not_say_has_the_default_length() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -111,6 +119,7 @@ fn c5_a_lease_that_does_not_say_has_the_default_length() {
     assert_eq!(repo.trailer("dead", "dwp-origin-state"), "unknown");
 }
 
+/// CONTRACT 5.4
 #[test]
 fn c5_the_committers_date_counts_not_the_authors() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -127,6 +136,7 @@ fn c5_the_committers_date_counts_not_the_authors() {
     repo.assert_untouched("work", &forged);
 }
 
+/// CONTRACT 5.4
 #[test]
 fn c5_a_lease_is_alive_through_its_last_second() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -152,6 +162,7 @@ fn c5_a_lease_is_alive_through_its_last_second() {
     }
 }
 
+/// CONTRACT 5.8, 5.11
 #[test]
 fn c5_of_two_recoverers_one_wins() {
     let repo = Repo::with_commands(&[("step", DONE)]);
@@ -173,6 +184,7 @@ fn c5_of_two_recoverers_one_wins() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 5.3, 5.9, 8.1
 #[test]
 fn c5_of_two_claimants_one_wins() {
     let repo = Repo::with_commands(&[("step", &format!("echo \"$AYNIG_RUN_ID\" >> \"$ROOM/ran\"\n{DONE}"))]);
@@ -194,6 +206,7 @@ fn c5_of_two_claimants_one_wins() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 3.11
 #[test]
 fn c5_two_branches_at_one_commit_run_separately() {
     let repo = Repo::with_commands(&[(

@@ -3,6 +3,7 @@
 use super::super::probe::*;
 use super::super::support::*;
 
+/// CONTRACT 6.1
 #[test]
 fn c6_successful_completion() {
     let repo = Repo::one_step(DONE);
@@ -12,6 +13,7 @@ fn c6_successful_completion() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.2
 #[test]
 fn c6_command_failure() {
     let repo = Repo::one_step(&format!("{DONE}\necho on stdout\necho on stderr >&2\nexit 4"));
@@ -32,6 +34,7 @@ fn c6_command_failure() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 6.3
 #[test]
 fn c6_no_declared_state() {
     let repo = Repo::one_step("echo nothing to declare");

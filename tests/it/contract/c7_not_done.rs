@@ -3,6 +3,7 @@
 use super::super::probe::*;
 use super::super::support::*;
 
+/// CONTRACT 1.6, 2.5, 7.1, 7.2
 #[test]
 fn c7_no_state_means_anything_by_itself() {
     let names = ["build", "done", "failed", "stalled", "success", "merge"];
@@ -27,6 +28,7 @@ fn c7_no_state_means_anything_by_itself() {
     }
 }
 
+/// CONTRACT 7.3
 #[test]
 fn c7_a_failed_command_is_not_tried_again() {
     let repo = Repo::one_step("echo ran >> \"$ROOM/ran\"; exit 1");
@@ -37,6 +39,7 @@ fn c7_a_failed_command_is_not_tried_again() {
     assert_eq!(repo.noted("ran"), "ran");
 }
 
+/// CONTRACT 7.6, 7.7
 #[test]
 fn c7_merges_are_the_commands_business() {
     let repo = Repo::with_commands(&[
@@ -57,6 +60,7 @@ fn c7_merges_are_the_commands_business() {
     assert_eq!(repo.head("main"), main);
 }
 
+/// CONTRACT 7.8
 #[test]
 fn c7_a_command_is_taken_at_its_word() {
     let repo = Repo::one_step(&format!("echo 'nothing was done' >&2; false\n{DONE}"));

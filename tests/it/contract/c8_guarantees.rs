@@ -5,6 +5,7 @@ use std::fs;
 use super::super::probe::*;
 use super::super::support::*;
 
+/// CONTRACT 8.1
 #[test]
 fn c8_one_active_executor_per_branch() {
     let repo = Repo::one_step("mkfifo \"$ROOM/gate\"; echo in >> \"$ROOM/entered\"; cat \"$ROOM/gate\"");
@@ -22,6 +23,7 @@ fn c8_one_active_executor_per_branch() {
     assert_eq!(repo.state("work"), "done");
 }
 
+/// CONTRACT 8.2
 #[test]
 fn c8_transitions_can_be_audited_in_the_history() {
     let repo = Repo::with_commands(&[
@@ -44,6 +46,7 @@ fn c8_transitions_can_be_audited_in_the_history() {
     );
 }
 
+/// CONTRACT 8.3
 #[test]
 fn c8_recovery_from_abandoned_leases() {
     let repo = Repo::one_step("echo $$ > \"$ROOM/pid\"; echo begun > begun; exec sleep 600");
@@ -65,6 +68,7 @@ fn c8_recovery_from_abandoned_leases() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 1.1, 8.4
 #[test]
 fn c8_head_alone_decides() {
     let repo = Repo::with_commands(&[("one", r#"echo 'SET_STATE {"state":"two"}'"#), ("two", DONE)]);
@@ -79,6 +83,7 @@ fn c8_head_alone_decides() {
     assert_eq!(repo.state("work"), "done");
 }
 
+/// CONTRACT 8.5
 #[test]
 fn c8_another_clone_continues_where_the_first_stopped() {
     let repo = Repo::with_commands(&[("one", r#"echo 'SET_STATE {"state":"two"}'"#), ("two", DONE)]);

@@ -6,6 +6,7 @@ use std::fs;
 use super::super::probe::*;
 use super::super::support::*;
 
+/// CONTRACT 9.1
 #[test]
 fn c9_no_upstream_is_configured() {
     let repo = Repo::one_step(&format!("git config --get-regexp '^branch' > \"$ROOM/upstream\"\n{DONE}"));
@@ -16,6 +17,7 @@ fn c9_no_upstream_is_configured() {
     assert_eq!(repo.git(["config", "--list", "--local"]), before);
 }
 
+/// CONTRACT 9.2
 #[test]
 fn c9_a_worktree_is_marked_and_held_while_its_runner_lives() {
     let repo = Repo::scene(&[("work", "say ready $$; await release; next done")]);
@@ -35,6 +37,7 @@ fn c9_a_worktree_is_marked_and_held_while_its_runner_lives() {
     assert!(mark.try_lock().is_ok(), "its runner is gone");
 }
 
+/// CONTRACT 9.11
 #[test]
 fn c9_a_runner_stays_in_its_own_directory() {
     let repo = Repo::one_step(&format!("readlink \"/proc/$PPID/cwd\" > \"$ROOM/cwd\"\n{DONE}"));

@@ -1,4 +1,4 @@
-//! One test a clause of `CONTRACT.md`, named for it: `c2_…` is a clause of its section 2.
+//! Sections of `CONTRACT.md`: `c2_…` is about a rule of its section 2. Which rule is cited above each test, here and elsewhere.
 
 mod c1_state_events;
 mod c2_dispatch;

@@ -307,7 +307,7 @@ fn a_lease_is_closed_by_its_name_and_not_before_its_end() {
             // A renewal, and a commit of the command, are signs of life.
             (&|made| made.insert(2, lease(30, RUN)), &[early]),
             (&|made| made.insert(2, Made::new(30, "own work", &[])), &[early]),
-            // What is at HEAD decides, also where the command's clock is ahead of its runner's (CONTRACT.md 5.4).
+            // What is at HEAD decides, also where the command's clock is ahead of its runner's (CONTRACT 5.4).
             (&|made| made.splice(2..2, [Made::new(30, "own work", &[]), lease(10, RUN)]).for_each(drop), &[]),
             // Its own runner may close it at any time.
             (&|made| made[2] = stalled(11, RUN), &[]),

@@ -43,6 +43,7 @@ fn one_that_reads_nothing_holds_up_nobody_however_long_the_text() {
     assert!((2_000..2_010).contains(&length), "cut, with a sign that it was: {length}");
 }
 
+/// CONTRACT 11.11
 #[test]
 fn one_that_fails_is_a_warning_and_nothing_more() {
     let repo = repo(&[("work", "next review")]);
@@ -182,6 +183,7 @@ fn a_state_that_it_sets_itself_is_not_notified_again() {
     assert_eq!(refusals(&repo), 1);
 }
 
+/// CONTRACT 11.11
 #[test]
 fn a_run_that_it_starts_notifies_nobody_and_neither_do_its_commands() {
     let repo = repo(&[("ask", r#""$AYNIG_BIN" set-state --state stalled; say asked $?"#)]);

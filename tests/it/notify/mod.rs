@@ -59,6 +59,7 @@ fn exits(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", told(output));
 }
 
+/// CONTRACT 11.11
 #[test]
 fn a_stalled_branch_is_told_with_all_there_is_to_know() {
     let repo = repo(&[("build", "echo half >half.txt; exit 3")]);
@@ -117,6 +118,7 @@ fn an_expired_lease_is_told_by_who_closes_it() {
     assert!(notice["reason"].as_str().is_some_and(|why| why.contains("other-host")), "{notice:#}");
 }
 
+/// CONTRACT 11.11
 #[test]
 fn states_are_told_that_the_globs_name_and_no_others() {
     let repo = repo(&[("one", "next review"), ("two", "next pr/open"), ("three", "next other")]);
@@ -150,6 +152,7 @@ fn a_state_named_stalled_by_a_command_is_told_as_stalled_and_working_never() {
     assert_eq!(repo.told_briefly(), [["stalled", "a", "stalled"]]);
 }
 
+/// CONTRACT 11.11
 #[test]
 fn a_lost_lease_is_told_with_where_the_work_is() {
     let repo = repo(&[("work", "echo mine >mine.txt; say ready $$; await never")]);
@@ -167,6 +170,7 @@ fn a_lost_lease_is_told_with_where_the_work_is() {
 }
 
 /// The environment is the runner's, not that of a command: what is called from it acts as from outside.
+/// CONTRACT 11.11
 #[test]
 fn it_runs_in_the_main_directory_with_nothing_of_a_command_around_it() {
     let repo = repo(&[]);
@@ -230,6 +234,7 @@ ps -o pgid= -p $$ | tr -d ' ' >"$ROOM/group"
     assert!(of("AYNIG_NOTICE_NEXT").is_some_and(|next| next.ends_with("--retry --branch task")));
 }
 
+/// CONTRACT 11.11
 #[test]
 fn hostile_text_stays_text() {
     let repo = repo(&[("odd", "next review")]);

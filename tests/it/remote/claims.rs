@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// CONTRACT 4.12, 5.2, 9.12, 12.4
 #[test]
 fn one_step_from_claim_to_result() {
     let script = format!(
@@ -79,6 +80,7 @@ fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
     before_the_push(|_| {}, happens)
 }
 
+/// CONTRACT 5.3, 5.9
 #[test]
 fn a_loser_says_who_holds_it_and_until_when() {
     let output = between_scan_and_claim(|hub| {
@@ -90,6 +92,7 @@ fn a_loser_says_who_holds_it_and_until_when() {
     assert!(said.contains("task") && said.contains("until 20"), "{}", told(&output));
 }
 
+/// CONTRACT 5.3, 5.15
 #[test]
 fn rewound_before_the_claim() {
     between_scan_and_claim(|hub| {
@@ -126,6 +129,7 @@ fn made_anew_elsewhere_before_the_claim() {
     });
 }
 
+/// CONTRACT 5.9, 5.15
 #[test]
 fn one_lost_branch_costs_the_others_nothing() {
     let hub = hub(&[("work", "echo \"$AYNIG_BRANCH\" >>\"$ROOM/ran\"; next done")]);
@@ -221,11 +225,13 @@ fn cut_after(push: u32) {
     hub.assert_tidy();
 }
 
+/// CONTRACT 5.15, 5.16
 #[test]
 fn connection_cut_after_the_claim_was_applied() {
     cut_after(1);
 }
 
+/// CONTRACT 5.16
 #[test]
 fn connection_cut_after_the_result_was_applied() {
     cut_after(2);
@@ -256,6 +262,7 @@ fn a_result_that_others_went_on_from_before_it_was_known_has_landed() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.16
 #[test]
 fn connection_cut_before_the_claim_was_applied() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -269,6 +276,7 @@ fn connection_cut_before_the_claim_was_applied() {
     assert_eq!(states(&hub, "task"), ["work", "working", "done"]);
 }
 
+/// CONTRACT 5.16
 #[test]
 fn a_claim_that_is_cut_off_again_and_again_is_tried_twice() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);

@@ -4,6 +4,7 @@ use super::*;
 
 const STEP: &str = r#"echo "$AYNIG_BRANCH" >>"$ROOM/ran"; next done"#;
 
+/// CONTRACT 5.17
 #[test]
 fn a_refusing_server_is_heard_and_not_pestered() {
     let hub = hub(&[("work", STEP)]);
@@ -21,6 +22,7 @@ fn a_refusing_server_is_heard_and_not_pestered() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.15, 5.17
 #[test]
 fn refusing_one_branch_does_not_stop_the_others() {
     let hub = hub(&[("work", STEP)]);
@@ -37,6 +39,7 @@ fn refusing_one_branch_does_not_stop_the_others() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.17
 #[test]
 fn a_hook_that_refuses_a_whole_push_for_one_branch_does_not_stop_the_others() {
     let hub = hub(&[("work", STEP)]);
@@ -55,6 +58,7 @@ fn a_hook_that_refuses_a_whole_push_for_one_branch_does_not_stop_the_others() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 11.8
 #[test]
 fn an_unreachable_remote() {
     let hub = hub(&[("work", STEP)]);
@@ -72,6 +76,7 @@ fn an_unreachable_remote() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.14
 #[test]
 fn an_unknown_remote() {
     let hub = hub(&[("work", STEP)]);
@@ -81,6 +86,7 @@ fn an_unknown_remote() {
     assert!(err(&output).contains("nowhere") && err(&output).contains("git remote"), "{}", told(&output));
 }
 
+/// CONTRACT 5.15, 11.8
 #[test]
 fn a_pass_costs_one_fetch_and_few_pushes() {
     let script = r#"say "at-$AYNIG_BRANCH" yes; await release; next done"#;

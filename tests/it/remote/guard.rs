@@ -67,6 +67,7 @@ fn taken(clone: &Repo, options: &[&str]) {
     assert_eq!(output.status.code(), Some(0), "{options:?}: {}", told(&output));
 }
 
+/// CONTRACT 12.2, 12.3, 12.7
 #[test]
 fn a_live_lease_is_not_pushed_over_by_anybody_else() {
     let hub = guarded(&[("work", "next done")]);
@@ -91,6 +92,7 @@ fn a_live_lease_is_not_pushed_over_by_anybody_else() {
     refused(&hub, &clone, &["origin", &of(result), "main:refs/heads/other"], &holder);
 }
 
+/// CONTRACT 12.1
 #[test]
 fn what_a_client_says_of_the_old_value_is_not_believed() {
     let hub = guarded(&[("work", "next done")]);
@@ -116,6 +118,7 @@ fn what_a_client_says_of_the_old_value_is_not_believed() {
     }
 }
 
+/// CONTRACT 12.3, 12.5
 #[test]
 fn a_result_that_names_its_attempt_is_taken() {
     let hub = guarded(&[("work", "next done")]);
@@ -135,6 +138,7 @@ fn a_result_that_names_its_attempt_is_taken() {
     taken(&clone, &["origin", &format!("{result}:refs/heads/task")]);
 }
 
+/// CONTRACT 12.5, 12.6
 #[test]
 fn a_lease_lies_on_head_and_is_dated_by_the_servers_clock() {
     let hub = guarded(&[("work", "next done")]);
@@ -165,6 +169,7 @@ fn a_lease_lies_on_head_and_is_dated_by_the_servers_clock() {
     taken(&clone, &["origin", &format!("{claim}:refs/heads/task")]);
 }
 
+/// CONTRACT 12.1
 #[test]
 fn what_is_under_no_live_lease_is_left_alone() {
     let hub = guarded(&[("work", "next done")]);
@@ -225,6 +230,10 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     for (branch, state) in [("work", "done"), ("fail", "stalled"), ("keep", "working"), ("gone", "stalled")] {
         assert_eq!(hub.state(branch), state, "{branch}: {}", told(&output));
     }
+    let (header, trailer) = (header_of_attempt(&hub, "work"), hub.trailer("work", "dwp-run-id"));
+    let (run, signed) = (hub.trailer("work~1", "dwp-run-id"), hub.git(["cat-file", "commit", "work"]));
+    let expected = if signed.contains("\ngpgsig ") { (None, run.as_str()) } else { (Some(run.clone()), "") };
+    assert_eq!((header, trailer.as_str()), expected);
     hub.release("later");
     wait_until("the process that was left behind", || hub.state("keep") == "done");
     // Somebody asks again, and a runner that is told to stop says so.
@@ -245,11 +254,13 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     hub.assert_tidy();
 }
 
+/// CONTRACT 12.4
 #[test]
 fn nothing_a_runner_does_is_refused() {
     whole_life(|_, _| {});
 }
 
+/// CONTRACT 12.4
 #[test]
 fn nothing_a_runner_that_signs_does_is_refused() {
     whole_life(|hub, clone| {
@@ -345,6 +356,7 @@ fn what_passes_said_on_the_server_is_bounded() {
     }
 }
 
+/// CONTRACT 12.8
 #[test]
 fn a_server_whose_branches_cannot_be_read_takes_nothing_and_says_what_to_look_at() {
     let hub = hub(&[("work", "next done")]);

@@ -11,6 +11,7 @@ const HANG_A: &str = r#"if [ "$verb" = push ] && [ -e "$ROOM/a-done" ]; then cas
 const TWO: &str = r#"echo "$AYNIG_BRANCH" >>"$ROOM/ran"
     if [ "$AYNIG_BRANCH" = a ]; then say a-done yes; else await hangs; say b-on yes; await release; fi; next done"#;
 
+/// CONTRACT 5.23
 #[test]
 fn a_result_does_not_wait_for_one_that_hangs() {
     let hub = hub(&[("work", TWO)]);
@@ -34,6 +35,7 @@ fn a_result_does_not_wait_for_one_that_hangs() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.23
 #[test]
 fn a_renewal_does_not_wait_for_a_push_that_hangs() {
     let hub = hub(&[("work", TWO)]);
@@ -55,6 +57,7 @@ fn a_renewal_does_not_wait_for_a_push_that_hangs() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.23
 #[test]
 fn a_fetch_that_hangs_does_not_keep_other_runners_of_the_clone() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -79,6 +82,7 @@ const NOTE_NO: &str =
 
 const REFUSE_NO: &str = "if [ $1 = refs/heads/no ]; then echo 'no is protected' >&2; exit 1; fi";
 
+/// CONTRACT 5.17
 #[test]
 fn a_refused_claim_is_tried_once_in_a_drain() {
     let hub = hub(&[("work", "next more"), ("more", "next last"), ("last", "next done")]);
@@ -95,6 +99,7 @@ fn a_refused_claim_is_tried_once_in_a_drain() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 5.17
 #[test]
 fn a_refused_claim_is_tried_less_and_less_often_by_a_watch() {
     let hub = hub(&[("work", "next more"), ("more", "next work")]);
@@ -117,6 +122,7 @@ fn a_refused_claim_is_tried_less_and_less_often_by_a_watch() {
     assert_eq!(err(&output).matches("no is protected").count(), 1, "{}", told(&output));
 }
 
+/// CONTRACT 5.17, 11.9
 #[test]
 fn a_refused_recovery_is_tried_again_by_a_watch_when_nothing_changes() {
     let hub = hub(&[("work", "next done")]);

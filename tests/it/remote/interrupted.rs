@@ -15,6 +15,7 @@ fn hanging(hub: &Repo, verb: &str) -> Wrapper {
     )
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     for (arguments, verb) in [
@@ -99,6 +100,7 @@ fn what_a_drain_has_done_is_told_though_the_remote_goes_away() {
     assert_eq!(err(&output).matches("fatal: gone").count(), 1, "{}", told(&output));
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_result_that_is_on_its_way_lands_after_the_first_signal() {
     let script = r#"if [ "$AYNIG_BRANCH" = a ]; then await on; next done; exit; fi
@@ -122,6 +124,7 @@ trap 'say stopped yes; exit 1' TERM; say on yes; await never"#;
     clone.assert_tidy();
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     let hub = hub(&[("work", &format!("{WORK} next done"))]);

@@ -81,6 +81,7 @@ fn noticed_by_the_renewal(words: &str, happens: impl Fn(&Repo)) {
     hub.assert_tidy();
 }
 
+/// CONTRACT 6.6, 6.9, 10.8
 #[test]
 fn rewound_while_the_command_runs() {
     let below = |hub: &Repo| drop(hub.git(["update-ref", "refs/heads/task", "task~1"]));
@@ -109,6 +110,7 @@ fn replaced_while_the_command_runs() {
     noticed_by_the_renewal("lease lost", replace);
 }
 
+/// CONTRACT 6.9, 10.8
 #[test]
 fn taken_over_while_the_command_runs() {
     let take = |hub: &Repo| drop(hub.taken_by_other("task", "task", 300));
@@ -128,6 +130,7 @@ fn closed_while_the_command_runs() {
     noticed_by_the_renewal("lease lost", close);
 }
 
+/// CONTRACT 6.8, 10.8
 #[test]
 fn advanced_to_a_state_while_the_command_runs() {
     let advance = |hub: &Repo| drop(hub.branch_from("task", "task", b"moved on\n\ndwp-state: review\n"));
@@ -135,6 +138,7 @@ fn advanced_to_a_state_while_the_command_runs() {
     noticed_by_the_renewal("review", advance);
 }
 
+/// CONTRACT 5.10, 6.5, 7.6
 #[test]
 fn a_plain_commit_of_others_is_kept_below_the_end() {
     let (hub, clone) = asked("next done");
@@ -155,6 +159,7 @@ fn put(hub: &Repo, from: &str, to: &str) {
     fs::rename(hub.beside(from), hub.beside(to)).expect("moved");
 }
 
+/// CONTRACT 6.11
 #[test]
 fn a_remote_that_comes_back_in_time_gets_the_result() {
     let (hub, clone, wrapper) = asked_with("rm loose.txt; next done", "");
@@ -187,6 +192,7 @@ fn a_remote_that_comes_back_in_time_gets_the_renewal() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 6.11
 #[test]
 fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
     let (hub, clone, wrapper) = asked_with("next done", "");
@@ -226,6 +232,7 @@ if [ "$verb" = push ] && [ -e "$ROOM/on" ]; then "$GIT" "$@" >/dev/null 2>&1; sa
     assert_eq!(hub.state("task"), "done");
 }
 
+/// CONTRACT 10.4
 #[test]
 fn a_command_is_stopped_when_its_lease_cannot_be_renewed() {
     let (hub, clone) = asked("next done");
@@ -238,6 +245,7 @@ fn a_command_is_stopped_when_its_lease_cannot_be_renewed() {
     assert_work_saved(&clone, &output);
 }
 
+/// CONTRACT 5.17, 6.11
 #[test]
 fn a_refused_result_is_saved_and_the_reason_shown() {
     let (hub, clone, wrapper) = asked_with("next done", "");
@@ -286,6 +294,7 @@ fn a_refused_renewal_is_tried_less_and_less_often() {
     assert_only_leased(&hub, &clone, &output);
 }
 
+/// CONTRACT 5.23
 #[test]
 fn a_hanging_renewal_does_not_keep_a_command_beyond_its_lease() {
     let (hub, clone, wrapper) =

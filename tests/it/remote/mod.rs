@@ -1,4 +1,4 @@
-//! A remote as arbiter: several clones, hosts and roles, one winner a step (spec §4 to §9 with `--remote`).
+//! A remote as arbiter: several clones, hosts and roles, one winner a step.
 //!
 //! The hub is a bare repository; tests make and read its branches directly, runners only ever through clones. A
 //! wrapper named `git`, first in a runner's PATH, counts its calls and cuts its connections.

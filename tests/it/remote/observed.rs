@@ -1,4 +1,4 @@
-//! `--takeover observed`: clocks that are wrong, and leases judged by what this host has seen (CONTRACT.md §5).
+//! `--takeover observed`: clocks that are wrong, and leases judged by what this host has seen.
 
 use nix::sys::signal::Signal;
 
@@ -35,6 +35,7 @@ fn abandoned(seconds: u64, offset: i64) -> (Repo, Repo) {
     (hub, clone)
 }
 
+/// CONTRACT 5.21
 #[test]
 fn a_lease_that_looks_over_is_taken_over_when_it_was_seen_for_its_length() {
     let (hub, clone) = abandoned(2, -3600);
@@ -68,6 +69,7 @@ fn a_lease_from_the_future_is_taken_over_as_well() {
     assert_eq!(hub.linear("main..task").len(), 3);
 }
 
+/// CONTRACT 5.21
 #[test]
 fn a_renewal_starts_the_count_anew() {
     let (hub, clone) = abandoned(2, -3600);
@@ -82,6 +84,7 @@ fn a_renewal_starts_the_count_anew() {
     assert_ne!(rows[0][1], "1");
 }
 
+/// CONTRACT 5.21, 5.22
 #[test]
 fn what_is_kept_decides_and_doubts_start_anew() {
     type Change = fn(&mut Vec<String>);
@@ -154,6 +157,7 @@ fn a_watch_wakes_when_a_lease_was_seen_for_long_enough() {
     assert_exit(&runner.finish(), 143);
 }
 
+/// CONTRACT 5.21
 #[test]
 fn in_one_repository_too() {
     let repo = Repo::scene(&[("work", "next done")]);
@@ -166,6 +170,7 @@ fn in_one_repository_too() {
     repo.run_until("task", "stalled", &run);
 }
 
+/// CONTRACT 5.22
 #[test]
 fn sightings_that_cannot_be_kept_take_nothing_over() {
     let (hub, clone) = abandoned(1, -3600);
@@ -177,6 +182,7 @@ fn sightings_that_cannot_be_kept_take_nothing_over() {
     assert_eq!(hub.head("task"), lease);
 }
 
+/// CONTRACT 5.18
 #[test]
 fn by_its_date_a_lease_is_taken_over_the_tolerance_after_its_end() {
     // It ended a second ago, and a pass of the default tolerance is to fit into the other nine: where it does not, it is tried
@@ -209,6 +215,7 @@ fn warnings(output: &Output) -> Vec<String> {
         .collect()
 }
 
+/// CONTRACT 5.12
 #[test]
 fn a_lease_from_the_future_is_told_with_both_clocks() {
     let (hub, clone) = abandoned(300, 120);
@@ -228,6 +235,7 @@ fn a_lease_from_the_future_is_told_with_both_clocks() {
     assert_eq!(hub.state("task"), "working");
 }
 
+/// CONTRACT 5.12
 #[test]
 fn a_watch_tells_of_a_wrong_clock_once_for_each_head() {
     let (hub, clone) = abandoned(300, 120);

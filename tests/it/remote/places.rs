@@ -8,6 +8,7 @@ use super::*;
 /// In place, with a remote.
 const ONLY: &[&str] = &["run", "--remote", "origin", "--current-branch", "only"];
 
+/// CONTRACT 5.14, 10.5
 #[test]
 fn a_signal_stalls_the_branch_on_the_remote() {
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
@@ -34,6 +35,7 @@ fn a_signal_stalls_the_branch_on_the_remote() {
     }
 }
 
+/// CONTRACT 10.5
 #[test]
 fn a_second_signal_ends_the_wait_for_a_remote_that_is_away() {
     let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
@@ -74,6 +76,7 @@ fn assert_personal(hub: &Repo, clone: &Repo) {
     hub.assert_tidy();
 }
 
+/// CONTRACT 9.13
 #[test]
 fn in_place_the_followed_branch_is_run_and_the_local_one_goes_along() {
     let script = "pwd >\"$ROOM/pwd\"; git commit -q --allow-empty -m own; say at $$; await release\n\
@@ -118,6 +121,7 @@ fn in_place_the_followed_branch_is_run_and_the_local_one_goes_along() {
     }
 }
 
+/// CONTRACT 9.13
 #[test]
 fn in_place_a_failure_leaves_the_files_and_a_silent_end_keeps_the_lease() {
     for (end, story, code) in
@@ -151,6 +155,7 @@ fn in_place_a_lost_lease_leaves_the_remote_and_the_persons_branch() {
     assert_personal(&hub, &clone);
 }
 
+/// CONTRACT 9.13
 #[test]
 fn in_place_a_checkout_that_is_elsewhere_is_passed_over() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -187,6 +192,7 @@ fn a_checkout_that_follows_nothing_is_told_how_to() {
     assert_refused(&clone.aynig(ONLY.iter().copied()), 3, &["HEAD is detached"]);
 }
 
+/// CONTRACT 5.10, 6.3
 #[test]
 fn a_process_left_behind_renews_and_ends_its_branch() {
     let script = "( await renew; \"$AYNIG_BIN\" set-working --trailer 'dwp-step: 2' && say renewed yes\n\
@@ -254,6 +260,7 @@ fn a_process_left_behind_cannot_write_over_its_successor() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 9.10
 #[test]
 fn a_bare_clone_is_a_runner_like_any_other() {
     let hub = hub(&[
@@ -347,6 +354,7 @@ fn a_submodule_is_there_and_work_in_it_is_not_lost() {
     }
 }
 
+/// CONTRACT 5.5, 9.14
 #[test]
 fn the_lease_of_a_dead_runner_is_closed_by_another_clone() {
     let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);

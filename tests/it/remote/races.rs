@@ -162,6 +162,7 @@ fn served() -> usize {
     sized(12, 60)
 }
 
+/// CONTRACT 5.3, 8.1, 8.5
 #[test]
 fn three_clones_over_a_local_path() {
     let (hub, branches) = field(60);

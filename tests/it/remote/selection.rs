@@ -20,6 +20,7 @@ fn what_goes_along_with_a_state_is_told() {
     );
 }
 
+/// CONTRACT 3.7, 5.14
 #[test]
 fn the_source_at_head_turns_it_on() {
     let hub = hub(&[("work", "echo \"$AYNIG_REMOTE\" >>\"$ROOM/ran\"; next done")]);
@@ -55,6 +56,7 @@ fn a_state_is_set_and_read_without_a_checkout() {
     assert_eq!(heads(&clone), before);
 }
 
+/// CONTRACT 5.19
 #[test]
 fn what_a_person_has_fetched_stays_as_it_is() {
     let hub = hub(&[("work", "next done")]);
@@ -76,6 +78,7 @@ fn what_a_person_has_fetched_stays_as_it_is() {
     }
 }
 
+/// CONTRACT 5.14, 12.4
 #[test]
 fn a_command_sets_its_state_itself() {
     let script = "echo own >own.txt; git add own.txt; git commit -q -m own\n\

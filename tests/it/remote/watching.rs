@@ -6,6 +6,7 @@ use super::*;
 
 const WATCH: &[&str] = &["run", "--remote", "origin", "--watch=1"];
 
+/// CONTRACT 11.9
 #[test]
 fn idle_intervals_only_ask_and_a_push_wakes_it() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -29,6 +30,7 @@ fn idle_intervals_only_ask_and_a_push_wakes_it() {
     clone.assert_tidy();
 }
 
+/// CONTRACT 11.9
 #[test]
 fn a_remote_that_goes_away_is_mentioned_once_and_so_is_its_return() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);

@@ -44,6 +44,7 @@ fn relative_files_are_found_from_the_top_as_git_finds_them() {
     assert!(!output.status.success(), "git says the same");
 }
 
+/// CONTRACT 13.4
 #[test]
 fn a_revocation_file_that_cannot_be_read_stops_what_ssh_signed() {
     let (repo, known, _) = signing(&[("work", WORK)]);

@@ -12,6 +12,7 @@ fn push(clone: &Repo, commit: &str, options: &[&str]) -> Output {
     git.args(["origin", &format!("{commit}:refs/heads/task")]).output().expect("git runs")
 }
 
+/// CONTRACT 12.9
 #[test]
 fn under_a_live_lease_a_guard_takes_only_what_a_trusted_key_signed() {
     let (repo, known, unknown) = signing(&[("work", "next done")]);

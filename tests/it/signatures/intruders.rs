@@ -62,6 +62,7 @@ fn assert_closed(repo: &Repo, branch: &str, intruder: &str) {
     assert!(said.contains(&intruder[..10]) && said.contains("aynig.requireSigned"), "{said}");
 }
 
+/// CONTRACT 5.11, 13.8
 #[test]
 fn the_closing_of_an_expired_lease_does_not_take_an_intruders_files() {
     let place = place("exit 0");
@@ -82,6 +83,7 @@ fn nor_after_the_runner_was_killed() {
     assert_closed(&place.repo, "task", &intruder);
 }
 
+/// CONTRACT 13.8
 #[test]
 fn a_forged_lease_below_commits_is_not_closed_either() {
     let place = place("exit 0");
@@ -96,6 +98,7 @@ fn a_forged_lease_below_commits_is_not_closed_either() {
     assert!(err(&output).contains("its lease is over and is not closed"), "{}", told(&output));
 }
 
+/// CONTRACT 6.4, 13.8
 #[test]
 fn a_failure_does_not_take_them() {
     let place = place("say ready $$; await release; exit 1");
@@ -107,6 +110,7 @@ fn a_failure_does_not_take_them() {
     assert_closed(&place.repo, "task", &intruder);
 }
 
+/// CONTRACT 10.3, 13.8
 #[test]
 fn a_renewal_does_not_take_them() {
     let place = place("say ready $$; await release");
@@ -126,6 +130,7 @@ fn a_renewal_does_not_take_them() {
     repo.git(["merge-base", "--is-ancestor", &intruder, "task"]);
 }
 
+/// CONTRACT 13.8
 #[test]
 fn with_a_remote_neither_a_failure_nor_a_success_takes_them() {
     for (end, renewed) in [("next done", false), ("exit 1", false), ("next done", true), ("exit 0", false)] {
@@ -161,6 +166,7 @@ fn with_a_remote_neither_a_failure_nor_a_success_takes_them() {
     }
 }
 
+/// CONTRACT 13.8
 #[test]
 fn what_a_trusted_person_signed_stays() {
     let place = place("say ready $$; await release; exit 1");
@@ -176,6 +182,7 @@ fn what_a_trusted_person_signed_stays() {
     assert_eq!(repo.git(["rev-parse", "task^{tree}"]), place.evil);
 }
 
+/// CONTRACT 13.8
 #[test]
 fn a_commands_own_commits_need_no_signature() {
     let place = place("echo own >own; git add own; git -c commit.gpgSign=false commit -q -m own; exit 1");

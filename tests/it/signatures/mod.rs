@@ -1,4 +1,4 @@
-//! Only HEADs with a good signature are run (CONTRACT.md §13.4): what counts as one, and that nothing odd stops the others.
+//! Only HEADs with a good signature are run (CONTRACT 13.4): what counts as one, and that nothing odd stops the others.
 
 mod files;
 mod gpg;
@@ -59,6 +59,7 @@ pub fn signed(repo: &Repo, branch: &str, key: &Key) -> String {
     commit
 }
 
+/// CONTRACT 13.4, 13.6
 #[test]
 fn only_what_has_a_good_signature_is_run() {
     let (repo, known, unknown) = signing(&[("work", r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#)]);
@@ -96,6 +97,7 @@ fn only_what_has_a_good_signature_is_run() {
     assert_eq!(repo.noted_lines("ran"), ["bad", "good", "good", "none", "other"]);
 }
 
+/// CONTRACT 13.4
 #[test]
 fn results_that_are_to_be_run_next_need_the_runners_signature() {
     let (repo, known, _) = signing(&[("work", "next check"), ("check", "next done")]);
@@ -110,6 +112,7 @@ fn results_that_are_to_be_run_next_need_the_runners_signature() {
     assert_eq!(repo.state("task"), "done");
 }
 
+/// CONTRACT 13.4
 #[test]
 fn a_runner_does_not_sign_what_closes_an_unsigned_lease() {
     // Its tree would come with a signature then, and with it a command for `stalled`.
@@ -127,6 +130,7 @@ fn a_runner_does_not_sign_what_closes_an_unsigned_lease() {
     assert_eq!(repo.state("task"), "stalled");
 }
 
+/// CONTRACT 13.7
 #[test]
 fn replacing_a_signed_commit_does_not_lend_its_signature() {
     let (repo, known, _) = signing(&[("work", "say signed yes; next done")]);

@@ -17,6 +17,7 @@ fn with_header(repo: &Repo, branch: &str, header: &str) -> String {
 
 const CLEAR_SIGNED: &str = "gpgsig -----BEGIN PGP SIGNED MESSAGE-----\n Hash: SHA256\n \n x\n -----BEGIN PGP SIGNATURE-----\n \n xx\n -----END PGP SIGNATURE-----";
 
+/// CONTRACT 13.4
 #[test]
 fn a_signature_that_git_cannot_read_is_refused_alone() {
     let (repo, known, _) = signing(&[("work", r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#)]);

@@ -187,6 +187,7 @@ fn other_settings_of_the_environment_count_too() {
     assert_eq!(repo.said("seen"), "none");
 }
 
+/// CONTRACT 13.4
 #[test]
 fn what_git_reads_otherwise_is_refused_before_anything_is_run() {
     let repo = unsigned();
