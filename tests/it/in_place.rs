@@ -292,6 +292,7 @@ fn a_rebase_in_progress_here_is_not_run_in_place_nor_beside() {
     assert_eq!(repo.head("task"), before);
 }
 
+/// CONTRACT 11.4
 #[test]
 fn started_from_a_linked_worktree() {
     let repo = Repo::scene(&[("work", "pwd >\"$ROOM/pwd-$AYNIG_BRANCH\"; next done")]);

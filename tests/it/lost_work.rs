@@ -426,6 +426,7 @@ git switch -q task; echo mine >>README; git commit -q -a -m mine; git merge -q $
 }
 
 /// Who still works there when an expired lease is closed may write something after it was saved.
+/// CONTRACT 9.5
 #[test]
 fn what_is_written_while_an_expired_lease_is_closed_is_saved() {
     let repo = repo(
@@ -453,6 +454,7 @@ await ready; exit 0",
     let held = |path: &str| rescues.iter().any(|rescue| repo.paths_in(rescue).contains(&path.to_owned()));
     assert!(held("early") && held("late"), "{rescues:?} {}", told(&output));
     assert_eq!(rescues.len(), 2);
+    assert_eq!(rescues[1], format!("{}-2", rescues[0]));
     assert!(err(&output).contains(&rescues[1]) || out(&output).contains(&rescues[1]), "{}", told(&output));
     repo.assert_tidy();
 }

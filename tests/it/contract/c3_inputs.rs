@@ -78,6 +78,16 @@ fn c3_stdout_and_stderr_are_logged_separately() {
     assert_eq!(repo.git(["status", "--porcelain"]), "", "logs do not show up in the checkout");
 }
 
+/// CONTRACT 3.11
+#[test]
+fn c3_a_command_may_write_into_its_own_log() {
+    let repo = Repo::one_step("echo one; echo two >> \"$STDOUT_LOG_PATH\"; echo three");
+    let trigger = repo.head("work");
+    repo.run_expecting(0, &[]);
+    let log = fs::read_to_string(repo.path.join(format!(".aynig/logs/{trigger}.stdout.log")));
+    assert_eq!(log.expect("a log"), "one\ntwo\nthree\n");
+}
+
 /// CONTRACT 3.2
 #[test]
 fn c3_role_is_set_when_there_is_one() {

@@ -11,9 +11,11 @@ fn a_refusing_server_is_heard_and_not_pestered() {
     hook(&hub, "pre-receive", "echo 'the freeze lasts until monday' >&2; exit 1");
     let clone = clone(&hub);
     hub.ready("task", "work");
+    hub.ready("other", "work");
     let before = heads(&hub);
     let wrapper = Wrapper::new(&hub, "");
-    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--drain"]);
+    // Its words name neither branch: both are refused.
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--drain", "--jobs", "2"]);
     assert_exit(&output, 4);
     assert!(err(&output).contains("the freeze lasts until monday"), "{}", told(&output));
     assert_eq!(wrapper.count("push"), 1, "no retry storm");
@@ -55,6 +57,23 @@ fn a_hook_that_refuses_a_whole_push_for_one_branch_does_not_stop_the_others() {
     assert_eq!(hub.noted_lines("ran"), ["b0", "b2"]);
     assert_eq!(["b0", "b1", "b2"].map(|branch| hub.state(branch)), ["done", "work", "done"]);
     assert!(wrapper.count("push") <= 4, "one more for the claims, at most two for the results");
+    clone.assert_tidy();
+}
+
+/// CONTRACT 5.17
+#[test]
+fn a_hook_that_names_another_branch_each_time_is_asked_three_times_more() {
+    let hub = hub(&[("work", STEP)]);
+    hook(&hub, "pre-receive", "read -r old new ref; echo \"$ref is protected\" >&2; exit 1");
+    let clone = clone(&hub);
+    let branches: Vec<String> = (0..8).map(|n| format!("b{n}")).collect();
+    hub.ready_many(&branches, "work");
+    let before = heads(&hub);
+    let wrapper = Wrapper::new(&hub, "");
+    let output = wrapper.run(&clone, &["run", "--remote", "origin", "--jobs", "8"]);
+    assert_exit(&output, 4);
+    assert_eq!(wrapper.count("push"), 4, "{}", told(&output));
+    assert_eq!(heads(&hub), before);
     clone.assert_tidy();
 }
 
