@@ -211,7 +211,7 @@ fn commands(repo: &Repo) -> Vec<(Option<String>, String)> {
 
 /// The newest commit of the checkout; in a bare repository, of the branch that HEAD names.
 fn newest(repo: &Repo) -> Option<CommitId> {
-    repo.checkout().and_then(|checkout| repo.checkout_head(&checkout)).or_else(|| repo.parse_commit("HEAD"))
+    repo.checkout().and_then(|checkout| repo.checked_out(&checkout)).or_else(|| repo.parse_commit("HEAD"))
 }
 
 /// The states that branches declare now, but for the runner's own.

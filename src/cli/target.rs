@@ -257,7 +257,7 @@ impl Target {
         if arbiter.attaches() || self.index.is_none() {
             return Some(head);
         }
-        let own = repo.checkout().and_then(|here| repo.checkout_head(&here));
+        let own = repo.checkout().and_then(|here| repo.checked_out(&here));
         Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
     }
 
@@ -283,7 +283,7 @@ impl Target {
         if arbiter.attaches() {
             return;
         }
-        if let Err(error) = repo.advance_checkout(&here, parent, new, "aynig: follow the state") {
+        if let Err(error) = repo.advance(&here, parent, new, "aynig: follow the state") {
             ui::narrate(&format!("warning: this checkout did not follow: {}", error_words(&error)));
         }
     }

@@ -8,6 +8,7 @@
 use super::declaration::Declaration;
 use super::ids::{CommitId, StateName};
 use super::settlement::{Ending, Settlement, overtaken, settle};
+use super::standing::Standing;
 
 /// How often a branch may move under the landing (by the command's own survivors) before it is given up.
 const MOST_LOST: u32 = 20;
@@ -132,13 +133,13 @@ pub enum Sight {
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
     /// The branch is not the attempt's any more.
-    Foreign,
+    Foreign(Standing, Option<CommitId>),
     /// It could not be seen.
     Unreadable(String),
 }
 
 /// Where a command left its worktree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
     /// At a commit that continues the branch.
     At(CommitId),
@@ -146,6 +147,13 @@ pub enum Position {
     Astray(CommitId),
     /// There is none.
     Nowhere,
+    /// Wherever it is: somebody else's commit is on the branch, which the result would undo.
+    Overtaken {
+        /// The commit its files are based on.
+        base: CommitId,
+        /// The commit and its author, in words.
+        by: String,
+    },
 }
 
 /// What came of moving the branch.
@@ -176,8 +184,8 @@ pub enum Finish {
         /// Its parent, where it was just made.
         parent: Option<CommitId>,
     },
-    /// The branch is not the attempt's any more; nothing was written.
-    Foreign,
+    /// The branch is not the attempt's any more, but at this HEAD; nothing was written.
+    Foreign(Standing, Option<CommitId>),
     /// The result could not be written.
     Unwritten {
         /// Why.
@@ -279,7 +287,7 @@ impl Landing {
                 let result = self.tried.swap_remove(index);
                 return self.finish(Finish::Landed { result, parent: None });
             }
-            Sight::Foreign => return self.finish(Finish::Foreign),
+            Sight::Foreign(standing, head) => return self.finish(Finish::Foreign(standing, head)),
             Sight::Unreadable(why) => {
                 self.trouble = why;
                 return self.pause();
@@ -288,6 +296,11 @@ impl Landing {
         match worktree {
             Position::At(parent) => self.save_or_write(head, parent, parent),
             Position::Nowhere => self.save_or_write(head, head, head),
+            Position::Overtaken { base, by } => {
+                self.why = overtaken(&self.subject, self.is_success, &by);
+                self.settlement = Settlement::Stall;
+                self.save_or_write(head, head, base)
+            }
             Position::Astray(commit) => {
                 if self.settlement != Settlement::Stall {
                     let short = commit.short();
@@ -350,238 +363,4 @@ impl Landing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEASE: u8 = 1;
-    const OWN: u8 = 2;
-    const RESULT: u8 = 10;
-    const AGAIN: u8 = 11;
-
-    fn id(number: u8) -> CommitId {
-        CommitId::from_bytes(&[number; 20]).expect("20 bytes")
-    }
-
-    fn declared() -> Declaration {
-        Declaration {
-            state: StateName::parse("review").expect("legal"),
-            subject: None,
-            body: None,
-            keep_trailers: false,
-            trailers: Vec::new(),
-        }
-    }
-
-    fn begin(exit: i32, store: Store) -> (Landing, Order) {
-        let state = StateName::parse("build").expect("legal");
-        Landing::begin(&state, &Ending::Exited(exit), Some(declared()), store)
-    }
-
-    fn ours(head: u8, worktree: Position) -> Fact {
-        Fact::Seen(Sight::Ours { head: id(head), worktree })
-    }
-
-    fn failed(open: Option<bool>, is_final: bool) -> Fact {
-        Fact::Moved(Moved::Failed { why: "no answer".to_owned(), open, is_final })
-    }
-
-    const LOOK: Order = Order::Look { ask: true };
-    const PRESUME: Order = Order::Look { ask: false };
-
-    fn written(commit: u8) -> Fact {
-        Fact::Written(Ok(id(commit)))
-    }
-
-    fn moves(head: u8, new: u8) -> Order {
-        Order::Move { head: id(head), new: id(new) }
-    }
-
-    fn writes(parent: u8) -> Order {
-        Order::Write { parent: id(parent) }
-    }
-
-    /// Answers each order and holds the next against the expected one.
-    fn play(landing: &mut Landing, steps: &[(Fact, Order)]) {
-        for (at, (fact, expected)) in steps.iter().enumerate() {
-            assert_eq!(landing.on(fact.clone()), *expected, "step {at}: {fact:?}");
-        }
-    }
-
-    fn landed(landing: &mut Landing, fact: Fact) -> (Tried, Option<CommitId>) {
-        match landing.on(fact) {
-            Order::Finish(Finish::Landed { result, parent }) => (result, parent),
-            order => panic!("{order:?}"),
-        }
-    }
-
-    fn unwritten(landing: &mut Landing, fact: Fact) -> (String, bool) {
-        match landing.on(fact) {
-            Order::Finish(Finish::Unwritten { why, open }) => (why, open),
-            order => panic!("{order:?}"),
-        }
-    }
-
-    #[test]
-    fn a_result_lands_on_what_the_command_committed() {
-        for (store, first) in [(Store::Local, LOOK), (Store::Remote, PRESUME)] {
-            let (mut landing, order) = begin(0, store);
-            assert_eq!(order, first);
-            play(
-                &mut landing,
-                &[(ours(LEASE, Position::At(id(OWN))), writes(OWN)), (written(RESULT), moves(LEASE, RESULT))],
-            );
-            let (result, parent) = landed(&mut landing, Fact::Moved(Moved::Won));
-            assert_eq!((result.commit, parent), (id(RESULT), Some(id(OWN))));
-            assert_eq!(result.settlement, Settlement::Advance(declared()));
-        }
-    }
-
-    #[test]
-    fn work_is_saved_before_a_failure_is_written() {
-        for (worktree, parent, base) in [
-            (Position::At(id(OWN)), OWN, OWN),
-            (Position::Nowhere, LEASE, LEASE),
-            (Position::Astray(id(9)), LEASE, 9),
-        ] {
-            let (mut landing, _) = begin(1, Store::Local);
-            let save = Order::Save { base: id(base), kept: id(parent) };
-            play(&mut landing, &[(ours(LEASE, worktree), save), (Fact::Saved, writes(parent))]);
-            assert_eq!(landing.why(), "`build` exited with 1");
-            // Once, however often the branch moves on.
-            play(
-                &mut landing,
-                &[
-                    (written(RESULT), moves(LEASE, RESULT)),
-                    (Fact::Moved(Moved::Lost), LOOK),
-                    (ours(OWN, Position::At(id(OWN))), writes(OWN)),
-                    (written(AGAIN), moves(OWN, AGAIN)),
-                ],
-            );
-            assert_eq!(landed(&mut landing, Fact::Moved(Moved::Won)).0.settlement, Settlement::Stall);
-        }
-    }
-
-    #[test]
-    fn nothing_lands_over_somebody_elses_commit() {
-        for exit in [0, 1] {
-            let (mut landing, _) = begin(exit, Store::Local);
-            let sight = Sight::Overtaken { head: id(9), base: id(OWN), by: "1234 (Jane)".to_owned() };
-            let save = Order::Save { base: id(OWN), kept: id(9) };
-            play(&mut landing, &[(Fact::Seen(sight), save), (Fact::Saved, writes(9))]);
-            assert_eq!(*landing.settlement(), Settlement::Stall);
-            assert!(landing.why().contains("somebody pushed 1234 (Jane)"), "{}", landing.why());
-        }
-    }
-
-    #[test]
-    fn a_worktree_that_was_left_astray_is_a_failure() {
-        let (mut landing, _) = begin(0, Store::Local);
-        let save = Order::Save { base: id(9), kept: id(LEASE) };
-        play(&mut landing, &[(ours(LEASE, Position::Astray(id(9))), save), (Fact::Saved, writes(LEASE))]);
-        assert_eq!(*landing.settlement(), Settlement::Stall);
-        assert!(landing.why().contains("but left its worktree at 0909090909"), "{}", landing.why());
-    }
-
-    #[test]
-    fn a_result_that_cannot_be_written_is_a_failure_and_a_failure_that_cannot_ends_it() {
-        let (mut landing, _) = begin(0, Store::Local);
-        let unwritable = || Fact::Written(Err("disk full".to_owned()));
-        let save = Order::Save { base: id(LEASE), kept: id(LEASE) };
-        play(
-            &mut landing,
-            &[
-                (ours(LEASE, Position::Nowhere), writes(LEASE)),
-                (unwritable(), LOOK),
-                (ours(LEASE, Position::Nowhere), save),
-                (Fact::Saved, writes(LEASE)),
-                (unwritable(), Order::Pause),
-                (Fact::Paused(true), LOOK),
-                (ours(LEASE, Position::Nowhere), writes(LEASE)),
-                (unwritable(), Order::Pause),
-            ],
-        );
-        assert_eq!(landing.why(), "`build` exited with 0, but its result could not be written: disk full");
-        assert_eq!(unwritten(&mut landing, Fact::Paused(false)), ("disk full".to_owned(), false));
-    }
-
-    #[test]
-    fn a_push_without_an_answer_is_recognised_when_it_has_landed() {
-        let (mut landing, _) = begin(0, Store::Remote);
-        play(
-            &mut landing,
-            &[
-                (ours(LEASE, Position::At(id(OWN))), writes(OWN)),
-                (written(RESULT), moves(LEASE, RESULT)),
-                (failed(Some(true), false), Order::Pause),
-                (Fact::Paused(true), PRESUME),
-                (ours(LEASE, Position::At(id(OWN))), writes(OWN)),
-                (written(AGAIN), moves(LEASE, AGAIN)),
-                (Fact::Moved(Moved::Lost), LOOK),
-            ],
-        );
-        assert_eq!(landing.tried().len(), 2);
-        let (result, parent) = landed(&mut landing, Fact::Seen(Sight::Landed(0)));
-        assert_eq!((result.commit, parent), (id(RESULT), None));
-    }
-
-    #[test]
-    fn what_is_known_of_an_unanswered_push_is_reported() {
-        // Whether earlier failures left it open, what the last one says, and what is reported.
-        for (before, last, open) in [
-            (Some(true), Some(true), true),
-            (Some(true), None, true),
-            (Some(true), Some(false), false),
-            (Some(false), None, false),
-            (None, None, false),
-        ] {
-            let (mut landing, _) = begin(0, Store::Remote);
-            play(
-                &mut landing,
-                &[
-                    (ours(LEASE, Position::Nowhere), writes(LEASE)),
-                    (written(RESULT), moves(LEASE, RESULT)),
-                    (failed(before, false), Order::Pause),
-                    (Fact::Paused(true), PRESUME),
-                    (ours(LEASE, Position::Nowhere), writes(LEASE)),
-                    (written(AGAIN), moves(LEASE, AGAIN)),
-                ],
-            );
-            let refused = failed(last, true);
-            assert_eq!(
-                unwritten(&mut landing, refused),
-                ("no answer".to_owned(), open),
-                "{before:?}, {last:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_branch_of_somebody_else_is_left_alone() {
-        for exit in [0, 1] {
-            let (mut landing, _) = begin(exit, Store::Local);
-            assert_eq!(landing.on(Fact::Seen(Sight::Foreign)), Order::Finish(Finish::Foreign));
-        }
-    }
-
-    #[test]
-    fn a_branch_that_keeps_moving_or_cannot_be_seen_is_given_up() {
-        let (mut landing, _) = begin(0, Store::Local);
-        for lost in 1..=MOST_LOST {
-            play(
-                &mut landing,
-                &[(ours(LEASE, Position::Nowhere), writes(LEASE)), (written(RESULT), moves(LEASE, RESULT))],
-            );
-            if lost < MOST_LOST {
-                play(&mut landing, &[(Fact::Moved(Moved::Lost), LOOK)]);
-            }
-        }
-        let why = "the branch kept moving".to_owned();
-        assert_eq!(unwritten(&mut landing, Fact::Moved(Moved::Lost)), (why, false));
-
-        let (mut landing, _) = begin(0, Store::Local);
-        let unreadable = Fact::Seen(Sight::Unreadable("no such ref store".to_owned()));
-        play(&mut landing, &[(unreadable, Order::Pause)]);
-        let why = "no such ref store".to_owned();
-        assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why, false));
-    }
-}
+mod tests;

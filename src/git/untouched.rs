@@ -31,10 +31,7 @@ impl Repo {
         if stage.entries() > FEW || stage.overlooks_files() || !stage.gitlinks().is_empty() {
             return false;
         }
-        let head = match Self::attached_branch(&worktree.git_dir) {
-            Some(branch) => self.branch_head(&branch).ok().flatten(),
-            None => Self::detached_head(&worktree.git_dir),
-        };
+        let head = self.checked_out(worktree);
         let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
         tree.is_some()
             && self.noted_tree(stage) == tree

@@ -160,16 +160,6 @@ impl Repo {
         })
     }
 
-    /// The branch a worktree's HEAD is on.
-    pub fn attached_branch(git_dir: &Path) -> Option<BranchName> {
-        head_branch(git_dir)
-    }
-
-    /// The commit a worktree's HEAD is at, if it is on no branch.
-    pub fn detached_head(git_dir: &Path) -> Option<CommitId> {
-        CommitId::parse_hex(std::fs::read(git_dir.join("HEAD")).ok()?.trim())
-    }
-
     /// `base`, or what was committed on top of it in the worktree since: an attached HEAD shows where others took the
     /// branch, its log what was done here.
     pub fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
@@ -255,56 +245,56 @@ impl Repo {
     }
 
     /// Moves a detached HEAD from `from` to `to`, which lies on top of it with the same tree; commits that a command made in the
-    /// same moment are put on top of `to`. Returns where HEAD is now.
-    pub fn advance_detached(
+    /// same moment are put on top of `to`.
+    fn advance_detached(
         &self,
-        path: &Path,
-        git_dir: &Path,
+        place: &Workplace,
         from: CommitId,
         to: CommitId,
-    ) -> Result<CommitId, WorktreeError> {
+        log: &str,
+    ) -> Result<(), WorktreeError> {
         let (mut expected, mut target) = (from, to);
         for _ in 0..TRIES {
-            let moved = Git::new(path)
-                .args(["update-ref", "--no-deref", "-m", "aynig: renew the lease", "HEAD"])
+            let moved = Git::new(&place.path)
+                .args(["update-ref", "--no-deref", "-m", log, "HEAD"])
                 .args([target.to_string(), expected.to_string()])
                 .run();
             let error = match moved {
-                Ok(_) => return Ok(target),
+                Ok(_) => return Ok(()),
                 Err(error) => error,
             };
-            let Some(head) = Self::detached_head(git_dir).filter(|head| *head != expected) else {
+            let Some(head) = place.detached_at().filter(|head| *head != expected) else {
                 return Err(error.into());
             };
             let Ok(replanted) = self.replant(head, from, to) else { return Err(error.into()) };
             (expected, target) = (head, replanted);
         }
-        Err(WorktreeError::Unsuitable { path: path.to_owned(), what: "changing too fast" })
+        Err(WorktreeError::Unsuitable { path: place.path.clone(), what: "changing too fast" })
     }
 
     /// The commit a checkout is at; none while unborn.
-    pub fn checkout_head(&self, checkout: &Checkout) -> Option<CommitId> {
-        match Self::attached_branch(&checkout.git_dir) {
+    pub fn checked_out(&self, place: &Workplace) -> Option<CommitId> {
+        match place.branch() {
             Some(local) => self.branch_head(&local).ok().flatten(),
-            None => Self::detached_head(&checkout.git_dir),
+            None => place.detached_at(),
         }
     }
 
     /// Moves what a checkout is at, its branch or its detached HEAD, from `from` to `to`, which lies on top of it with the tree of
     /// its index.
-    pub fn advance_checkout(
+    pub fn advance(
         &self,
-        checkout: &Checkout,
+        place: &Workplace,
         from: CommitId,
         to: CommitId,
         log: &str,
     ) -> Result<(), WorktreeError> {
-        match Self::attached_branch(&checkout.git_dir) {
-            None => self.advance_detached(&checkout.path, &checkout.git_dir, from, to).map(drop),
+        match place.branch() {
+            None => self.advance_detached(place, from, to, log),
             Some(local) => match self.swap(local.full_ref().as_bstr(), Some(from), to, log)? {
                 Swap::Won => Ok(()),
                 Swap::Lost { .. } => {
-                    Err(WorktreeError::Diverged { path: checkout.path.clone(), branch: local, to })
+                    Err(WorktreeError::Diverged { path: place.path.clone(), branch: local, to })
                 }
             },
         }

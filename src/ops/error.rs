@@ -148,7 +148,7 @@ impl From<ArbiterError> for Error {
             } else {
                 reachable(&error)
             },
-            maybe_applied: error.leaves_open(false),
+            maybe_applied: error.leaves_open().unwrap_or(false),
         }
     }
 }
@@ -188,7 +188,7 @@ impl From<PassError> for Error {
                 kind: if cause.is_remote() { Kind::Remote } else { Kind::Setup },
                 message: format!("{NOTHING_RUN}{}", error_words(&error)),
                 hints: reachable(cause),
-                maybe_applied: cause.leaves_open(false),
+                maybe_applied: cause.leaves_open().unwrap_or(false),
             },
             PassError::Git(error) => {
                 let hint = match &error {

@@ -61,13 +61,12 @@ impl ArbiterError {
         matches!(self, Self::Refused { .. })
     }
 
-    /// Whether the branch may have been moved all the same; `before` is what was known of that from earlier tries.
-    pub fn leaves_open(&self, before: bool) -> bool {
+    /// Whether the branch may have been moved all the same; `None` if nothing was learnt of that.
+    pub fn leaves_open(&self) -> Option<bool> {
         match self {
-            Self::Unanswered { .. } => true,
-            // Nothing was learnt.
-            Self::Local(_) | Self::Remote(_) => before,
-            Self::Refused { .. } | Self::Failed { .. } | Self::Unmoved { .. } => false,
+            Self::Unanswered { .. } => Some(true),
+            Self::Local(_) | Self::Remote(_) => None,
+            Self::Refused { .. } | Self::Failed { .. } | Self::Unmoved { .. } => Some(false),
         }
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::contract::declaration::Declaration;
 use crate::contract::ids::CommitId;
 use crate::contract::settlement::{Ending, StopReason};
-use crate::git::Checkout;
 use crate::git::worktree::Worktree;
+use crate::git::{Checkout, Workplace};
 use crate::supervise::{How, StopCause};
 
 use super::attempt::Files;
@@ -28,6 +28,15 @@ pub enum Site {
 }
 
 impl Site {
+    /// Where that is, if there is a place.
+    pub fn place(&self) -> Option<&Workplace> {
+        match self {
+            Self::Worktree(worktree) => Some(worktree),
+            Self::InPlace(checkout) => Some(checkout),
+            Self::None => None,
+        }
+    }
+
     /// The directory, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -4,10 +4,7 @@
 //! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
 //! the command made itself counts.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use bstr::ByteSlice;
 
 use crate::clock;
 use crate::contract::commits::renewal_draft;
@@ -17,10 +14,11 @@ use crate::contract::settlement::StopReason;
 use crate::contract::standing::{Standing, standing};
 use crate::git::commit::NewCommit;
 use crate::git::remote::{HASTE, Move};
-use crate::git::{Repo, Swap};
+use crate::git::{Repo, Swap, Workplace};
 
 use super::arbiter::Arbiter;
 use super::claim::Claim;
+use super::error_words;
 use super::ground::Ground;
 use super::options::{Options, Trust};
 
@@ -35,8 +33,8 @@ pub struct Heartbeat<'a> {
     claim: &'a Claim,
     trust: &'a Trust,
     renews: bool,
-    /// Where the command works and that checkout's own git directory.
-    site: Option<(PathBuf, PathBuf)>,
+    /// Where the command works.
+    place: Option<Workplace>,
     /// The last HEAD that was ours.
     held: CommitId,
     leased_at: i64,
@@ -92,37 +90,21 @@ fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
 
 /// Takes a checkout along to a renewal of ours that it has not seen, as its push was not answered when it was made. Anything else
 /// at HEAD is left to whoever settles.
-pub fn catch_up(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, head: CommitId) {
+pub fn catch_up(repo: &Repo, claim: &Claim, place: &Workplace, head: CommitId) {
     let Ok(stored) = repo.commit(head) else { return };
     let Some(parent) = stored.parents.first().copied() else { return };
     let is_renewal = matches!(Head::read(&stored.facts()), Head::Working(lease) if lease.attempt() == Some(claim.attempt))
         && repo.commit(parent).is_ok_and(|parent| parent.tree == stored.tree);
     let behind =
-        checked_out(repo, git_dir).is_some_and(|own| repo.descends(own, parent) && !repo.descends(own, head));
+        repo.checked_out(place).is_some_and(|own| repo.descends(own, parent) && !repo.descends(own, head));
     if is_renewal && behind {
-        follow(repo, claim, path, git_dir, parent, head);
+        follow(repo, claim, place, parent, head);
     }
 }
 
-/// The commit a checkout is at, detached or not.
-fn checked_out(repo: &Repo, git_dir: &Path) -> Option<CommitId> {
-    match Repo::attached_branch(git_dir) {
-        Some(local) => repo.branch_head(&local).ok().flatten(),
-        None => Repo::detached_head(git_dir),
-    }
-}
-
-fn follow(repo: &Repo, claim: &Claim, path: &Path, git_dir: &Path, from: CommitId, renewal: CommitId) {
-    let moved = match Repo::attached_branch(git_dir) {
-        Some(local) => repo
-            .swap(local.full_ref().as_bstr(), Some(from), renewal, "aynig: follow the lease")
-            .map(drop)
-            .map_err(|error| error.to_string()),
-        None => {
-            repo.advance_detached(path, git_dir, from, renewal).map(drop).map_err(|error| error.to_string())
-        }
-    };
-    if let Err(why) = moved {
+fn follow(repo: &Repo, claim: &Claim, place: &Workplace, from: CommitId, renewal: CommitId) {
+    if let Err(error) = repo.advance(place, from, renewal, "aynig: follow the lease") {
+        let why = error_words(&error);
         tracing::warn!(branch = %claim.branch, why, "the worktree did not follow the renewed lease");
     }
 }
@@ -136,7 +118,7 @@ impl<'a> Heartbeat<'a> {
             claim,
             trust: &options.trust,
             renews: options.heartbeat,
-            site: None,
+            place: None,
             held: claim.lease,
             leased_at: claim.leased_at,
             seconds: claim.seconds,
@@ -148,8 +130,8 @@ impl<'a> Heartbeat<'a> {
     }
 
     /// From now on there is a checkout, which has not seen the renewals before it.
-    pub fn settle_in(&mut self, path: PathBuf, git_dir: PathBuf) {
-        self.site = Some((path, git_dir));
+    pub fn settle_in(&mut self, place: Workplace) {
+        self.place = Some(place);
         if self.held != self.claim.lease {
             self.follow(self.claim.lease, self.held);
         }
@@ -231,7 +213,7 @@ impl<'a> Heartbeat<'a> {
         }
         // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
         if self.left() > self.third() / 2
-            && self.site.as_ref().is_some_and(|(_, git_dir)| git_dir.join("index.lock").exists())
+            && self.place.as_ref().is_some_and(|place| place.git_dir.join("index.lock").exists())
         {
             return self.go_on();
         }
@@ -244,8 +226,8 @@ impl<'a> Heartbeat<'a> {
             // HEAD is not what we took it for: look at what it is.
             Ok(None) => match look(&self.repo, self.arbiter, self.claim, self.left().max(HASTE)) {
                 Ok((Standing::Ours, Some(head))) => {
-                    if let (Some((path, git_dir)), false) = (&self.site, self.arbiter.attaches()) {
-                        catch_up(&self.repo, self.claim, path, git_dir, head);
+                    if let (Some(place), false) = (&self.place, self.arbiter.attaches()) {
+                        catch_up(&self.repo, self.claim, place, head);
                     }
                     self.note(head);
                     Beat::Again(Duration::from_millis(1))
@@ -260,7 +242,7 @@ impl<'a> Heartbeat<'a> {
         let message = renewal_draft(&self.claim.message).encode().map_err(|error| error.to_string())?;
         // On top of what the command has committed so far, where that is not the branch itself already.
         let parent = self.detached().filter(|own| self.repo.descends(*own, head)).unwrap_or(head);
-        let git_dir = self.site.as_ref().map(|(_, git_dir)| git_dir.as_path());
+        let git_dir = self.place.as_ref().map(|place| place.git_dir.as_path());
         let ground = Ground::new(&self.repo, self.claim.attempt, self.claim.lease, git_dir);
         let tree = ground.taken(self.trust, parent).tree(&self.repo)?;
         let renewal = self
@@ -289,8 +271,7 @@ impl<'a> Heartbeat<'a> {
         if self.arbiter.attaches() {
             return None;
         }
-        let (_, git_dir) = self.site.as_ref()?;
-        checked_out(&self.repo, git_dir)
+        self.repo.checked_out(self.place.as_ref()?)
     }
 
     /// Takes the worktree along to the renewal, so that the result will descend from it.
@@ -298,12 +279,12 @@ impl<'a> Heartbeat<'a> {
         if self.arbiter.attaches() {
             return;
         }
-        let Some((path, git_dir)) = &self.site else { return };
+        let Some(place) = &self.place else { return };
         // A renewal on top of somebody else's commit is no continuation of the worktree.
-        if !checked_out(&self.repo, git_dir).is_some_and(|own| self.repo.descends(own, from)) {
+        if !self.repo.checked_out(place).is_some_and(|own| self.repo.descends(own, from)) {
             return;
         }
-        follow(&self.repo, self.claim, path, git_dir, from, renewal);
+        follow(&self.repo, self.claim, place, from, renewal);
     }
 
     /// We could not look or not renew: keep trying until the lease is over, never beyond; a remote less and less often.

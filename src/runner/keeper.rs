@@ -75,8 +75,8 @@ impl<'a> LeaseKeeper<'a> {
 
     /// Takes the worktree along to renewals from now on, and to those before.
     pub fn follow(&self, site: &Site) {
-        if let (Some(path), Some(git_dir)) = (site.path(), site.git_dir()) {
-            self.lock().settle_in(path.to_owned(), git_dir.to_owned());
+        if let Some(place) = site.place() {
+            self.lock().settle_in(place.clone());
         }
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
 //! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -19,14 +20,15 @@ use crate::fsutil;
 use crate::git::commit::{NewCommit, Stored};
 use crate::git::registration::Mark;
 use crate::git::remote::Move;
-use crate::git::rescue::{Rescue, Saved, Situation};
+use crate::git::rescue::Saved;
 use crate::git::worktree::{Found, Worktree};
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 
 use super::ground::{Ground, Taken};
+use super::landing::{rescue_sentence, retry_sentence};
 use super::notice::Notice;
-use super::settle::{keep, rescue_sentence, retry_sentence};
+use super::salvage::{Disposal, Fate, Work, dispose, keep, save};
 use super::survey::trust;
 use super::{Context, attempt, error_words};
 
@@ -101,7 +103,7 @@ fn close(
         was_occupied = !occupants(&worktree.path).is_empty();
         // Where HEAD is detached, as it is for a remote's branch, the command's commits are on it alone.
         base = base_of(repo, worktree, Some(lease.commit)).unwrap_or(lease.commit);
-        match save(repo, worktree, branch, base, Some(lease.commit)) {
+        match save(repo, worktree, base, Some(lease.commit)) {
             Ok(Some(found)) => {
                 notes.push(rescue_sentence(&found));
                 saved = Some(found);
@@ -185,43 +187,52 @@ fn close(
     if let Some(worktree) = own {
         match unsaved {
             Some(why) => leave(context, repo, worktree, new, &why),
-            // What whoever was in it has written since is saved as well.
-            None if was_occupied && occupants(&worktree.path).is_empty() => {
-                rescue_and_remove(context, repo, worktree, base, Some(lease.commit), saved.as_ref());
+            None => {
+                // A process that was in it may have written since.
+                let work =
+                    if was_occupied { Work::On { base, kept: Some(lease.commit) } } else { Work::Saved };
+                let disposal = Disposal { work, head: new, pool: false, frees_branch: true };
+                end_worktree(context, repo, worktree, disposal, saved.as_ref());
             }
-            None => remove(context, repo, branch, worktree, new),
         }
     }
     Closing::Closed
 }
 
-/// Saves what a worktree holds beyond `kept` and what is `told` already, and removes it, or leaves it to a person where that could
-/// not be saved.
-fn rescue_and_remove(
+/// Ends a worktree and reports what that comes to, except for work that was `told` of already.
+fn end_worktree(
     context: &Context<'_>,
     repo: &Repo,
     worktree: Worktree,
-    base: CommitId,
-    kept: Option<CommitId>,
+    disposal: Disposal,
     told: Option<&Saved>,
 ) {
-    let branch = worktree.mark.branch.clone();
-    match save(repo, &worktree, &branch, base, kept) {
-        Ok(saved) => {
-            if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
-                (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
-            }
-            remove(context, repo, &branch, worktree, base);
+    let (branch, path) = (worktree.mark.branch.clone(), worktree.path.clone());
+    let warn = |text: String| (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    let tell = |saved: Option<Saved>| {
+        if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
+            (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
         }
-        Err(why) => leave(context, repo, worktree, base, &why),
+    };
+    match dispose(repo, worktree, disposal) {
+        Fate::Gone { saved } => tell(saved),
+        Fate::InUse { .. } => {}
+        Fate::Kept { why } => warn(stays(&path, &why)),
+        Fate::Stuck { saved, why } => {
+            tell(saved);
+            warn(format!("{} could not be removed: {why}", path.display()));
+        }
     }
+}
+
+fn stays(path: &Path, why: &str) -> String {
+    format!("{} stays where it is, its contents could not be saved: {why}", path.display())
 }
 
 /// Leaves a worktree to a person, and says so.
 fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
-    let text =
-        format!("{} stays where it is, its contents could not be saved: {why}", worktree.path.display());
-    (context.tell)(Notice::Warning { branch: Some(worktree.mark.branch.clone()), text });
+    let (branch, text) = (Some(worktree.mark.branch.clone()), stays(&worktree.path, why));
+    (context.tell)(Notice::Warning { branch, text });
     keep(repo, worktree, head, why);
 }
 
@@ -276,16 +287,12 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             continue;
         }
         let Some(base) = base_of(repo, &worktree, head) else { continue };
-        if !occupants(&worktree.path).is_empty() {
-            // Somebody is still at work there: it stays, but not in the way of the next step.
-            if only.is_some() {
-                free_branch(repo, &worktree, base);
-            }
-            continue;
-        }
         crate::crashpoint::reach(crate::crashpoint::Point::AbandonedHeld);
         forget(context, repo, worktree.mark.attempt);
-        rescue_and_remove(context, repo, worktree, base, head, None);
+        // It must not be in the way of the next step, even where it stays.
+        let work = Work::On { base, kept: head };
+        let disposal = Disposal { work, head: base, pool: false, frees_branch: only.is_some() };
+        end_worktree(context, repo, worktree, disposal, None);
     }
     closed
 }
@@ -309,7 +316,7 @@ pub(super) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) 
         }
         (head, _) => head,
     };
-    Repo::detached_head(&worktree.git_dir).or(base)
+    worktree.detached_at().or(base)
 }
 
 /// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
@@ -342,46 +349,9 @@ fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> 
     Ok(None)
 }
 
-/// Saves what a worktree holds that `kept` does not have.
-pub(super) fn save(
-    repo: &Repo,
-    worktree: &Worktree,
-    branch: &BranchName,
-    base: CommitId,
-    kept: Option<CommitId>,
-) -> Result<Option<Saved>, String> {
-    let label = worktree.mark.attempt.to_string();
-    match repo.rescue(worktree, Situation { branch, label: &label, base, kept }) {
-        Ok(Rescue::Nothing) => Ok(None),
-        Ok(Rescue::Saved(saved)) => Ok(Some(saved)),
-        Err(error) => Err(error_words(&error)),
-    }
-}
-
-fn remove(context: &Context<'_>, repo: &Repo, branch: &BranchName, worktree: Worktree, head: CommitId) {
-    if !occupants(&worktree.path).is_empty() {
-        free_branch(repo, &worktree, head);
-        return;
-    }
-    let path = worktree.path.clone();
-    if let Err(error) = repo.remove_worktree(worktree) {
-        let text = format!("{} could not be removed: {}", path.display(), error_words(&error));
-        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
-    }
-}
-
 /// Removes the files of a dead runner's attempt that are of no use to anybody: its body, and what it was about to put in place.
 fn forget(context: &Context<'_>, repo: &Repo, attempt: AttemptId) {
     attempt::forget_body(repo, attempt);
     attempt::forget_drafts(repo);
     fsutil::remove_drafts(&context.options.worktrees);
-}
-
-/// Somebody is still in a worktree whose attempt is over: they keep it, the branch goes on without them.
-fn free_branch(repo: &Repo, worktree: &Worktree, head: CommitId) {
-    if worktree.attached
-        && let Err(error) = worktree.detach(head)
-    {
-        tracing::warn!(%error, repo = %repo.top().display(), "a worktree could not be detached from its branch");
-    }
 }

@@ -26,11 +26,11 @@ use super::claim::Claim;
 use super::commands::copy_of;
 use super::finished::{Finished, Site, ending};
 use super::keeper::{LeaseKeeper, keeping};
+use super::landing::settle;
 use super::launch;
 use super::notice::{Notice, Outcome, Started, StepReport};
 use super::ready::make_ready;
 use super::recover::sweep;
-use super::settle::settle;
 use super::survey::scan::Venue;
 use super::{Context, error_words};
 

@@ -119,5 +119,5 @@ pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, Comm
 
 /// The commit that is checked out here; in a bare repository, the one HEAD's branch is at.
 fn head(repo: &Repo) -> Option<CommitId> {
-    repo.checkout().and_then(|checkout| repo.checkout_head(&checkout)).or_else(|| repo.parse_commit("HEAD"))
+    repo.checkout().and_then(|checkout| repo.checked_out(&checkout)).or_else(|| repo.parse_commit("HEAD"))
 }

@@ -11,7 +11,8 @@ use crate::git::registration::{Mark, Registered};
 use crate::git::worktree::{Found, Worktree};
 use crate::supervise::occupants;
 
-use super::super::recover::{base_of, save};
+use super::super::recover::base_of;
+use super::super::salvage::{Disposal, Fate, Work, dispose};
 use super::super::{attempt, error_words, typed};
 use super::standing::{self, Of, Unsettled};
 use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
@@ -83,14 +84,17 @@ fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<St
     let head = standing::head(repo, of(mark, None)).map_err(|unsettled| unsettled.why)?;
     let base = base_of(repo, &worktree, head)
         .ok_or_else(|| "nothing says which commit its files are based on".to_owned())?;
-    let saved = save(repo, &worktree, &mark.branch, base, head)
-        .map_err(|why| format!("it stays, what it holds could not be saved: {why}"))?;
     attempt::forget_body(repo, mark.attempt);
-    repo.remove_worktree(worktree).map_err(|error| error_words(&error))?;
-    Ok(Some(match saved {
-        Some(saved) => format!("saved as {}", saved.reference),
-        None => "there was nothing to save".to_owned(),
-    }))
+    let work = Work::On { base, kept: head };
+    match dispose(repo, worktree, Disposal { work, head: base, pool: false, frees_branch: false }) {
+        Fate::Gone { saved: Some(saved) } => Ok(Some(format!("saved as {}", saved.reference))),
+        Fate::Gone { saved: None } => Ok(Some("there was nothing to save".to_owned())),
+        Fate::InUse { pids } => {
+            Err(format!("process {} works in it", pids.first().copied().unwrap_or_default()))
+        }
+        Fate::Kept { why } => Err(format!("it stays, what it holds could not be saved: {why}")),
+        Fate::Stuck { why, .. } => Err(why),
+    }
 }
 
 fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
@@ -154,10 +158,7 @@ fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, Strin
 /// Whether all that a kept worktree holds is reachable from a ref, or in the newest tree of its branch, the main one or a rescue ref.
 fn elsewhere(repo: &Repo, wishes: &Wishes, worktree: &Worktree, attempt: AttemptId) -> Result<(), String> {
     let words = |error: &dyn std::error::Error| error_words(error);
-    let base = match Repo::attached_branch(&worktree.git_dir) {
-        Some(branch) => repo.branch_head(&branch).map_err(|error| words(&error))?,
-        None => Repo::detached_head(&worktree.git_dir),
-    };
+    let base = repo.checked_out(worktree);
     let base = base.ok_or("its HEAD names no commit")?;
     if repo.saved_somewhere(base).map_err(|error| words(&error))?.is_none() {
         return Err(format!("its commit {} is in no branch and under no rescue ref", base.short()));

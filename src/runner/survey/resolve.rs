@@ -250,7 +250,7 @@ fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Opti
     let paths = candidates(state, role);
     repo.checkout().into_iter().chain(repo.main_checkout()).find_map(|checkout| {
         let path = paths.iter().find(|path| checkout.path.join(path).is_file())?;
-        let committed = repo.checkout_head(&checkout).is_some_and(|head| {
+        let committed = repo.checked_out(&checkout).is_some_and(|head| {
             let found = repo.commit(head).and_then(|stored| repo.executable_at(head, stored.tree, path));
             !matches!(found, Ok(Executable::Missing))
         });

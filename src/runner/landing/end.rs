@@ -1,0 +1,322 @@
+//! The end of one attempt: what [`contract::landing`](crate::contract::landing) orders is carried out here, and nothing decided.
+
+use crate::clock;
+use crate::contract::alike::misspelt;
+use crate::contract::headlog::Origin;
+use crate::contract::ids::CommitId;
+use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Store, Tried};
+use crate::contract::settlement::Settlement;
+use crate::contract::standing::Standing;
+use crate::git::remote::HASTE;
+use crate::git::rescue::{Rescue, Saved, Situation};
+use crate::git::{Repo, Swap, Workplace};
+
+use super::write::state_of;
+use crate::runner::finished::{Finished, Site};
+use crate::runner::ground::{self, Ground, Taken};
+use crate::runner::heartbeat::{catch_up, look};
+use crate::runner::notice::{Left, Notice, Outcome};
+use crate::runner::patience::Patience;
+use crate::runner::{Context, error_words};
+
+/// What the end of an attempt needs, and what was saved or left on the way.
+pub(super) struct End<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) repo: &'a Repo,
+    pub(super) finished: &'a Finished,
+    pub(super) rescued: Option<Saved>,
+    /// Why the worktree stays, if it does.
+    pub(super) left: Option<Left>,
+}
+
+/// What was written, or that nothing was.
+pub(super) struct Landed {
+    pub(super) outcome: Outcome,
+    pub(super) commit: Option<CommitId>,
+    pub(super) rescued: Option<Saved>,
+    pub(super) left: Option<Left>,
+}
+
+impl<'a> End<'a> {
+    pub(super) fn new(context: &'a Context<'a>, repo: &'a Repo, finished: &'a Finished) -> Self {
+        Self { context, repo, finished, rescued: None, left: None }
+    }
+
+    /// Lands what the command's end and its declaration come to.
+    pub(super) fn land(&mut self) -> Landed {
+        let (context, finished) = (self.context, self.finished);
+        let claim = &finished.claim;
+        let store = if context.arbiter.attaches() { Store::Local } else { Store::Remote };
+        let declaration = finished.declaration.clone();
+        let (mut landing, mut order) =
+            Landing::begin(&claim.trigger.state, &finished.ending, declaration, store);
+        if let Settlement::Advance(declaration) = landing.settlement() {
+            for text in misspelt(&declaration.trailers) {
+                (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+            }
+        }
+        let mut patience = Patience::new(context, finished.lease_left);
+        loop {
+            let fact = match order {
+                Order::Look { ask } => Fact::Seen(self.look(ask, landing.tried(), &patience)),
+                Order::Save { base, kept } => {
+                    self.save(base, Some(kept));
+                    Fact::Saved
+                }
+                Order::Write { parent } => {
+                    Fact::Written(self.write(landing.settlement(), landing.why(), parent))
+                }
+                Order::Move { head, new } => {
+                    crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
+                    let log =
+                        format!("aynig: {} after {}", state_of(landing.settlement()), claim.trigger.state);
+                    Fact::Moved(self.swap(head, new, &log, &patience))
+                }
+                Order::Pause => Fact::Paused(patience.wait(context)),
+                Order::Finish(finish) => return self.finish(finish),
+            };
+            order = landing.on(fact);
+        }
+    }
+
+    /// Ends an attempt whose lease was lost: nothing is landed, everything is saved.
+    pub(super) fn not_landed(&mut self) -> Landed {
+        let seen = look(self.repo, self.context.arbiter, &self.finished.claim, HASTE);
+        let (how, head) = match seen {
+            Ok((Standing::Ours, head)) => ("it could not be renewed before it ended".to_owned(), head),
+            Ok((standing, head)) => return self.moved_on(standing, head),
+            Err(why) => (why, None),
+        };
+        self.save(self.base(), head);
+        self.landed(Outcome::LeaseLost { how }, None)
+    }
+
+    /// The commit that the worktree's files are based on when the branch is not the attempt's any more: a detached HEAD,
+    /// else the last HEAD that was the attempt's and the command's commits on it. An attached HEAD cannot be used, since it
+    /// moves with the branch.
+    pub(super) fn base(&self) -> CommitId {
+        let Some(place) = self.place() else { return self.finished.held };
+        let ground = self.ground();
+        // HEADs of others are held as well while they declare no state.
+        let held = match ground.origin(self.finished.held) {
+            Origin::Elsewhere(stranger) => ground.own(stranger),
+            Origin::Here | Origin::Unknown => self.finished.held,
+        };
+        match place.detached_at() {
+            Some(head) if self.repo.commit(head).is_ok() => head,
+            Some(_) | None if matches!(self.finished.site, Site::Worktree(_)) => {
+                self.repo.committed_within(&place.git_dir, held)
+            }
+            // A checkout's log holds what others did to its branch as well.
+            Some(_) | None => held,
+        }
+    }
+
+    /// The tree of what is staged, where there is an index.
+    pub(super) fn index(&self) -> Option<Result<CommitId, String>> {
+        let tree = match &self.finished.site {
+            Site::Worktree(worktree) => self.repo.staged_tree(worktree),
+            Site::InPlace(checkout) => self.repo.index_tree(checkout),
+            Site::None => return None,
+        };
+        Some(tree.map_err(|error| error_words(&error)))
+    }
+
+    /// The commit whose files a commit on top of `parent` has, where no index decides.
+    pub(super) fn taken(&self, parent: CommitId) -> Taken {
+        self.ground().taken(&self.context.options.trust, parent)
+    }
+
+    fn place(&self) -> Option<&'a Workplace> {
+        self.finished.site.place()
+    }
+
+    fn ground(&self) -> Ground<'a> {
+        let claim = &self.finished.claim;
+        Ground::new(self.repo, claim.attempt, claim.lease, self.finished.site.git_dir())
+    }
+
+    fn look(&self, ask: bool, tried: &[Tried], patience: &Patience) -> Sight {
+        let claim = &self.finished.claim;
+        let seen = if ask {
+            look(self.repo, self.context.arbiter, claim, patience.share())
+        } else {
+            Ok((Standing::Ours, Some(self.finished.held)))
+        };
+        if let Ok((_, Some(head))) = &seen
+            && let Some(at) = tried.iter().position(|tried| self.repo.descends(*head, tried.commit))
+        {
+            return Sight::Landed(at);
+        }
+        let head = match seen {
+            Ok((Standing::Ours, Some(head))) => head,
+            Ok((standing, head)) => return Sight::Foreign(standing, head),
+            Err(why) => return Sight::Unreadable(why),
+        };
+        if let Some(place) = self.place().filter(|_| !self.context.arbiter.attaches()) {
+            catch_up(self.repo, claim, place, head);
+        }
+        Sight::Ours { head, worktree: self.position(head) }
+    }
+
+    fn position(&self, head: CommitId) -> Position {
+        if let Some(stranger) = self.stranger(head) {
+            return Position::Overtaken { base: self.base(), by: ground::named(self.repo, stranger) };
+        }
+        match self.worktree_head(head) {
+            Some(own) if self.repo.descends(own, head) => Position::At(own),
+            Some(astray) => Position::Astray(astray),
+            None => Position::Nowhere,
+        }
+    }
+
+    /// Somebody else's commit below `head`, or `head` itself, that a result would undo.
+    fn stranger(&self, head: CommitId) -> Option<CommitId> {
+        let ground = self.ground();
+        let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
+        let is_taken_in = if self.context.arbiter.attaches() {
+            // A program that keeps no log has committed what the index has.
+            self.index().is_some_and(|tree| tree.is_ok_and(|tree| ground.is_in(commit, tree)))
+        } else {
+            self.worktree_head(head).is_some_and(|own| self.repo.descends(own, head))
+        };
+        (!is_taken_in).then_some(commit)
+    }
+
+    /// The commit the worktree is at: the branch's own HEAD while attached to it.
+    fn worktree_head(&self, branch_head: CommitId) -> Option<CommitId> {
+        let place = self.place()?;
+        match place.branch() {
+            Some(branch) if self.context.arbiter.attaches() && branch == self.finished.claim.branch => {
+                Some(branch_head)
+            }
+            Some(other) => self.repo.branch_head(&other).ok().flatten(),
+            None => place.detached_at(),
+        }
+    }
+
+    fn swap(&self, head: CommitId, new: CommitId, log: &str, patience: &Patience) -> Moved {
+        let branch = &self.finished.claim.branch;
+        match self.context.arbiter.land(self.repo, patience.share(), branch, [head, new], log) {
+            Ok(Swap::Won) => {
+                crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
+                Moved::Won
+            }
+            Ok(Swap::Lost { .. }) => Moved::Lost,
+            Err(error) => Moved::Failed {
+                why: error_words(&error),
+                open: error.leaves_open(),
+                is_final: error.is_final(),
+            },
+        }
+    }
+
+    fn finish(&mut self, finish: Finish) -> Landed {
+        match finish {
+            Finish::Landed { result: Tried { commit, settlement, why }, parent } => {
+                let parent = parent.or_else(|| self.repo.commit(commit).ok()?.parents.first().copied());
+                if let Some(parent) = parent {
+                    self.follow(parent, commit);
+                }
+                let outcome = match settlement {
+                    Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
+                    Settlement::KeepWorking => Outcome::KeptWorking {
+                        misspoken: self.finished.misspoken,
+                        until: clock::wall_seconds().saturating_add_unsigned(self.finished.claim.seconds),
+                    },
+                    Settlement::Stall => Outcome::Stalled { why },
+                };
+                self.landed(outcome, Some(commit))
+            }
+            Finish::Foreign(standing, head) => self.moved_on(standing, head),
+            Finish::Unwritten { why, open } => {
+                if self.context.arbiter.attaches() {
+                    let next = if self.rescued.is_none() { "saves what is here" } else { "removes it" };
+                    let why =
+                        format!("the result could not be written; when the lease ends, the next pass {next}");
+                    self.left = self.place().map(|place| Left { path: place.path.clone(), why });
+                } else {
+                    // Out of reach until the lease was over: who closes it cannot see this host.
+                    self.save(self.base(), None);
+                }
+                self.landed(Outcome::Unwritten { why, open }, None)
+            }
+        }
+    }
+
+    /// With a remote, the checkout is not the branch: it is taken along to the result.
+    fn follow(&self, parent: CommitId, new: CommitId) {
+        let Some(place) = self.place().filter(|_| !self.context.arbiter.attaches()) else { return };
+        // Onto somebody else's commit the checkout is not taken.
+        if !self.worktree_head(parent).is_some_and(|own| self.repo.descends(own, parent)) {
+            return;
+        }
+        let moved = match &self.finished.site {
+            // The command has put its worktree on a branch, which is not the runner's to move.
+            Site::Worktree(_) if place.branch().is_some() => {
+                place.detach(new).map_err(|error| error.to_string())
+            }
+            Site::Worktree(_) | Site::InPlace(_) | Site::None => self
+                .repo
+                .advance(place, parent, new, "aynig: follow the result")
+                .map_err(|error| error_words(&error)),
+        };
+        if let Err(why) = moved {
+            tracing::warn!(branch = %self.finished.claim.branch, why, "the checkout did not follow the result");
+        }
+    }
+
+    /// The branch is not the attempt's to write any more.
+    fn moved_on(&mut self, standing: Standing, head: Option<CommitId>) -> Landed {
+        let how = match standing {
+            Standing::AdvancedByCommand { state } => {
+                let base = match (head, self.base()) {
+                    (Some(head), own) if self.repo.descends(head, own) => head,
+                    (Some(_) | None, own) => own,
+                };
+                self.save(base, head);
+                return self.landed(Outcome::AdvancedByCommand { state }, None);
+            }
+            Standing::Ours => "the branch could not be read".to_owned(),
+            Standing::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),
+            Standing::TakenOver { by } => format!("{by} holds it with another attempt"),
+            Standing::Recovered => "another runner found the lease expired and closed it".to_owned(),
+            Standing::Rewound => {
+                "the branch was moved to a commit that does not descend from the lease".to_owned()
+            }
+            Standing::Gone => "the branch was deleted".to_owned(),
+        };
+        self.save(self.base(), head);
+        self.landed(Outcome::LeaseLost { how }, None)
+    }
+
+    fn landed(&mut self, outcome: Outcome, commit: Option<CommitId>) -> Landed {
+        Landed { outcome, commit, rescued: self.rescued.take(), left: self.left.take() }
+    }
+
+    /// Saves what the site holds beyond `kept`; where that is impossible the site stays, and `left` says so.
+    fn save(&mut self, base: CommitId, kept: Option<CommitId>) {
+        let claim = &self.finished.claim;
+        let label = claim.attempt.to_string();
+        let situation = Situation { branch: &claim.branch, label: &label, base, kept };
+        let result = match &self.finished.site {
+            Site::Worktree(worktree) => self.repo.rescue(worktree, situation),
+            // A person's files stay where they are. Only a lost lease takes commits and the index out of the branch's
+            // reach.
+            Site::InPlace(checkout) if kept != Some(base) => self.repo.rescue_index(checkout, situation),
+            Site::InPlace(_) | Site::None => return,
+        };
+        match result {
+            Ok(Rescue::Nothing) => {}
+            Ok(Rescue::Saved(saved)) => self.rescued = Some(saved),
+            Err(error) => {
+                let why = error_words(&error);
+                (self.context.tell)(Notice::Warning {
+                    branch: Some(claim.branch.clone()),
+                    text: format!("work could not be saved, so its worktree stays: {why}"),
+                });
+                self.left = self.place().map(|place| Left { path: place.path.clone(), why });
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The commits that a landing ends with, and the sentences in them.
+
+use std::fs::File;
+
+use bstr::{BStr, ByteSlice};
+
+use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::message::Draft;
+use crate::contract::report::{StalledReport, stalled_body};
+use crate::contract::settlement::Settlement;
+use crate::fsutil;
+use crate::git::Repo;
+use crate::git::commit::NewCommit;
+use crate::git::rescue::Saved;
+
+use super::end::End;
+use crate::runner::finished::Finished;
+use crate::runner::{Context, error_words, shows_rescued, typed};
+
+/// How much of a log's end is looked at for the stalled body, bytes.
+const TAIL: u64 = 64 * 1024;
+
+impl End<'_> {
+    /// Writes what is to land as a commit on top of `parent`; `why` is for a stalled one.
+    pub(super) fn write(
+        &self,
+        settlement: &Settlement,
+        why: &str,
+        parent: CommitId,
+    ) -> Result<CommitId, String> {
+        let (repo, claim) = (self.repo, &self.finished.claim);
+        // A server may let nobody else end the lease, so a result names its attempt.
+        let named = (!self.context.arbiter.attaches()).then_some(claim.attempt);
+        match settlement {
+            Settlement::Advance(declaration) => {
+                let tree = self.index().unwrap_or_else(|| {
+                    repo.commit(parent).map(|stored| stored.tree).map_err(|error| error_words(&error))
+                })?;
+                let source = self.context.arbiter.source();
+                let draft = advance_draft(declaration, &claim.message.trailers, source);
+                write(repo, &draft, tree, parent, named)
+            }
+            Settlement::KeepWorking => {
+                let draft = kept_draft(&claim.message, self.finished.misspoken);
+                write(repo, &draft, self.taken(parent).tree(repo)?, parent, None)
+            }
+            Settlement::Stall => {
+                let taken = self.taken(parent);
+                let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
+                notes.extend(self.rescued.as_ref().map(rescue_sentence));
+                notes.extend(
+                    self.left
+                        .as_ref()
+                        .map(|left| format!("Left in place: {} ({}).", left.path.display(), left.why)),
+                );
+                notes.push(retry_sentence(self.context, &claim.branch));
+                let body = stalled_text(self.finished, why, notes);
+                let run = claim.attempt.to_string();
+                let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
+                write(repo, &draft, taken.tree(repo)?, parent, named)
+            }
+        }
+    }
+}
+
+fn write(
+    repo: &Repo,
+    draft: &Draft,
+    tree: CommitId,
+    parent: CommitId,
+    attempt: Option<AttemptId>,
+) -> Result<CommitId, String> {
+    let message = draft.encode().map_err(|error| error_words(&error))?;
+    repo.write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt })
+        .map_err(|error| error_words(&error))
+}
+
+/// The state a settlement writes.
+pub(super) fn state_of(settlement: &Settlement) -> &str {
+    match settlement {
+        Settlement::Advance(declaration) => declaration.state.as_str(),
+        Settlement::KeepWorking => "working",
+        Settlement::Stall => "stalled",
+    }
+}
+
+fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
+    let tail = |log: Option<&File>| log.and_then(|log| fsutil::tail_of(log, TAIL).ok()).unwrap_or_default();
+    let stdout = tail(finished.files.as_ref().map(|files| &files.readers.0));
+    let stderr = tail(finished.files.as_ref().map(|files| &files.readers.1));
+    stalled_body(&StalledReport {
+        headline: vec![format!("{why}.")],
+        notes,
+        stdout: &stdout,
+        stderr: &stderr,
+    })
+}
+
+/// How to ask again for what failed, as it was asked, as a sentence with a command in it.
+pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
+    let remote = context.arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let branch = typed(&branch.to_string());
+    format!(
+        "To try again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
+    )
+}
+
+/// The way back to saved work, as a sentence with a command in it.
+pub fn rescue_sentence(saved: &Saved) -> String {
+    // Where something was staged, the rescue is a merge: both calls must be told which side to compare with.
+    let reference = saved.reference.to_str_lossy();
+    format!(
+        "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
+        shows_rescued(&reference),
+        typed(&reference)
+    )
+}
