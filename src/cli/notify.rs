@@ -19,8 +19,8 @@ use crate::git::{Repo, Store};
 use crate::runner::error_words;
 use crate::runner::launch::own_environment;
 use crate::runner::notice::Notice;
-use crate::runner::notification::{self, Happening, PREFIX, due, event_of};
-use crate::runner::notifier::{Notifier, Terms, compose};
+use crate::runner::notification::{Letter, Notification, PREFIX};
+use crate::runner::notifier::{Hook, Notifier};
 use crate::stop::Stop;
 use crate::supervise::{Watchdog, detach};
 
@@ -60,15 +60,11 @@ impl Teller {
             return Ok(None);
         };
         let notifier = (!has_notice()).then(|| {
+            let environment = environment(repo, surroundings);
+            let directory = repo.top().to_owned();
+            let hook = Hook { line, limit, directory, environment, watchdog: Some(watchdog.clone()) };
             let narrator = Arc::clone(narrator);
-            Notifier::new(Terms {
-                line,
-                limit,
-                directory: repo.top().to_owned(),
-                environment: environment(repo, surroundings),
-                watchdog: Some(watchdog.clone()),
-                warn: Box::new(move |text| narrator.tell(Notice::Warning { branch: None, text })),
-            })
+            Notifier::new(hook, Arc::new(move |text| narrator.tell(Notice::Warning { branch: None, text })))
         });
         let narrator = Arc::clone(narrator);
         Ok(Some(Self { notifier, narrator, states, remote: remote.cloned(), role: role.cloned() }))
@@ -76,11 +72,10 @@ impl Teller {
 
     /// Takes note of what the runner has to say; people are told some time soon.
     pub fn hear(&self, store: &Store, notice: &Notice) {
-        let Some(happening) = due(notice, &self.states) else { return };
+        let Some(told) = Notification::of_notice(notice, &self.states) else { return };
         match &self.notifier {
             Some(notifier) => {
-                let repo = store.handle();
-                notifier.send(compose(&repo, self.remote.as_ref(), self.role.as_ref(), &happening));
+                notifier.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
             }
             None => self.narrator.tell(Notice::Warning { branch: None, text: NESTED.to_owned() }),
         }
@@ -126,48 +121,34 @@ pub fn state_was_set(
     written: &Written,
     state: &StateName,
 ) {
-    let (line, limit, event) = match settings::notify(repo) {
+    let (line, limit, states) = match settings::notify(repo) {
         Err(error) => return warn(&format!("nobody is told: {}", error.message)),
-        Ok(settings::Notify { line: Some(line), limit, states, .. }) => match event_of(state, &states) {
-            Some(event) => (line, limit, event),
-            None => return,
-        },
+        Ok(settings::Notify { line: Some(line), limit, states, .. }) => (line, limit, states),
         Ok(_) => return,
     };
+    let Some(told) = Notification::of_state(&written.before.branch, state, &states) else { return };
     if has_notice() {
         return warn(NESTED);
     }
-    let happening = Happening {
-        previous: written.before.meaning.state(),
-        commit: Some(written.commit.id),
-        ..Happening::bare(event, written.before.branch.clone(), Some(state.clone()))
-    };
-    let letter = compose(repo, remote, None, &happening);
+    let told = told.after(written.before.meaning.state().as_ref(), Some(written.commit.id));
+    let letter = told.letter(repo, remote, None);
     let environment = environment(repo, surroundings);
-    if !matches!(Inside::of(repo), Ok(None)) {
-        let mut args = vec![internal::NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
-        args.extend(letter.log.map(Into::into));
-        let variables = environment.into_iter().chain(letter.variables).collect();
-        let started = fsutil::nameless(&letter.body).and_then(|body| {
-            let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null")?;
-            detach(&surroundings.program, args, variables, repo.top(), body, nowhere)
-        });
-        if let Err(error) = started {
-            warn(&format!("nobody is told, as no process could be started: {}", error_words(&error)));
+    if matches!(Inside::of(repo), Ok(None)) {
+        let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
+        // A signal ends this process, as everything that is to be done is done.
+        if let Err(failure) = hook.tell(&letter, &Stop::manual()) {
+            warn(&failure.warning);
         }
         return;
     }
-    let notifier = Notifier::new(Terms {
-        line,
-        limit,
-        directory: repo.top().to_owned(),
-        environment,
-        watchdog: None,
-        warn: Box::new(|text| warn(&text)),
-    });
-    notifier.send(letter);
-    // A signal ends this process, as everything that is to be done is done.
-    notifier.close(&Stop::manual(), &|_| {});
+    let mut args = vec![internal::NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
+    args.extend(letter.log.map(Into::into));
+    let variables = environment.into_iter().chain(letter.variables).collect();
+    let started = fsutil::nameless(&letter.body)
+        .and_then(|body| detach(&surroundings.program, args, variables, repo.top(), body));
+    if let Err(error) = started {
+        warn(&format!("nobody is told, as no process could be started: {}", error_words(&error)));
+    }
 }
 
 /// Whether the environment holds a notice: this process was started by a notifier, or by one that a notifier started.
@@ -193,16 +174,10 @@ pub fn tell(
     };
     let (variables, environment) =
         std::env::vars_os().partition(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
-    let notifier = Notifier::new(Terms {
-        line,
-        limit,
-        directory,
-        environment,
-        watchdog: None,
-        warn: Box::new(|text| ui::narrate(&text)),
-    });
-    let about = format!("{} {}", value("EVENT"), value("BRANCH"));
-    notifier.send(notification::Letter { about: ui::harmless(&about), body, variables, log });
-    notifier.close(&Stop::manual(), &|_| {});
+    let about = ui::harmless(&format!("{} {}", value("EVENT"), value("BRANCH")));
+    let hook = Hook { line, limit, directory, environment, watchdog: None };
+    if let Err(failure) = hook.tell(&Letter { about, body, variables, log }, &Stop::manual()) {
+        ui::narrate(&failure.warning);
+    }
     Ok(Exit::Done)
 }

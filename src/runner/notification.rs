@@ -1,174 +1,67 @@
-//! What people are told beyond the terminal (`aynig.notify`): which notices of a run, and in which words for programs.
+//! What is told beyond the terminal (`aynig.notify`): which notices, in which words for programs.
 //!
 //! Invariant: only what has become true is told, and only by who made it so: a state by the process that wrote its commit, once the
 //! arbiter took it; a lost lease by the runner that lost it. Every text here may come from whoever can push a branch: each value is one
-//! line, bounded, and free of control characters. Starting the program is left to `notifier`.
+//! line, bounded, and free of control characters. `notifier` runs the program.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use bstr::{BString, ByteSlice};
-use serde_json::{Map, Value, json};
+use bstr::ByteSlice;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName, StateName};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
+use crate::contract::message::Message;
 use crate::contract::report::plain_line;
+use crate::git::Repo;
 
 use super::notice::{Notice, Outcome};
-use super::{shows_rescued, typed};
-
-/// The version of the fields and their meaning; it grows when one is taken away or means something else.
-pub const VERSION: u32 = 1;
+use super::{attempt, shows_rescued, typed};
 
 /// What the names of the variables begin with.
 pub const PREFIX: &str = "AYNIG_NOTICE_";
 
+/// The version of the fields and their meaning; it grows when one is taken away or means something else.
+const VERSION: u32 = 1;
+
 /// The most characters of one text.
 const MOST_CHARS: usize = 2_000;
 
-/// What kind of thing happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A branch became `stalled`.
-    Stalled,
-    /// A branch was given a state that `aynig.notifyStates` names.
-    State,
-    /// A runner lost a lease, so that its command was in vain.
-    LeaseLost,
-}
+/// The name of the log among those of attempts.
+const LOG: &str = "notify.log";
 
-impl Event {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Stalled => "stalled",
-            Self::State => "state",
-            Self::LeaseLost => "lease-lost",
-        }
-    }
-}
-
-/// One thing that happened and is to be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Happening {
-    /// Its kind.
-    pub event: Event,
-    /// On which branch.
-    pub branch: BranchName,
-    /// The state that was written; none for a lost lease.
-    pub state: Option<StateName>,
-    /// The state before; of a step, the one whose command ran.
-    pub previous: Option<StateName>,
-    /// The commit that declares the state.
-    pub commit: Option<CommitId>,
-    /// The commit that caused the attempt.
-    pub trigger: Option<CommitId>,
-    /// The attempt, as its lease names it.
-    pub run_id: Option<BString>,
-    /// Why, as a sentence fragment.
-    pub reason: Option<String>,
-    /// The command's exit code.
-    pub exit: Option<i32>,
-    /// How long the command ran.
-    pub elapsed: Option<Duration>,
-    /// The ref under which unfinished work was saved.
-    pub rescue_ref: Option<String>,
-}
-
-impl Happening {
-    /// A state that was written on a branch, and nothing more known of it.
-    pub fn bare(event: Event, branch: BranchName, state: Option<StateName>) -> Self {
-        Self {
-            event,
-            branch,
-            state,
-            previous: None,
-            commit: None,
-            trigger: None,
-            run_id: None,
-            reason: None,
-            exit: None,
-            elapsed: None,
-            rescue_ref: None,
-        }
-    }
-}
-
-/// Whether a state that was written is told, and as what.
-pub fn event_of(state: &StateName, states: &globset::GlobSet) -> Option<Event> {
-    if state.is_stalled() {
-        Some(Event::Stalled)
-    } else {
-        states.is_match(state.as_str()).then_some(Event::State)
-    }
-}
-
-/// Whether a notice of a run is told, and what of it. What the command wrote itself was told by what wrote it; a result that could not be
-/// written is told when its lease is closed.
-pub fn due(notice: &Notice, states: &globset::GlobSet) -> Option<Happening> {
-    match notice {
-        Notice::Ended(report) => {
-            let (event, state, reason) = match &report.outcome {
-                Outcome::Stalled { why } => (Event::Stalled, Some(StateName::stalled()), Some(why.clone())),
-                Outcome::Advanced { state } => (event_of(state, states)?, Some(state.clone()), None),
-                Outcome::LeaseLost { how } => (Event::LeaseLost, None, Some(how.clone())),
-                Outcome::KeptWorking { .. }
-                | Outcome::AdvancedByCommand { .. }
-                | Outcome::Unwritten { .. } => return None,
-            };
-            Some(Happening {
-                previous: Some(report.state.clone()),
-                commit: report.commit,
-                trigger: Some(report.trigger),
-                run_id: Some(report.attempt.to_string().into()),
-                reason,
-                exit: report.exit,
-                elapsed: Some(report.elapsed),
-                rescue_ref: report.rescue_ref(),
-                ..Happening::bare(event, report.branch.clone(), state)
-            })
-        }
-        Notice::Recovered { branch, commit, run_id, origin, why, rescued } => Some(Happening {
-            previous: origin.clone(),
-            commit: Some(*commit),
-            run_id: Some(run_id.clone()).filter(|id| !id.is_empty()),
-            reason: Some(why.clone()),
-            rescue_ref: rescued.as_ref().map(|saved| saved.reference.to_str_lossy().into_owned()),
-            ..Happening::bare(Event::Stalled, branch.clone(), Some(StateName::stalled()))
-        }),
-        Notice::PassedOver { .. }
-        | Notice::LeftAlone { .. }
-        | Notice::Warning { .. }
-        | Notice::Relieved { .. }
-        | Notice::Beaten { .. }
-        | Notice::Started(_)
-        | Notice::Rescued { .. } => None,
-    }
-}
-
-/// What is told beside what happened.
-#[derive(Debug, Clone)]
-pub struct Around {
-    /// The remote that decides, if one does.
-    pub remote: Option<RemoteName>,
-    /// Who tells.
-    pub runner_id: String,
-    /// The role of the runner.
-    pub role: Option<RoleName>,
-    /// The subject of the commit.
-    pub subject: Option<BString>,
-    /// The logs of the attempt on this host: stdout, stderr.
-    pub logs: Option<(PathBuf, PathBuf)>,
-    /// Where what the program prints goes.
-    pub log: Option<PathBuf>,
-    /// Now, seconds since the epoch.
-    pub time: i64,
-    /// The main worktree, or the bare repository.
-    pub repository: PathBuf,
-    /// The directory that all worktrees share.
-    pub git_dir: PathBuf,
+/// One thing that happened, in the documented shape (README, "Being told"): its fields in JSON, in this order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notification {
+    version: u32,
+    event: &'static str,
+    branch: String,
+    remote: Option<String>,
+    state: Option<String>,
+    previous_state: Option<String>,
+    subject: Option<String>,
+    reason: Option<String>,
+    commit: Option<String>,
+    trigger: Option<String>,
+    run_id: Option<String>,
+    runner_id: String,
+    role: Option<String>,
+    exit_code: Option<i32>,
+    elapsed_ms: Option<u64>,
+    stdout_log: Option<String>,
+    stderr_log: Option<String>,
+    rescue_ref: Option<String>,
+    time: String,
+    repository: String,
+    git_dir: String,
+    next: Vec<String>,
+    /// The branch's name to the byte, for who acts on it.
+    #[serde(skip)]
+    exact: Vec<u8>,
 }
 
 /// One thing to tell, as the program is given it.
@@ -184,68 +77,129 @@ pub struct Letter {
     pub log: Option<PathBuf>,
 }
 
-/// Puts a happening into the documented shape (README, "Being told").
-pub fn letter(happening: &Happening, around: &Around) -> Letter {
-    let line = |text: &[u8]| Value::String(plain_line(text, MOST_CHARS));
-    let text = |text: Option<String>| text.map(|text| line(text.as_bytes()));
-    let path = |path: &PathBuf| line(path.as_os_str().as_bytes());
-    let state = |state: &Option<StateName>| state.as_ref().map(|state| json!(state.as_str()));
-    let id = |id: Option<CommitId>| id.map(|id| json!(id.to_string()));
-    let elapsed = happening.elapsed.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let next = next(happening, around.remote.as_ref());
-    let fields: [(&str, Option<Value>); 22] = [
-        ("version", Some(json!(VERSION))),
-        ("event", Some(json!(happening.event.word()))),
-        ("branch", Some(line(happening.branch.as_bstr()))),
-        ("remote", around.remote.as_ref().map(|remote| json!(remote.as_str()))),
-        ("state", state(&happening.state)),
-        ("previousState", state(&happening.previous)),
-        ("subject", around.subject.as_ref().map(|subject| line(subject))),
-        ("reason", text(happening.reason.clone())),
-        ("commit", id(happening.commit)),
-        ("trigger", id(happening.trigger)),
-        ("runId", happening.run_id.as_ref().map(|id| line(id))),
-        ("runnerId", Some(line(around.runner_id.as_bytes()))),
-        ("role", around.role.as_ref().map(|role| json!(role.as_str()))),
-        ("exitCode", happening.exit.map(|code| json!(code))),
-        ("elapsedMs", elapsed.map(|time| json!(time))),
-        ("stdoutLog", around.logs.as_ref().map(|(stdout, _)| path(stdout))),
-        ("stderrLog", around.logs.as_ref().map(|(_, stderr)| path(stderr))),
-        ("rescueRef", text(happening.rescue_ref.clone())),
-        ("time", Some(json!(clock::format_utc(around.time)))),
-        ("repository", Some(path(&around.repository))),
-        ("gitDir", Some(path(&around.git_dir))),
-        ("next", Some(json!(next))),
-    ];
-    let mut object = Map::new();
-    let mut variables = Vec::new();
-    for (name, value) in fields {
-        let shown = match &value {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Array(_)) => Some(next.join("\n")),
-            Some(other) => Some(other.to_string()),
+fn line(text: &[u8]) -> String {
+    plain_line(text, MOST_CHARS)
+}
+
+impl Notification {
+    fn new(event: &'static str, branch: &BranchName) -> Self {
+        let name = branch.as_bstr();
+        Self { version: VERSION, event, branch: line(name), exact: name.to_vec(), ..Self::default() }
+    }
+
+    /// A state that was written on a branch, if it is told: `stalled`, or one that the globs name.
+    pub fn of_state(branch: &BranchName, state: &StateName, states: &globset::GlobSet) -> Option<Self> {
+        let event = if state.is_stalled() {
+            "stalled"
+        } else if states.is_match(state.as_str()) {
+            "state"
+        } else {
+            return None;
         };
-        variables.extend(shown.map(|shown| (variable(name).into(), shown.into())));
-        object.insert(name.to_owned(), value.unwrap_or(Value::Null));
+        Some(Self { state: Some(state.to_string()), ..Self::new(event, branch) })
     }
-    // To act on branches and files their names must be exact, whatever bytes they have.
-    let mut exact = vec![
-        ("branch", OsStr::from_bytes(happening.branch.as_bstr())),
-        ("repository", around.repository.as_os_str()),
-        ("gitDir", around.git_dir.as_os_str()),
-    ];
-    if let Some((stdout, stderr)) = &around.logs {
-        exact.extend([("stdoutLog", stdout.as_os_str()), ("stderrLog", stderr.as_os_str())]);
+
+    /// What of a run's notice is told. What the command wrote itself was told by what wrote it; a result that could not be written is
+    /// told when its lease is closed.
+    pub fn of_notice(notice: &Notice, states: &globset::GlobSet) -> Option<Self> {
+        match notice {
+            Notice::Ended(report) => {
+                let (mut told, reason) = match &report.outcome {
+                    Outcome::Stalled { why } => {
+                        (Self::of_state(&report.branch, &StateName::stalled(), states)?, Some(why))
+                    }
+                    Outcome::Advanced { state } => (Self::of_state(&report.branch, state, states)?, None),
+                    Outcome::LeaseLost { how } => (Self::new("lease-lost", &report.branch), Some(how)),
+                    Outcome::KeptWorking { .. }
+                    | Outcome::AdvancedByCommand { .. }
+                    | Outcome::Unwritten { .. } => return None,
+                };
+                told = told.after(Some(&report.state), report.commit);
+                told.reason = reason.map(|why| line(why.as_bytes()));
+                told.trigger = Some(report.trigger.to_string());
+                told.run_id = Some(report.attempt.to_string());
+                told.exit_code = report.exit;
+                told.elapsed_ms = Some(u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX));
+                told.rescue_ref = report.rescue_ref().map(|saved| line(saved.as_bytes()));
+                Some(told)
+            }
+            Notice::Recovered { branch, commit, run_id, origin, why, rescued } => {
+                let mut told = Self::of_state(branch, &StateName::stalled(), states)?;
+                told = told.after(origin.as_ref(), Some(*commit));
+                told.reason = Some(line(why.as_bytes()));
+                told.run_id = Some(line(run_id)).filter(|id| !id.is_empty());
+                told.rescue_ref = rescued.as_ref().map(|saved| line(saved.reference.as_bstr()));
+                Some(told)
+            }
+            Notice::PassedOver { .. }
+            | Notice::LeftAlone { .. }
+            | Notice::Warning { .. }
+            | Notice::Relieved { .. }
+            | Notice::Beaten { .. }
+            | Notice::Started(_)
+            | Notice::Rescued { .. } => None,
+        }
     }
-    for (field, value) in exact {
-        variables.retain(|(name, _)| *name != *variable(field));
-        variables.push((variable(field).into(), value.to_owned()));
+
+    /// With the state before (of a step, the one whose command ran) and the commit that was written.
+    pub fn after(mut self, previous: Option<&StateName>, commit: Option<CommitId>) -> Self {
+        self.previous_state = previous.map(ToString::to_string);
+        self.commit = commit.map(|commit| commit.to_string());
+        self
     }
-    let mut body = Value::Object(object).to_string().into_bytes();
-    body.push(b'\n');
-    let about = format!("{} {}", happening.event.word(), happening.branch);
-    Letter { about: plain_line(about.as_bytes(), MOST_CHARS), body, variables, log: around.log.clone() }
+
+    /// Complete with what the repository knows of it on this host, and ready to go.
+    pub fn letter(mut self, repo: &Repo, remote: Option<&RemoteName>, role: Option<&RoleName>) -> Letter {
+        let path = |path: &Path| line(path.as_os_str().as_bytes());
+        self.remote = remote.map(ToString::to_string);
+        self.role = role.map(ToString::to_string);
+        self.runner_id = line(repo.runner_id().as_bytes());
+        let commit = self.commit.as_ref().and_then(CommitId::parse_hex).and_then(|id| repo.commit(id).ok());
+        self.subject = commit.map(|stored| line(&Message::parse(&stored.message).subject));
+        let attempt = self.run_id.as_ref().and_then(|id| AttemptId::parse(id.as_bytes()));
+        let record = attempt.and_then(|id| attempt::find(repo, id));
+        self.stdout_log = record.as_ref().map(|record| path(&record.stdout));
+        self.stderr_log = record.as_ref().map(|record| path(&record.stderr));
+        self.time = clock::format_utc(clock::wall_seconds());
+        self.repository = path(repo.top());
+        self.git_dir = path(repo.common_dir());
+        self.next = self.next_steps();
+        // Looked at each time: a link may have come with a checkout.
+        let log = attempt::make_log_directory(repo).ok().map(|directory| directory.join(LOG));
+        self.sealed(log)
+    }
+
+    fn sealed(self, log: Option<PathBuf>) -> Letter {
+        let fields = serde_json::to_value(&self).expect("texts and numbers make JSON");
+        let mut variables = Vec::new();
+        for (name, value) in fields.as_object().expect("it has fields") {
+            let shown = match value {
+                Value::Null => continue,
+                _ if name == "branch" => OsStr::from_bytes(&self.exact).to_owned(),
+                Value::String(text) => text.into(),
+                Value::Array(_) => self.next.join("\n").into(),
+                other => other.to_string().into(),
+            };
+            variables.push((variable(name).into(), shown));
+        }
+        let about = format!("{} {}", self.event, self.branch);
+        Letter { about, body: format!("{fields}\n").into_bytes(), variables, log }
+    }
+
+    /// What to type, most likely first.
+    fn next_steps(&self) -> Vec<String> {
+        let branch = typed(&self.exact.to_str_lossy());
+        let remote = self.remote.as_ref().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+        let history = format!("aynig log --branch {branch}{remote}");
+        let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));
+        let saved = self.rescue_ref.as_deref().map(shows_rescued);
+        let retry = format!("aynig set-state --retry --branch {branch}{remote}");
+        match self.event {
+            "stalled" => logs.into_iter().chain(saved).chain([retry]).collect(),
+            "state" => vec![history],
+            _ => std::iter::once(history).chain(saved).collect(),
+        }
+    }
 }
 
 /// `previousState` as `AYNIG_NOTICE_PREVIOUS_STATE`.
@@ -260,33 +214,11 @@ fn variable(field: &str) -> String {
     name
 }
 
-/// What to type, most likely first.
-fn next(happening: &Happening, remote: Option<&RemoteName>) -> Vec<String> {
-    let branch = typed(&happening.branch.to_string());
-    let remote = remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let saved = happening.rescue_ref.as_deref().map(shows_rescued);
-    let mut lines = Vec::new();
-    match happening.event {
-        Event::Stalled => {
-            if happening.run_id.is_some() {
-                lines.push(format!("aynig logs --branch {branch}{remote}"));
-            }
-            lines.extend(saved);
-            lines.push(format!("aynig set-state --retry --branch {branch}{remote}"));
-        }
-        Event::State => lines.push(format!("aynig log --branch {branch}{remote}")),
-        Event::LeaseLost => {
-            lines.push(format!("aynig log --branch {branch}{remote}"));
-            lines.extend(saved);
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::contract::ids::AttemptId;
     use crate::runner::notice::StepReport;
 
     fn globs(texts: &[&str]) -> globset::GlobSet {
@@ -320,21 +252,21 @@ mod tests {
     #[test]
     fn what_is_told() {
         let told = |outcome, patterns: &[&str]| {
-            due(&ended(outcome), &globs(patterns)).map(|happening| happening.event)
+            Notification::of_notice(&ended(outcome), &globs(patterns)).map(|told| told.event)
         };
         let advanced = |text| Outcome::Advanced { state: state(text) };
         let words = || "why".to_owned();
-        assert_eq!(told(Outcome::Stalled { why: words() }, &[]), Some(Event::Stalled));
-        assert_eq!(told(Outcome::LeaseLost { how: words() }, &[]), Some(Event::LeaseLost));
+        assert_eq!(told(Outcome::Stalled { why: words() }, &[]), Some("stalled"));
+        assert_eq!(told(Outcome::LeaseLost { how: words() }, &[]), Some("lease-lost"));
         assert_eq!(told(advanced("review"), &[]), None, "no states, no notices of states");
         for (text, patterns, event) in [
-            ("review", &["review"][..], Some(Event::State)),
-            ("review", &["done", "re*"], Some(Event::State)),
+            ("review", &["review"][..], Some("state")),
+            ("review", &["done", "re*"], Some("state")),
             ("review", &["done"], None),
-            ("pr/review", &["pr/*"], Some(Event::State)),
-            ("pr/review", &["*"], Some(Event::State)),
-            ("stalled", &["*"], Some(Event::Stalled)),
-            ("stalled", &[], Some(Event::Stalled)),
+            ("pr/review", &["pr/*"], Some("state")),
+            ("pr/review", &["*"], Some("state")),
+            ("stalled", &["*"], Some("stalled")),
+            ("stalled", &[], Some("stalled")),
         ] {
             assert_eq!(told(advanced(text), patterns), event, "{text} {patterns:?}");
         }
@@ -346,54 +278,42 @@ mod tests {
             assert_eq!(told(silent.clone(), &["*"]), None, "{silent:?}");
         }
         let warning = Notice::Warning { branch: None, text: words() };
-        assert_eq!(due(&warning, &globs(&["*"])), None);
-    }
-
-    fn around() -> Around {
-        Around {
-            remote: None,
-            runner_id: "host".to_owned(),
-            role: None,
-            subject: None,
-            logs: None,
-            log: None,
-            time: 0,
-            repository: "/srv/project".into(),
-            git_dir: "/srv/project/.git".into(),
-        }
+        assert_eq!(Notification::of_notice(&warning, &globs(&["*"])), None);
     }
 
     #[test]
     fn every_field_is_there_and_what_is_unknown_has_no_variable() {
-        let happening =
-            Happening::bare(Event::State, BranchName::new("task").unwrap(), Some(state("review")));
-        let letter = letter(&happening, &around());
+        let branch = BranchName::new("task").unwrap();
+        let mut told = Notification::of_state(&branch, &state("review"), &globs(&["*"])).unwrap();
+        told.next = told.next_steps();
+        let letter = told.sealed(None);
         let object: Value = serde_json::from_slice(&letter.body).unwrap();
-        assert_eq!(object["version"], 1);
-        assert_eq!(object["event"], "state");
+        assert_eq!((&object["version"], &object["event"]), (&1.into(), &"state".into()));
         assert_eq!(object["previousState"], Value::Null);
-        assert_eq!(object["time"], "1970-01-01T00:00:00Z");
-        assert_eq!(object["next"], json!(["aynig log --branch task"]));
+        assert_eq!(object["next"], serde_json::json!(["aynig log --branch task"]));
         assert_eq!(object.as_object().unwrap().len(), 22);
-        let mut names: Vec<_> =
-            letter.variables.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
-        names.sort();
+        let names: Vec<_> = letter.variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
         let expected =
-            ["BRANCH", "EVENT", "GIT_DIR", "NEXT", "REPOSITORY", "RUNNER_ID", "STATE", "TIME", "VERSION"];
+            ["VERSION", "EVENT", "BRANCH", "STATE", "RUNNER_ID", "TIME", "REPOSITORY", "GIT_DIR", "NEXT"];
         assert_eq!(names, expected.map(|name| format!("{PREFIX}{name}")));
         assert_eq!(letter.about, "state task");
     }
 
     #[test]
     fn hostile_text_is_one_harmless_bounded_line() {
-        let mut happening = Happening::bare(Event::Stalled, BranchName::new("a;rm$(x)").unwrap(), None);
-        happening.run_id = Some("id\0\n$(id)\u{1b}[31m".into());
-        happening.reason = Some(format!("a\0b\nc\u{1b}]0;title\u{7}d {}", "x".repeat(100_000)));
-        let subject = Some(BString::from("\"}\r\n\u{202e}quoted\" \\ `id`"));
-        let letter = letter(&happening, &Around { subject, ..around() });
+        let notice = Notice::Recovered {
+            branch: BranchName::new("a;rm$(x)").unwrap(),
+            commit: CommitId::parse_hex("1".repeat(40)).unwrap(),
+            run_id: "id\0\n$(id)\u{1b}[31m".into(),
+            origin: None,
+            why: format!("a\0b\nc\u{1b}]0;title\u{7}d {}", "x".repeat(100_000)),
+            rescued: None,
+        };
+        let mut told = Notification::of_notice(&notice, &globs(&[])).unwrap();
+        told.next = told.next_steps();
+        let letter = told.sealed(None);
         let object: Value = serde_json::from_slice(&letter.body).unwrap();
         assert_eq!(object["runId"], "id $(id)");
-        assert_eq!(object["subject"], "\"} quoted\" \\ `id`");
         assert_eq!(object["branch"], "a;rm$(x)");
         let reason = object["reason"].as_str().unwrap();
         assert!(reason.starts_with("ab cd x") && reason.chars().count() == MOST_CHARS + 1, "{reason}");

@@ -1,42 +1,36 @@
 //! Tells people by the operator's own program (`aynig.notify`), beside the work and never in its way.
 //!
-//! Letters wait in a queue; a few threads, which are there only while it is not empty, start the program for one after the other. It gets the
-//! letter as a file on its standard input (so that one that does not read holds up nobody) and as variables, the environment of the
-//! runner and not of any command, and the repository's main directory. The end of what it prints goes to a log, which is read from a pipe: a
-//! program that prints without end fills no disk. `supervise` ends it with its whole group when its time is up.
+//! A [`Hook`] runs the program for one letter. It gets the letter as a file on its standard input (so that one that does not read
+//! holds up nobody) and as variables, the environment of the runner and not of any command, and the repository's main directory. The end
+//! of what it prints goes to a log, through a pipe: a program that prints without end fills no disk. `supervise` ends it with its
+//! whole group when its time is up. A run's [`Notifier`] is one thread that does so for one letter after the other.
 //!
-//! Invariant: nothing here fails or delays a step. Threads, waiting letters, the time of each and the wait at the end of a run are
-//! bounded; what is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
+//! Invariant: nothing here fails or delays a step. Waiting letters, the time of each and the wait at the end of a run are bounded; what
+//! is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
+use std::convert::Infallible;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
 
 use crate::clock::{self, Stopwatch};
-use crate::contract::ids::{AttemptId, RemoteName, RoleName};
-use crate::contract::message::Message;
 use crate::contract::report::{plain_line, tail_lines};
 use crate::fsutil;
-use crate::git::Repo;
 use crate::stop::Stop;
 use crate::supervise::{How, Spec, StopCause, Watchdog};
 
-use super::notification::{Around, Happening, Letter, letter};
-use super::{attempt, error_words};
-
-/// How many programs run at once.
-const AT_ONCE: usize = 4;
+use super::error_words;
+use super::notification::Letter;
 
 /// How many letters wait at most; in a worse storm the later ones are not told.
 const MOST_WAITING: usize = 1_000;
@@ -44,8 +38,14 @@ const MOST_WAITING: usize = 1_000;
 /// From TERM to KILL, for a program whose time is up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the end of those that were stopped is waited for.
+/// How long the end of one that was stopped is waited for.
 const LAST_WAIT: Duration = Duration::from_secs(8);
+
+/// How long the end of a run waits before it says that it does.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Between two looks whether another signal came, while the end of a run waits.
+const NAP: Duration = Duration::from_millis(100);
 
 /// A log beyond this is moved aside, bytes. Several processes may write at once, [`MOST_KEPT`] each, and the log stays below 1 MB.
 const LOG_SIZE: u64 = 500_000;
@@ -56,17 +56,15 @@ const MOST_KEPT: usize = 64 * 1024;
 /// How long the rest of what a program printed is waited for, once it has exited: something it left running may hold the pipe for ever.
 const REST: Duration = Duration::from_millis(100);
 
-/// The name of the log among those of attempts.
-const LOG: &str = "notify.log";
-
 /// The most characters of what a program said that a warning repeats.
 const MOST_QUOTED: usize = 200;
 
 /// How the program is run.
-pub struct Terms {
+#[derive(Debug)]
+pub struct Hook {
     /// The command line, for `sh`.
     pub line: String,
-    /// The longest one may take.
+    /// The longest one call may take.
     pub limit: Duration,
     /// Where it runs.
     pub directory: PathBuf,
@@ -74,187 +72,24 @@ pub struct Terms {
     pub environment: Vec<(OsString, OsString)>,
     /// Ends it if we are killed.
     pub watchdog: Option<Watchdog>,
-    /// Who says what went wrong.
-    pub warn: Box<dyn Fn(String) + Send + Sync>,
-}
-
-impl fmt::Debug for Terms {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Terms").field("line", &self.line).finish_non_exhaustive()
-    }
-}
-
-/// Takes letters and sees to it that they are told.
-#[derive(Debug)]
-pub struct Notifier {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    terms: Terms,
-    /// Tripped when those that run are to end; no signal to the runner does.
-    end: Stop,
-    state: Mutex<State>,
-    changed: Condvar,
 }
 
 /// Why somebody was not told.
-struct Failure {
+#[derive(Debug)]
+pub struct Failure {
+    /// The kind of failure, as a sentence fragment.
     why: String,
-    /// The last line that the program printed.
-    said: Option<String>,
-    /// Whether it may be that there is no such program.
-    unfound: bool,
+    /// The whole warning; what a program said last may be another thing each time.
+    pub warning: String,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Letter>,
-    workers: usize,
-    untold: usize,
-    closed: bool,
-    /// The kinds of failure there was a warning of: what a program said last may be another thing each time.
-    warned: HashSet<String>,
-}
-
-impl Notifier {
-    /// One that has nothing to do yet.
-    pub fn new(terms: Terms) -> Self {
-        let inner = Inner { terms, end: Stop::manual(), state: Mutex::default(), changed: Condvar::new() };
-        Self { inner: Arc::new(inner) }
-    }
-
-    /// Has it told, some time soon; returns at once.
-    pub fn send(&self, letter: Letter) {
-        let mut state = self.inner.lock();
-        if state.closed || state.waiting.len() >= MOST_WAITING {
-            state.untold += 1;
-            return;
-        }
-        state.waiting.push_back(letter);
-        if state.workers == AT_ONCE {
-            return;
-        }
-        let inner = Arc::clone(&self.inner);
-        match thread::Builder::new().name("notifier".to_owned()).spawn(move || inner.work()) {
-            Ok(_) => state.workers += 1,
-            // One that works already sees to it.
-            Err(_) if state.workers > 0 => {}
-            Err(error) => {
-                state.waiting.clear();
-                state.untold += 1;
-                tracing::warn!(%error, "no thread to tell anybody with");
-            }
-        }
-    }
-
-    /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
-    /// told yet is given up. `long` is called with the number of those if it is not over in a moment.
-    pub fn close(self, shutdown: &Stop, long: &dyn Fn(usize)) {
-        const MOMENT: Duration = Duration::from_secs(1);
-        let inner = &self.inner;
-        let seen = shutdown.count();
-        let waker = Arc::clone(inner);
-        let _subscription = shutdown.subscribe(move |_| waker.changed.notify_all());
-        let watch = Stopwatch::start();
-        // From the second signal on there is no grace.
-        let patience = if seen > 1 { Duration::ZERO } else { inner.terms.limit + GRACE + MOMENT };
-        let heard = || shutdown.count() > seen;
-        if !inner.wait(&watch, MOMENT.min(patience), &heard) && !heard() && watch.elapsed() < patience {
-            long(inner.open());
-        }
-        if !inner.wait(&watch, patience, &heard) {
-            let mut state = inner.lock();
-            state.closed = true;
-            state.untold += state.waiting.len();
-            state.waiting.clear();
-            drop(state);
-            inner.end.request(SIGTERM);
-            if seen > 1 {
-                inner.end.request(SIGTERM);
-            }
-            let watch = Stopwatch::start();
-            inner.wait(&watch, LAST_WAIT, &|| false);
-        }
-        let untold = inner.lock().untold;
-        if untold > 0 {
-            (inner.terms.warn)(format!(
-                "{untold} notices were not told by `{}` (aynig.notify): there were too many for the time there was; \
-                 `aynig status --all` shows how branches stand",
-                inner.terms.line
-            ));
-        }
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent between any two statements that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many are not told yet.
-    fn open(&self) -> usize {
-        let state = self.lock();
-        state.waiting.len() + state.workers
-    }
-
-    /// Whether everything was told before `patience` was over and nobody said that it is enough.
-    fn wait(&self, watch: &Stopwatch, patience: Duration, enough: &dyn Fn() -> bool) -> bool {
-        // A signal may come between the question and the nap.
-        const LONGEST_NAP: Duration = Duration::from_millis(100);
-        let mut state = self.lock();
-        loop {
-            if state.workers == 0 {
-                return true;
-            }
-            let left = patience.saturating_sub(watch.elapsed());
-            if left.is_zero() {
-                return false;
-            }
-            let woken = self.changed.wait_timeout(state, left.min(LONGEST_NAP));
-            drop(woken.unwrap_or_else(PoisonError::into_inner));
-            if enough() {
-                return false;
-            }
-            state = self.lock();
-        }
-    }
-
-    fn work(&self) {
-        loop {
-            let mut state = self.lock();
-            let Some(letter) = state.waiting.pop_front() else {
-                state.workers -= 1;
-                drop(state);
-                self.changed.notify_all();
-                return;
-            };
-            drop(state);
-            // One that panics must not leave `close` waiting for a worker that is gone.
-            let told = catch_unwind(AssertUnwindSafe(|| self.tell(&letter))).unwrap_or_else(|_| {
-                let why = "was not run because of a bug in aynig".to_owned();
-                Err(Failure { why, said: None, unfound: false })
-            });
-            if let Err(Failure { why, said, unfound }) = told
-                && self.lock().warned.insert(why.clone())
-            {
-                let log = letter.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
-                let said = said.map(|line| format!(" (it ended with: {line})")).unwrap_or_default();
-                let next = if unfound { "; `aynig doctor` looks whether it can be found" } else { "" };
-                (self.terms.warn)(format!(
-                    "`{}` (aynig.notify) {why}{said}, so somebody may not know what happened; what it said is in {log}{next}",
-                    self.terms.line
-                ));
-            }
-        }
-    }
-
-    /// Runs the program for one letter; says how it failed, if so.
-    fn tell(&self, letter: &Letter) -> Result<(), Failure> {
-        crate::crashpoint::reach(crate::crashpoint::Point::NoticeTaken);
-        let (how, printed) = self.run(letter).unwrap_or_else(|error| {
+impl Hook {
+    /// Runs the program for one letter; `stop` ends it.
+    ///
+    /// # Errors
+    /// How it failed.
+    pub fn tell(&self, letter: &Letter, stop: &Stop) -> Result<(), Failure> {
+        let (how, printed) = self.run(letter, stop).unwrap_or_else(|error| {
             (How::Lost(format!("could not be started: {error}")), Printed::default())
         });
         let unfound = matches!(how, How::Exited(126 | 127) | How::NotStarted(_));
@@ -268,7 +103,7 @@ impl Inner {
             How::Signalled(signal) => Some(format!("was killed by signal {signal}")),
             How::NotStarted(error) => Some(format!("could not be started: {}", error_words(&error))),
             How::Stopped(StopCause::TimedOut(_)) => {
-                Some(format!("took longer than {} s and was stopped", self.terms.limit.as_secs()))
+                Some(format!("took longer than {} s and was stopped", self.limit.as_secs()))
             }
             How::Stopped(StopCause::Signal(_) | StopCause::CalledOff | StopCause::Panic) => {
                 Some("was stopped with the runner".to_owned())
@@ -276,37 +111,141 @@ impl Inner {
             How::Lost(why) => Some(why),
         };
         note(letter, &printed, why.as_deref());
+        let Some(why) = why else { return Ok(()) };
         let said = tail_lines(&printed.tail).pop().map(|line| plain_line(line.as_bytes(), MOST_QUOTED));
-        why.map_or(Ok(()), |why| Err(Failure { why, said, unfound }))
+        let said = said.map(|line| format!(" (it ended with: {line})")).unwrap_or_default();
+        let log = letter.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
+        let next = if unfound { "; `aynig doctor` looks whether it can be found" } else { "" };
+        let warning = format!(
+            "`{}` (aynig.notify) {why}{said}, so somebody may not know what happened; what it said is in {log}{next}",
+            self.line
+        );
+        Err(Failure { why, warning })
     }
 
-    fn run(&self, letter: &Letter) -> io::Result<(How, Printed)> {
-        let terms = &self.terms;
-        let mut environment = terms.environment.clone();
-        environment.extend(letter.variables.iter().cloned());
+    fn run(&self, letter: &Letter, stop: &Stop) -> io::Result<(How, Printed)> {
         let (from, to) = io::pipe()?;
         let to = File::from(OwnedFd::from(to));
         let (printed, end) = listen(from)?;
         let spec = Spec {
             terminal: true,
             program: PathBuf::from("/bin/sh"),
-            args: vec!["-c".into(), terms.line.clone().into()],
-            directory: terms.directory.clone(),
-            environment,
+            args: vec!["-c".into(), self.line.clone().into()],
+            directory: self.directory.clone(),
+            environment: self.environment.iter().chain(&letter.variables).cloned().collect(),
             stdin: Some(fsutil::nameless(&letter.body)?),
             stdout: to.try_clone()?,
             stderr: to,
             grace: GRACE,
-            timeout: Some(terms.limit),
-            watchdog: terms.watchdog.clone(),
+            timeout: Some(self.limit),
+            watchdog: self.watchdog.clone(),
         };
-        let how = crate::supervise::run(spec, &self.end, || {}).how;
+        let how = crate::supervise::run(spec, stop, || {}).how;
         // Nothing is ever sent: the channel closes when all is read.
         if end.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("something that aynig.notify left running may print more, which is not kept");
         }
         let printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
         Ok((how, printed))
+    }
+}
+
+/// Who says what went wrong.
+type Warn = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Takes letters and has them told, one at a time.
+pub struct Notifier {
+    letters: Sender<Letter>,
+    /// Closes when all is told.
+    over: Mutex<Receiver<Infallible>>,
+    /// How many are not told yet.
+    open: Arc<AtomicUsize>,
+    /// How many were too many.
+    lost: AtomicUsize,
+    /// Tripped when the one that runs is to end; no signal to the runner does.
+    end: Stop,
+    limit: Duration,
+    warn: Warn,
+}
+
+impl std::fmt::Debug for Notifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Notifier").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl Notifier {
+    /// One that has nothing to do yet.
+    pub fn new(hook: Hook, warn: Warn) -> Self {
+        let (letters, inbox) = mpsc::channel::<Letter>();
+        let (working, over) = mpsc::channel();
+        let open = Arc::new(AtomicUsize::new(0));
+        let (end, limit) = (Stop::manual(), hook.limit);
+        let (left, stop, say) = (Arc::clone(&open), end.clone(), Arc::clone(&warn));
+        let work = move || {
+            let _working: Sender<Infallible> = working;
+            let mut warned = HashSet::new();
+            for letter in inbox {
+                if stop.cause().is_some() {
+                    return;
+                }
+                if let Err(failure) = hook.tell(&letter, &stop)
+                    && warned.insert(failure.why)
+                {
+                    say(failure.warning);
+                }
+                left.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        // Where there is no thread nobody takes letters, and all of them are lost.
+        if let Err(error) = thread::Builder::new().name("notifier".to_owned()).spawn(work) {
+            tracing::warn!(%error, "no thread to tell anybody with");
+        }
+        Self { letters, over: Mutex::new(over), open, lost: AtomicUsize::new(0), end, limit, warn }
+    }
+
+    /// Has it told, some time soon; returns at once.
+    pub fn send(&self, letter: Letter) {
+        let full = self.open.fetch_add(1, Ordering::Relaxed) > MOST_WAITING;
+        if full || self.letters.send(letter).is_err() {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
+    /// told yet is given up. `long` is called with the number of those if it is not over in a moment.
+    pub fn close(self, shutdown: &Stop, long: &dyn Fn(usize)) {
+        let Self { letters, over, open, lost, end, limit, warn } = self;
+        drop(letters);
+        let over = over.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |patience| over.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
+        let seen = shutdown.count();
+        // From the second signal on there is no grace.
+        let patience = if seen > 1 { Duration::ZERO } else { limit + GRACE + MOMENT };
+        let watch = Stopwatch::start();
+        let mut said = false;
+        while !is_over(NAP.min(patience.saturating_sub(watch.elapsed()))) {
+            if watch.elapsed() >= patience || shutdown.count() > seen {
+                end.request(SIGTERM);
+                if seen > 1 {
+                    end.request(SIGTERM);
+                }
+                is_over(LAST_WAIT);
+                break;
+            }
+            if !said && watch.elapsed() >= MOMENT {
+                said = true;
+                long(open.load(Ordering::Relaxed));
+            }
+        }
+        let untold = open.load(Ordering::Relaxed) + lost.load(Ordering::Relaxed);
+        if untold > 0 {
+            warn(format!(
+                "{untold} notices were not told (aynig.notify): there were too many for the time there was; \
+                 `aynig status --all` shows how branches stand"
+            ));
+        }
     }
 }
 
@@ -367,43 +306,6 @@ fn note(letter: &Letter, printed: &Printed, why: Option<&str>) {
     }
 }
 
-/// Where the log is to be; none where logs cannot be written, which is looked at each time: a link may have come with a checkout.
-fn log_place(repo: &Repo) -> Option<PathBuf> {
-    attempt::make_log_directory(repo).ok().map(|directory| directory.join(LOG))
-}
-
-/// What a happening is told as: with the subject of its commit and the logs of its attempt, as far as they are on this host.
-pub fn compose(
-    repo: &Repo,
-    remote: Option<&RemoteName>,
-    role: Option<&RoleName>,
-    happening: &Happening,
-) -> Letter {
-    let subject = happening
-        .commit
-        .and_then(|commit| repo.commit(commit).ok())
-        .map(|stored| Message::parse(&stored.message).subject);
-    let logs = happening
-        .run_id
-        .as_ref()
-        .and_then(|id| attempt::find(repo, AttemptId::parse(id)?))
-        .map(|record| (record.stdout, record.stderr));
-    letter(
-        happening,
-        &Around {
-            remote: remote.cloned(),
-            runner_id: repo.runner_id().to_owned(),
-            role: role.cloned(),
-            subject,
-            logs,
-            log: log_place(repo),
-            time: clock::wall_seconds(),
-            repository: repo.top().to_owned(),
-            git_dir: repo.common_dir().to_owned(),
-        },
-    )
-}
-
 /// The program's own name in a line for `sh`, if the line begins with one: not with a variable, a quote or what the shell itself acts on.
 pub fn program_of(line: &str) -> Option<&str> {
     const BUILT_IN: [&str; 18] = [
@@ -432,41 +334,37 @@ mod tests {
     #[test]
     fn a_storm_is_bounded_and_what_is_given_up_is_said() {
         let room = tempfile::tempdir().unwrap();
+        let begun = room.path().join("begun");
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let listener = Arc::clone(&said);
-        let notifier = Notifier::new(Terms {
-            line: "while :; do sleep 60; done".to_owned(),
+        let hook = Hook {
+            line: format!("echo x >>'{}'; while :; do sleep 60; done", begun.display()),
             limit: LONG,
             directory: room.path().to_owned(),
             environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
             watchdog: None,
-            warn: Box::new(move |text| listener.lock().unwrap().push(text)),
-        });
+        };
+        let notifier = Notifier::new(hook, Arc::new(move |text| listener.lock().unwrap().push(text)));
         let letter = || Letter { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
         let watch = Stopwatch::start();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MOST_WAITING + 3 {
             notifier.send(letter());
         }
-        while !notifier.inner.lock().waiting.is_empty() {
+        while std::fs::read(&begun).is_err() {
             assert!(watch.elapsed() < LONG);
             clock::pause(Duration::from_millis(1));
         }
-        for _ in 0..MOST_WAITING + 2 {
-            notifier.send(letter());
-        }
-        let state = notifier.inner.lock();
-        assert_eq!((state.workers, state.untold), (AT_ONCE, 2));
-        drop(state);
+        assert_eq!(notifier.lost.load(Ordering::Relaxed), 2, "one runs, so many wait");
         let shutdown = Stop::manual();
         shutdown.request(SIGTERM);
         shutdown.request(SIGTERM);
         notifier.close(&shutdown, &|_| {});
         assert!(watch.elapsed() < LONG, "no grace after a second signal");
+        assert_eq!(std::fs::read(&begun).unwrap(), b"x\n", "one at a time, and none once it is given up");
         let said = said.lock().unwrap();
-        let count = format!("{} notices were not told", MOST_WAITING + 2);
-        assert!(said.last().is_some_and(|last| last.starts_with(&count)), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("was stopped with the runner"), "{said:?}");
+        assert!(said[1].starts_with(&format!("{} notices were not told", MOST_WAITING + 2)), "{said:?}");
     }
 
     #[test]

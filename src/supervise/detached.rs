@@ -1,6 +1,6 @@
 //! A process of its own: started, and from then on nobody's business.
 //!
-//! Invariant: it holds nothing of the caller but the files it is given, and is in a session of its own, so that neither the end
+//! Invariant: it holds nothing of the caller but the file it reads, and is in a session of its own, so that neither the end
 //! of the caller nor that of the caller's group or session takes it along. How long it may run is its own to see to.
 
 use std::ffi::OsString;
@@ -10,8 +10,7 @@ use std::path::Path;
 
 use crate::session;
 
-/// Starts `program` with these arguments and exactly this environment in `directory`; it reads `stdin`, and what it prints goes to
-/// `output`.
+/// Starts `program` with these arguments and exactly this environment in `directory`; it reads `stdin`, and what it prints is not kept.
 ///
 /// # Errors
 /// Whatever starting it failed with.
@@ -21,15 +20,13 @@ pub fn detach(
     environment: Vec<(OsString, OsString)>,
     directory: &Path,
     stdin: File,
-    output: File,
 ) -> io::Result<()> {
-    let errors = output.try_clone()?;
     duct::cmd(program, args)
         .full_env(environment)
         .dir(directory)
         .stdin_file(stdin)
-        .stdout_file(output)
-        .stderr_file(errors)
+        .stdout_null()
+        .stderr_null()
         .unchecked()
         .before_spawn(|command| {
             session::begin(command);

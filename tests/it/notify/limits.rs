@@ -89,7 +89,7 @@ fn one_that_takes_too_long_is_ended_with_all_it_started() {
 }
 
 #[test]
-fn a_storm_is_told_by_four_at_once() {
+fn a_storm_is_told_one_at_a_time() {
     let repo = repo(&[]);
     repo.teller(SLOW);
     let branches: Vec<String> = (0..30).map(|n| format!("storm-{n}")).collect();
@@ -98,8 +98,8 @@ fn a_storm_is_told_by_four_at_once() {
     wait_until("every branch to be stalled", || {
         branches.iter().all(|branch| repo.state(branch) == "stalled")
     });
-    wait_until("somebody to be told", || begun(&repo) >= 4);
-    assert_eq!(begun(&repo), 4);
+    wait_until("somebody to be told", || begun(&repo) > 0);
+    assert_eq!(begun(&repo), 1);
     repo.release("release");
     exits(&runner.finish(), 1);
     assert_eq!(repo.told().len(), 30);
@@ -152,7 +152,7 @@ fn a_long_watch_leaves_nothing_behind() {
         let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|name| name.trim() == "notifier").count()
     };
-    wait_until("no thread to be left", || threads() == 0);
+    assert!(threads() <= 1, "one tells all");
     runner.signal(Signal::SIGTERM);
     exits(&runner.finish(), 143);
     assert_eq!(repo.told().len(), 5);
