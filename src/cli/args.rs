@@ -5,21 +5,23 @@
 //! commits and runs; what only shows is in `look`, what a repository and a machine need once or now and then in `upkeep`.
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::logging::Level;
 use crate::contract::ids::{RemoteName, RoleName, StateName};
 use crate::contract::protocol::parse_trailer_arg;
 use crate::contract::retention::parse_age;
 use crate::contract::trailers::Trailer;
+use crate::ops::settings::keys;
 
 mod look;
+mod settings;
 mod upkeep;
 
+pub use self::settings::Given;
 pub use look::{Events, Log, Logs, Status};
 pub use upkeep::{Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell};
 
@@ -93,67 +95,9 @@ pub enum Verb {
     2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."
 )]
 pub struct Run {
-    /// Prefer the commands in .aynig/roles/NAME/command/ [default: ROLE, if set]
-    #[arg(long, value_name = "NAME", value_parser = parse_role)]
-    pub role: Option<RoleName>,
-
-    /// Work on the branches of this remote, which decides every race [default: what `dwp-source` at HEAD names]
-    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub remote: Option<RemoteName>,
-
-    /// Where worktrees are made, relative to the top of the repository
-    #[arg(short = 'w', long, value_name = "DIR", default_value = ".worktrees")]
-    pub worktree: PathBuf,
-
-    /// What to do with the branch that is checked out here
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = Current::Skip)]
-    pub current_branch: Current,
-
-    /// Only branches whose name matches GLOB (repeatable; `*` also matches `/`)
-    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
-    pub branch: Vec<String>,
-
-    /// Take all commands from the tree of REF, not from the branch that is run: a branch, REMOTE/BRANCH, `refs/…` or a full
-    /// commit id
-    #[arg(long, value_name = "REF", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub commands_from: Option<String>,
-
-    /// Run only what has a good signature (`%G?` of git is G)
-    #[arg(long)]
-    pub require_signed: bool,
-
-    /// Only states that match GLOB (repeatable; `*` also matches `/`)
-    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
-    pub states: Vec<String>,
-
-    /// How many commands may run at once
-    #[arg(short = 'j', long, value_name = "N", default_value = "1", value_parser = places)]
-    pub jobs: NonZeroUsize,
-
-    /// Length of a lease; it is renewed after two thirds of it
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = number(1..=31_536_000))]
-    pub lease_seconds: u64,
-
-    /// What tells that a lease of others is over: its date, or that this host has seen it for as long as it lasts, which holds
-    /// whatever other hosts' clocks say
-    #[arg(long, value_name = "BY", value_enum, default_value_t = TakeoverBy::Clock)]
-    pub takeover: TakeoverBy,
-
-    /// With a remote, or --takeover observed: how far clocks may be apart; a lease is taken over only that much after its end
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number(0..=86_400))]
-    pub skew_seconds: u64,
-
-    /// Do not renew leases
-    #[arg(long)]
-    pub no_heartbeat: bool,
-
-    /// How long a stopped command has between TERM and KILL
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number(0..=u64::MAX))]
-    pub grace_seconds: u64,
-
-    /// Stop a command that runs longer, and stall its branch
-    #[arg(long, value_name = "SECONDS", value_parser = number(1..=u64::MAX))]
-    pub command_timeout: Option<u64>,
+    /// The settings
+    #[command(flatten)]
+    pub settings: Given,
 
     /// Repeat until a pass finds nothing to do
     #[arg(long, conflicts_with = "watch")]
@@ -176,26 +120,6 @@ pub struct Demo {
     /// Where to make the repository: a directory that is empty or does not exist [default: a temporary one]
     #[arg(value_name = "DIR")]
     pub place: Option<PathBuf>,
-}
-
-/// `--current-branch`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Current {
-    /// Leave it alone
-    Skip,
-    /// Run it too, in place
-    Include,
-    /// Run nothing else
-    Only,
-}
-
-/// `--takeover`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TakeoverBy {
-    /// Its date, by the wall clock of this host
-    Clock,
-    /// What passes on this host have seen
-    Observed,
 }
 
 /// `aynig set-state`.
@@ -283,22 +207,11 @@ pub struct CommitOptions {
 fn number(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    move |text| match text.trim().parse() {
-        Ok(number) if range.contains(&number) => Ok(number),
-        Ok(_) | Err(_) if *range.end() == u64::MAX => {
-            Err(format!("write a number from {} on", range.start()))
-        }
-        Ok(_) | Err(_) => Err(format!("write a number from {} to {}", range.start(), range.end())),
-    }
+    move |text| keys::number(&range, text)
 }
 
 fn count(text: &str) -> Result<usize, String> {
     number(0..=u64::MAX)(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
-}
-
-fn places(text: &str) -> Result<NonZeroUsize, String> {
-    let number = number(1..=u64::MAX)(text)?;
-    Ok(usize::try_from(number).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MAX))
 }
 
 fn parse_state(text: &str) -> Result<StateName, String> {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::Parser;
 
 use crate::git::Store;
 use crate::git::config::CONFIG_VARIABLES;
@@ -21,7 +21,7 @@ use super::error::{CommandError, Exit, render};
 use super::logging::{self, Level};
 use super::{
     clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, panics, run,
-    set_state, set_working, settings, signals, status, ui,
+    set_state, set_working, signals, status, ui,
 };
 
 /// What every subcommand may want to know of the process.
@@ -59,14 +59,10 @@ fn whole() -> ExitCode {
     if let Some(result) = internal::call() {
         return ended(result);
     }
-    let parsed = Arguments::command()
-        .try_get_matches()
-        .and_then(|matches| Arguments::from_arg_matches(&matches).map(|arguments| (arguments, matches)));
-    let (arguments, matches) = match parsed {
-        Ok(parsed) => parsed,
-        Err(error) => return usage(&error),
-    };
-    ended(perform(told, arguments, &matches))
+    match Arguments::try_parse() {
+        Ok(arguments) => ended(perform(told, arguments)),
+        Err(error) => usage(&error),
+    }
 }
 
 fn ended(result: Result<Exit, CommandError>) -> ExitCode {
@@ -85,7 +81,7 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     }
 }
 
-fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exit, CommandError> {
+fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
     let variable = std::env::var("LOG_LEVEL").ok();
     let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
     logging::start(log_level);
@@ -106,12 +102,7 @@ fn perform(told: Told, arguments: Arguments, matches: &ArgMatches) -> Result<Exi
             .map_err(|error| CommandError::because("find this executable", &error))?,
     };
     match &arguments.verb {
-        Verb::Run(options) => {
-            let store = open(&surroundings)?;
-            let given = matches.subcommand_matches("run").expect("this is `run`");
-            let options = settings::complete(&store.handle(), options, given)?;
-            run::run(&store, &surroundings, &options)
-        }
+        Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
         Verb::Demo(options) => demo::run(&surroundings, options),
         Verb::SetState(options) => set_state::run(&open(&surroundings)?, &surroundings, options),
         Verb::SetWorking(options) => set_working::run(&open(&surroundings)?, &surroundings, options),

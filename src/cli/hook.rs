@@ -14,13 +14,13 @@ use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Store;
 use crate::git::incoming::Incoming;
+use crate::ops::settings;
 use crate::runner::survey::trust::refusals_in;
 use crate::runner::typed;
 
 use super::args::{Hook, HookName};
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
-use super::settings;
 use super::ui::{self, harmless};
 
 /// One line of what git tells the hook.

@@ -9,6 +9,7 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::fsutil;
+use crate::ops::settings::keys::{Fallback, KEYS, Key};
 use crate::supervise::Pager;
 
 use super::args::{Arguments, Manual};
@@ -74,7 +75,23 @@ pub fn pages() -> Vec<(String, String)> {
     program.build();
     let verbs = program.get_subcommands().filter(|verb| !verb.is_hide_set());
     let verbs = verbs.map(|verb| (format!("aynig-{}", verb.get_name()), page(verb.clone(), SEE_ALSO)));
-    std::iter::once(("aynig".to_owned(), page(program.clone(), REFERENCE))).chain(verbs).collect()
+    let reference = REFERENCE.replace(".SH FILES\n", &format!("{}.SH FILES\n", configuration()));
+    std::iter::once(("aynig".to_owned(), page(program.clone(), &reference))).chain(verbs).collect()
+}
+
+/// The settings in git's configuration.
+fn configuration() -> String {
+    let mut text = ".SH CONFIGURATION\n".to_owned();
+    let mut keys: Vec<&Key> = KEYS.iter().collect();
+    keys.sort_by_key(|key| key.name);
+    for key in keys {
+        let default = match key.default {
+            Fallback::Value(default) | Fallback::Words(default) => default.replace('`', ""),
+        };
+        let words = format!("{}; default: {default}.", key.help).replace('-', "\\-").replace('\'', "\\*(Aq");
+        text.push_str(&format!(".TP\n\\fIaynig.{}\\fR\n{words}\n", key.name));
+    }
+    text
 }
 
 /// Renders one page, with `end` as its last sections.

@@ -32,7 +32,6 @@ pub mod panics;
 pub mod run;
 pub mod set_state;
 pub mod set_working;
-pub mod settings;
 pub mod signals;
 pub mod status;
 pub mod target;

@@ -16,6 +16,7 @@ use crate::contract::message::Message;
 use crate::contract::trailers::Trailer;
 use crate::fsutil;
 use crate::git::{Repo, Store};
+use crate::ops::settings;
 use crate::runner::error_words;
 use crate::runner::launch::own_environment;
 use crate::runner::notice::Notice;
@@ -29,7 +30,7 @@ use super::error::{CommandError, Exit};
 use super::internal;
 use super::narrator::Narrator;
 use super::target::{Inside, Written, warn};
-use super::{settings, ui};
+use super::ui;
 
 /// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \

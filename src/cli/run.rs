@@ -1,6 +1,5 @@
 //! `aynig run`: options out of arguments, passes, the summary.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,34 +7,39 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::contract::alike::nearest;
-use crate::contract::ids::{BranchName, RemoteName, RoleName, StateName};
+use crate::contract::ids::{BranchName, RemoteName, StateName};
 use crate::contract::message::Message;
 use crate::git::{Repo, Store};
+use crate::ops::settings::{self, Settings, globs};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
-use crate::runner::options::{CurrentBranch, Options, Selection, Takeover, Trust};
+use crate::runner::options::{Options, Selection, Trust};
 use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, counted, error_words, notice::Notice, typed};
 use crate::stop::Cause;
 use crate::supervise::Watchdog;
 
-use super::args::{Current, Run, TakeoverBy};
+use super::args::Run;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::internal;
 use super::live::Live;
 use super::narrator::Narrator;
 use super::notify::Teller;
-use super::ui::{self, FAINT, harmless, styled};
-use super::{panics, settings, signals};
+use super::ui::{self, CARE, FAINT, harmless, styled};
+use super::{panics, signals};
 
 /// Runs the subcommand.
 pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
     let repo = store.handle();
-    let options = options(&repo, surroundings, arguments)?;
-    let arbiter = arbiter(&repo, arguments.remote.as_ref())?;
+    for text in settings::unknown(&repo) {
+        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
+    }
+    let settings = Settings::of_run(&repo, &arguments.settings.0)?;
+    let options = options(&repo, surroundings, &settings)?;
+    let arbiter = arbiter(&repo, settings.remote.as_ref())?;
     let shutdown = signals::shutdown()?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
@@ -46,8 +50,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     let unsaid: Mutex<Option<Notice>> = Mutex::default();
     let tell = |notice: Notice| {
         if let Notice::LeftAlone { branch, state } = &notice {
-            let warning = left_alone(branch, state, arguments.remote.as_ref());
-            if ui::somebody_listens() || arguments.branch.iter().any(|glob| *glob == branch.to_string()) {
+            let warning = left_alone(branch, state, settings.remote.as_ref());
+            if ui::somebody_listens() || settings.branch.iter().any(|glob| *glob == branch.to_string()) {
                 narrator.tell(warning);
             } else if let Ok(mut unsaid) = unsaid.lock() {
                 *unsaid = Some(warning);
@@ -66,7 +70,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
         watchdog: &watchdog,
         tell: &tell,
     };
-    let grace = arguments.grace_seconds;
+    let grace = settings.grace_seconds;
     let running = narrator.running();
     let _panics = panics::stop(&shutdown, options.grace)?;
     let interrupt = repo.interrupt().clone();
@@ -171,88 +175,48 @@ fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName
     Notice::Warning { branch: Some(branch.clone()), text }
 }
 
+/// The options that settings make.
+pub fn options(
+    repo: &Repo,
+    surroundings: &Surroundings,
+    settings: &Settings,
+) -> Result<Options, CommandError> {
+    Ok(Options {
+        role: settings.role.clone(),
+        selection: Selection {
+            current: settings.current_branch,
+            globs: globs("--branch", &settings.branch)?,
+        },
+        // Of other branches a run looks at none.
+        trust: Trust { branches: globset::GlobSet::empty(), ..settings.trust()? },
+        ..unselective(repo, surroundings, settings)
+    })
+}
+
 /// What `status` and the like scan with: every branch, defaults otherwise.
 pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
+    unselective(repo, surroundings, &Settings::default())
+}
+
+/// The options without those that say which branches, states and commands.
+fn unselective(repo: &Repo, surroundings: &Surroundings, settings: &Settings) -> Options {
     Options {
         role: None,
         selection: Selection::everything(),
         trust: Trust::default(),
-        worktrees: repo.top().join(".worktrees"),
-        jobs: NonZeroUsize::MIN,
-        takeover: Takeover::Clock,
-        skew_seconds: 10,
-        lease_seconds: crate::contract::lease::DEFAULT_LEASE_SECONDS,
-        heartbeat: true,
-        setup: None,
-        grace: Duration::from_secs(10),
-        command_timeout: None,
+        worktrees: absolute_below(repo.top(), &settings.worktree),
+        jobs: settings.jobs,
+        takeover: settings.takeover,
+        skew_seconds: settings.skew_seconds,
+        lease_seconds: settings.lease_seconds,
+        heartbeat: settings.heartbeat,
+        setup: settings.setup.clone(),
+        grace: Duration::from_secs(settings.grace_seconds),
+        command_timeout: settings.command_timeout.map(Duration::from_secs),
         runner_id: repo.runner_id().to_owned(),
         log_level: surroundings.log_level.as_str().to_owned(),
         log_level_fixed: surroundings.log_level_fixed,
         program: surroundings.program.clone(),
-    }
-}
-
-fn options(repo: &Repo, surroundings: &Surroundings, arguments: &Run) -> Result<Options, CommandError> {
-    let globs = branch_globs(&arguments.branch)?;
-    let current = match arguments.current_branch {
-        Current::Skip => CurrentBranch::Skip,
-        Current::Include => CurrentBranch::Include,
-        Current::Only => CurrentBranch::Only,
-    };
-    Ok(Options {
-        role: role(repo, arguments.role.clone())?,
-        selection: Selection { current, globs },
-        trust: Trust {
-            commands_from: arguments.commands_from.clone(),
-            require_signed: arguments.require_signed,
-            states: self::globs("--states", &arguments.states)?,
-            branches: globset::GlobSet::empty(),
-            variables: settings::trailer_variables(repo)?,
-        },
-        worktrees: absolute_below(repo.top(), &arguments.worktree),
-        jobs: arguments.jobs,
-        takeover: match arguments.takeover {
-            TakeoverBy::Clock => Takeover::Clock,
-            TakeoverBy::Observed => Takeover::Observed,
-        },
-        skew_seconds: arguments.skew_seconds,
-        lease_seconds: arguments.lease_seconds,
-        heartbeat: !arguments.no_heartbeat,
-        setup: settings::setup(repo),
-        grace: Duration::from_secs(arguments.grace_seconds),
-        command_timeout: arguments.command_timeout.map(Duration::from_secs),
-        ..plain_options(repo, surroundings)
-    })
-}
-
-/// The globs of `--branch`; none of them means all branches.
-pub fn branch_globs(texts: &[String]) -> Result<globset::GlobSet, CommandError> {
-    globs("--branch", texts)
-}
-
-/// The globs of an option.
-pub fn globs(option: &str, texts: &[String]) -> Result<globset::GlobSet, CommandError> {
-    let mut globs = globset::GlobSetBuilder::new();
-    for text in texts {
-        let glob = globset::Glob::new(text).map_err(|error| {
-            CommandError::usage(format!("{option} {text} is not a glob: {}", error.kind()))
-        })?;
-        globs.add(glob);
-    }
-    globs.build().map_err(|error| CommandError::usage(format!("{option}: {error}")))
-}
-
-/// The role: the flag, else `ROLE` unless it is empty, else `aynig.role`.
-pub fn role(repo: &Repo, flag: Option<RoleName>) -> Result<Option<RoleName>, CommandError> {
-    if flag.is_some() {
-        return Ok(flag);
-    }
-    match std::env::var("ROLE") {
-        Ok(text) if !text.is_empty() => RoleName::parse(&text)
-            .map(Some)
-            .map_err(|error| CommandError::usage(format!("the variable ROLE is no role name: {error}"))),
-        _ => settings::role(repo),
     }
 }
 

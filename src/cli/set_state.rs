@@ -17,6 +17,7 @@ use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
+use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::survey::resolve::{NoCommand, Pause, Resolver};
 
@@ -25,7 +26,6 @@ use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::missing;
 use super::notify;
-use super::settings;
 use super::target::{Target, Written, arbiter, warn, warn_of_foreign_lease, write};
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 

@@ -4,3 +4,4 @@
 //! options, terminals nor exit codes. What a caller should show besides the result is returned as data.
 
 pub mod error;
+pub mod settings;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use aynig::ops::settings::keys::{Fallback, KEYS, Key};
+
 use super::scene::*;
 use super::support::*;
 
@@ -249,15 +251,33 @@ fn a_misspelt_setting_is_named_with_the_one_that_may_be_meant() {
     assert!(!line("aynig.xyzzy").contains("mean"), "{said}");
 }
 
+/// A setting as a line of the README's table.
+fn row(key: &Key) -> String {
+    let repeatable = if key.is_repeatable() { " (repeatable)" } else { "" };
+    let flag = key.option.as_ref().map(|option| format!("`--{}`", option.long)).unwrap_or_default();
+    let default = match key.default {
+        Fallback::Words(words) => words.to_owned(),
+        Fallback::Value(value) if value.parse::<u64>().is_ok() => value.to_owned(),
+        Fallback::Value(value) => format!("`{value}`"),
+    };
+    let cells = [&format!("`aynig.{}`{repeatable}", key.name), &flag, key.environment, key.trailer, &default];
+    cells.iter().fold("|".to_owned(), |row, cell| {
+        if cell.is_empty() { format!("{row} |") } else { format!("{row} {cell} |") }
+    })
+}
+
+/// A line without the targets of its links.
+fn unlinked(line: &str) -> String {
+    let mut parts = line.split("](");
+    let first = parts.next().expect("one").replace('[', "");
+    parts.fold(first, |text, part| text + &part.split_once(')').expect("a target").1.replace('[', ""))
+}
+
 #[test]
-fn the_readme_lists_every_setting() {
+fn the_readme_has_the_table_of_settings() {
     let readme =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
-    let listed: BTreeSet<&str> = readme
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `aynig."))
-        .filter_map(|rest| rest.split('`').next())
-        .collect();
-    let known: BTreeSet<&str> = aynig::cli::settings::KEYS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(listed, known);
+    let listed: BTreeSet<String> =
+        readme.lines().filter(|line| line.starts_with("| `aynig.")).map(unlinked).collect();
+    assert_eq!(listed, KEYS.iter().map(row).collect());
 }

@@ -92,7 +92,16 @@ fn a_page_tells_of_every_option_of_its_subcommand() {
     }
     assert_sections(
         &overview,
-        &["NAME", "SYNOPSIS", "OPTIONS", "COMMANDS", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES"],
+        &[
+            "NAME",
+            "SYNOPSIS",
+            "OPTIONS",
+            "COMMANDS",
+            "\"EXIT STATUS\"",
+            "ENVIRONMENT",
+            "CONFIGURATION",
+            "FILES",
+        ],
     );
     assert!(!overview.contains("__"), "hidden subcommands stay hidden");
     assert_refused(&repo.aynig(["manual", "nonsense"]), 2, &["aynig-nonsense(1)", "set-state"]);

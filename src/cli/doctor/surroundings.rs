@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, FromArgMatches};
-
 use crate::fsutil::{Room, found_in};
 use crate::git::Repo;
 use crate::git::config::ConfigError;
 use crate::git::probe::git_version;
+use crate::ops::settings;
 use crate::runner::notifier::{path_of, program_of};
 use crate::runner::{attempt, counted, error_words, typed};
 
-use super::super::args::{Arguments, Run};
-use super::super::settings;
 use super::{Finding, commands, head};
 
 /// The oldest git that is known to do.
@@ -184,15 +181,7 @@ fn settings(repo: &Repo) -> Vec<Finding> {
         .into_iter()
         .map(|text| Finding::warning("settings", text, "git config --show-origin --get-regexp '^aynig\\.'"))
         .collect();
-    let matches = Arguments::command().no_binary_name(true).get_matches_from(["run"]);
-    let run = matches.subcommand_matches("run").expect("the first of the words");
-    let given = Run::from_arg_matches(run).expect("an option that is not given has its default");
-    let results = [
-        settings::completed(repo, &given, run).map(drop),
-        settings::role(repo).map(drop),
-        settings::remote(repo).map(drop),
-    ];
-    findings.extend(results.into_iter().filter_map(Result::err).map(|error| Finding::of("settings", error)));
+    findings.extend(settings::mistakes(repo).into_iter().map(|error| Finding::of("settings", error)));
     if findings.is_empty() {
         findings.push(Finding::ok(
             "settings",

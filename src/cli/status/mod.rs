@@ -12,6 +12,7 @@ use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::{Repo, Store};
+use crate::ops::settings::{self, globs, role};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::survey::observe::recall;
@@ -22,8 +23,7 @@ use super::args::Status;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::missing;
-use super::run::{branch_globs, plain_options, role};
-use super::settings;
+use super::run::plain_options;
 use super::target;
 use super::ui::{self, FAINT, styled};
 use row::{Row, row, row_json};
@@ -98,13 +98,13 @@ fn subject(
     let json = arguments.json;
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
     if arguments.all || !named.is_empty() {
-        let globs = branch_globs(&named)?;
+        let globs = globs("--branch", &named)?;
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
         return Ok(Subject { options, one: None, named: !named.is_empty(), json });
     }
     let branch = target::branch(repo, arbiter, None)?;
     target::existing_head(repo, arbiter, &branch)?;
-    let globs = branch_globs(&[globset::escape(&branch.to_string())])?;
+    let globs = globs("--branch", &[globset::escape(&branch.to_string())])?;
     let options = Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain };
     Ok(Subject { options, one: Some(branch), named: true, json })
 }

@@ -1,0 +1,463 @@
+//! The table of settings: name, option, parser, default and documentation of each.
+//!
+//! Invariant: everything that is known of a setting is in its row. Git's configuration, the options of `aynig run`, the manual and
+//! the README's table are made from it, or compared with it by a test.
+
+use std::ffi::OsStr;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use crate::contract::ids::{RemoteName, RoleName};
+use crate::git::config::boolean;
+use crate::runner::options::{CurrentBranch, Takeover};
+
+use super::Settings;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name below `aynig.`.
+    pub name: &'static str,
+    /// Who reads it.
+    pub group: Group,
+    /// The option of `aynig run` that takes the same values.
+    pub option: Option<Flag>,
+    /// The variable that comes between the option and git's configuration, as the README shows it.
+    pub environment: &'static str,
+    /// The trailer that comes between them.
+    pub trailer: &'static str,
+    /// What its values are.
+    pub value: Value,
+    /// What holds if nothing says otherwise.
+    pub default: Fallback,
+    /// What it is for.
+    pub help: &'static str,
+}
+
+/// Who reads a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Runs alone.
+    Run,
+    /// Runs, and everything that shows what would be run: these settings say whose commands and commits are trusted.
+    Security,
+    /// Whatever writes a state.
+    Notify,
+    /// Only what has found no nearer name of a role.
+    Role,
+    /// Only what has found no nearer name of a remote.
+    Remote,
+    /// [`crate::git`], when it opens a repository.
+    Runner,
+}
+
+/// An option of `aynig run`.
+#[derive(Debug)]
+pub struct Flag {
+    /// Its name.
+    pub long: &'static str,
+    /// Its letter.
+    pub short: Option<char>,
+    /// What follows it.
+    pub takes: Takes,
+    /// Where its default comes from, where that is not git's configuration alone.
+    pub default: &'static str,
+}
+
+/// What follows an option.
+#[derive(Debug)]
+pub enum Takes {
+    /// A value, which help texts call so.
+    Value(&'static str),
+    /// Nothing: it makes the setting true.
+    True,
+    /// Nothing: it makes the setting false, and is documented so.
+    False(&'static str),
+}
+
+/// What holds if nothing says otherwise.
+#[derive(Debug)]
+pub enum Fallback {
+    /// A value.
+    Value(&'static str),
+    /// Something that no value says.
+    Words(&'static str),
+}
+
+/// The values of a setting, and where they go.
+pub enum Value {
+    /// Git's booleans.
+    Flag(fn(&mut Settings, bool)),
+    /// Whole numbers.
+    Number(RangeInclusive<u64>, fn(&mut Settings, u64)),
+    /// One of some words.
+    Word(&'static [Word]),
+    /// A path.
+    Path(fn(&mut Settings, PathBuf)),
+    /// A text that is not empty.
+    Text(fn(&mut Settings, String)),
+    /// A text for `sh`; a blank one counts as none.
+    Line(fn(&mut Settings, String)),
+    /// A glob; all values count.
+    Glob(fn(&mut Settings, String)),
+    /// A name; an empty one counts as none in git's configuration.
+    Name(fn(&mut Settings, &str) -> Result<(), String>),
+}
+
+/// One of the words a setting may be.
+#[derive(Debug)]
+pub struct Word {
+    /// The word.
+    pub word: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    put: fn(&mut Settings),
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Flag(_) => "Flag",
+            Self::Number(..) => "Number",
+            Self::Word(_) => "Word",
+            Self::Path(_) => "Path",
+            Self::Text(_) => "Text",
+            Self::Line(_) => "Line",
+            Self::Glob(_) => "Glob",
+            Self::Name(_) => "Name",
+        })
+    }
+}
+
+impl Key {
+    /// Whether it says whose commands and commits are run.
+    pub fn is_security(&self) -> bool {
+        self.group == Group::Security
+    }
+
+    /// Whether a run reads it from git's configuration, if it was not given.
+    pub(super) fn is_for_runs(&self) -> bool {
+        match self.group {
+            Group::Run | Group::Security | Group::Notify => true,
+            Group::Role | Group::Remote | Group::Runner => false,
+        }
+    }
+
+    /// Whether all of its values count, and not only the last.
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self.value, Value::Glob(_))
+    }
+
+    /// Says what is wrong with a value, if anything.
+    pub fn check(&self, value: &OsStr) -> Result<(), String> {
+        if let Value::Glob(_) = self.value {
+            let glob = globset::Glob::new(text(value)?);
+            return glob.map(drop).map_err(|error| format!("it is not a glob: {}", error.kind()));
+        }
+        self.put(&mut Settings::default(), value)
+    }
+
+    /// Puts a value into the settings; a glob unchecked.
+    pub(super) fn put(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
+        match &self.value {
+            Value::Flag(put) => {
+                put(settings, boolean(Some(text(value)?)).ok_or("it is neither true nor false")?);
+            }
+            Value::Number(range, put) => put(settings, number(range, text(value)?)?),
+            Value::Word(words) => match words.iter().find(|word| word.word == value) {
+                Some(word) => (word.put)(settings),
+                None => {
+                    let words: Vec<&str> = words.iter().map(|word| word.word).collect();
+                    return Err(format!("[possible values: {}]", words.join(", ")));
+                }
+            },
+            Value::Path(_) | Value::Text(_) if value.is_empty() => {
+                return Err("a value is required".to_owned());
+            }
+            Value::Path(put) => put(settings, value.into()),
+            Value::Text(put) | Value::Line(put) | Value::Glob(put) => put(settings, text(value)?.to_owned()),
+            Value::Name(put) => put(settings, text(value)?)?,
+        }
+        Ok(())
+    }
+}
+
+fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "it is not UTF-8".to_owned())
+}
+
+/// Reads a whole number of a range.
+pub fn number(range: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+    match text.trim().parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        Ok(_) | Err(_) if *range.end() == u64::MAX => {
+            Err(format!("write a number from {} on", range.start()))
+        }
+        Ok(_) | Err(_) => Err(format!("write a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+const fn value(long: &'static str, name: &'static str) -> Option<Flag> {
+    Some(Flag { long, short: None, takes: Takes::Value(name), default: "" })
+}
+
+/// A row with everything that is rare left out.
+const PLAIN: Key = Key {
+    name: "",
+    group: Group::Run,
+    option: None,
+    environment: "",
+    trailer: "",
+    value: Value::Line(|_, _| {}),
+    default: Fallback::Words("none"),
+    help: "",
+};
+
+/// All settings, in the order in which help shows their options.
+pub static KEYS: [Key; 23] = [
+    Key {
+        name: "role",
+        group: Group::Role,
+        option: Some(Flag {
+            long: "role",
+            short: None,
+            takes: Takes::Value("NAME"),
+            default: "ROLE, if set",
+        }),
+        environment: "`ROLE`",
+        value: Value::Name(|settings, text| {
+            settings.role = Some(RoleName::parse(text).map_err(|error| error.to_string())?);
+            Ok(())
+        }),
+        help: "Prefer the commands in .aynig/roles/NAME/command/",
+        ..PLAIN
+    },
+    Key {
+        name: "remote",
+        group: Group::Remote,
+        option: Some(Flag {
+            long: "remote",
+            short: None,
+            takes: Takes::Value("NAME"),
+            default: "what `dwp-source` at HEAD names",
+        }),
+        environment: "`AYNIG_REMOTE`, inside a command",
+        trailer: "`dwp-source` at HEAD of the checkout",
+        value: Value::Name(|settings, text| {
+            settings.remote = Some(RemoteName::parse(text).map_err(|error| error.to_string())?);
+            Ok(())
+        }),
+        default: Fallback::Words("the repository itself"),
+        help: "Work on the branches of this remote, which decides every race",
+    },
+    Key {
+        name: "worktree",
+        option: Some(Flag { long: "worktree", short: Some('w'), takes: Takes::Value("DIR"), default: "" }),
+        value: Value::Path(|settings, path| settings.worktree = path),
+        default: Fallback::Value(".worktrees"),
+        help: "Where worktrees are made, relative to the top of the repository",
+        ..PLAIN
+    },
+    Key {
+        name: "currentBranch",
+        option: value("current-branch", "MODE"),
+        value: Value::Word(&[
+            Word {
+                word: "skip",
+                help: "Leave it alone",
+                put: |settings| settings.current_branch = CurrentBranch::Skip,
+            },
+            Word {
+                word: "include",
+                help: "Run it too, in place",
+                put: |settings| settings.current_branch = CurrentBranch::Include,
+            },
+            Word {
+                word: "only",
+                help: "Run nothing else",
+                put: |settings| settings.current_branch = CurrentBranch::Only,
+            },
+        ]),
+        default: Fallback::Value("skip"),
+        help: "What to do with the branch that is checked out here",
+        ..PLAIN
+    },
+    Key {
+        name: "branch",
+        group: Group::Security,
+        option: value("branch", "GLOB"),
+        value: Value::Glob(|settings, glob| settings.branch.push(glob)),
+        default: Fallback::Words("all branches"),
+        help: "Only branches whose name matches GLOB (repeatable; `*` also matches `/`)",
+        ..PLAIN
+    },
+    Key {
+        name: "commandsFrom",
+        group: Group::Security,
+        option: value("commands-from", "REF"),
+        value: Value::Text(|settings, name| settings.commands_from = Some(name)),
+        default: Fallback::Words("the branch's own tree"),
+        help: "Take all commands from the tree of REF, not from the branch that is run: a branch, REMOTE/BRANCH, \
+               `refs/…` or a full commit id",
+        ..PLAIN
+    },
+    Key {
+        name: "requireSigned",
+        group: Group::Security,
+        option: Some(Flag { long: "require-signed", short: None, takes: Takes::True, default: "" }),
+        value: Value::Flag(|settings, required| settings.require_signed = required),
+        default: Fallback::Value("false"),
+        help: "Run only what has a good signature (`%G?` of git is G)",
+        ..PLAIN
+    },
+    Key {
+        name: "states",
+        group: Group::Security,
+        option: value("states", "GLOB"),
+        value: Value::Glob(|settings, glob| settings.states.push(glob)),
+        default: Fallback::Words("all states"),
+        help: "Only states that match GLOB (repeatable; `*` also matches `/`)",
+        ..PLAIN
+    },
+    Key {
+        name: "trailerVariables",
+        group: Group::Security,
+        value: Value::Glob(|settings, glob| settings.trailer_variables.push(glob)),
+        default: Fallback::Words("all trailers become variables that are not reserved"),
+        help: "Only trailers that match this glob become variables, besides DWP_* (repeatable)",
+        ..PLAIN
+    },
+    Key {
+        name: "jobs",
+        option: Some(Flag { long: "jobs", short: Some('j'), takes: Takes::Value("N"), default: "" }),
+        value: Value::Number(1..=u64::MAX, |settings, jobs| {
+            let jobs = usize::try_from(jobs).ok().and_then(NonZeroUsize::new);
+            settings.jobs = jobs.unwrap_or(NonZeroUsize::MAX);
+        }),
+        default: Fallback::Value("1"),
+        help: "How many commands may run at once",
+        ..PLAIN
+    },
+    Key {
+        name: "leaseSeconds",
+        option: value("lease-seconds", "SECONDS"),
+        value: Value::Number(1..=31_536_000, |settings, seconds| settings.lease_seconds = seconds),
+        default: Fallback::Value("300"),
+        help: "Length of a lease; it is renewed after two thirds of it",
+        ..PLAIN
+    },
+    Key {
+        name: "takeover",
+        option: value("takeover", "BY"),
+        value: Value::Word(&[
+            Word {
+                word: "clock",
+                help: "Its date, by the wall clock of this host",
+                put: |settings| settings.takeover = Takeover::Clock,
+            },
+            Word {
+                word: "observed",
+                help: "What passes on this host have seen",
+                put: |settings| settings.takeover = Takeover::Observed,
+            },
+        ]),
+        default: Fallback::Value("clock"),
+        help: "What tells that a lease of others is over: its date, or that this host has seen it for as long as it \
+               lasts, which holds whatever other hosts' clocks say",
+        ..PLAIN
+    },
+    Key {
+        name: "skewSeconds",
+        option: value("skew-seconds", "SECONDS"),
+        value: Value::Number(0..=86_400, |settings, seconds| settings.skew_seconds = seconds),
+        default: Fallback::Value("10"),
+        help: "With a remote, or --takeover observed: how far clocks may be apart; a lease is taken over only that \
+               much after its end",
+        ..PLAIN
+    },
+    Key {
+        name: "heartbeat",
+        option: Some(Flag {
+            long: "no-heartbeat",
+            short: None,
+            takes: Takes::False("Do not renew leases"),
+            default: "",
+        }),
+        value: Value::Flag(|settings, renewed| settings.heartbeat = renewed),
+        default: Fallback::Value("true"),
+        help: "Renew leases while their commands run",
+        ..PLAIN
+    },
+    Key {
+        name: "graceSeconds",
+        option: value("grace-seconds", "SECONDS"),
+        value: Value::Number(0..=u64::MAX, |settings, seconds| settings.grace_seconds = seconds),
+        default: Fallback::Value("10"),
+        help: "How long a stopped command has between TERM and KILL",
+        ..PLAIN
+    },
+    Key {
+        name: "commandTimeout",
+        option: value("command-timeout", "SECONDS"),
+        value: Value::Number(1..=u64::MAX, |settings, seconds| settings.command_timeout = Some(seconds)),
+        help: "Stop a command that runs longer, and stall its branch",
+        ..PLAIN
+    },
+    Key {
+        name: "setup",
+        value: Value::Line(|settings, line| settings.setup = Some(line)),
+        help: "A command line that is run in a new worktree before the command",
+        ..PLAIN
+    },
+    Key {
+        name: "notify",
+        group: Group::Notify,
+        value: Value::Line(|settings, line| settings.notify = Some(line)),
+        default: Fallback::Words("nobody is told"),
+        help: "A command line that is run when somebody should know of a branch",
+        ..PLAIN
+    },
+    Key {
+        name: "notifySeconds",
+        group: Group::Notify,
+        // The end of a run waits for it.
+        value: Value::Number(1..=3_600, |settings, seconds| settings.notify_seconds = seconds),
+        default: Fallback::Value("30"),
+        help: "Stop the program in aynig.notify when it runs longer",
+        ..PLAIN
+    },
+    Key {
+        name: "notifyStates",
+        group: Group::Notify,
+        value: Value::Glob(|settings, glob| settings.notify_states.push(glob)),
+        default: Fallback::Words("none besides `stalled`"),
+        help: "Notify of states that match this glob (repeatable)",
+        ..PLAIN
+    },
+    Key {
+        name: "pool",
+        // `git::pool` reads it itself, and this one below.
+        value: Value::Number(0..=u64::MAX, |_, _| {}),
+        default: Fallback::Words("2 worktrees kept for later steps, in large repositories only"),
+        help: "How many clean worktrees are kept for later steps",
+        ..PLAIN
+    },
+    Key {
+        name: "poolKeepIgnored",
+        value: Value::Flag(|_, _| {}),
+        default: Fallback::Words("`false`: ignored files are removed before a kept worktree is used again"),
+        help: "Leave ignored files in worktrees that are kept",
+        ..PLAIN
+    },
+    Key {
+        name: "runnerId",
+        group: Group::Runner,
+        environment: "`AYNIG_RUNNER_ID`",
+        // `git::repo` reads it.
+        value: Value::Line(|_, _| {}),
+        default: Fallback::Words("the host's name"),
+        help: "The name of this runner in leases",
+        ..PLAIN
+    },
+];

@@ -1,0 +1,359 @@
+//! `aynig.*` in git's configuration, and what comes before it.
+//!
+//! Invariant: flag > environment > trailer > git's configuration > built-in default, for every setting. An option and its setting
+//! take the same values ([`keys`]). A value that is misspelt or has the wrong type is named with the file it is in, and never silently
+//! ignored. An operation reads the settings it needs and no others, so it fails by none of the others.
+
+pub mod keys;
+
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::contract::alike::nearest;
+use crate::contract::ids::{RemoteName, RoleName};
+use crate::git::Repo;
+use crate::git::config::Setting;
+use crate::runner::options::{CurrentBranch, Takeover, Trust};
+
+use super::error::Error;
+use keys::{Fallback, Group, KEYS, Key, Value};
+
+/// Values of settings that a caller was given, in its order.
+pub type Given = [(&'static Key, OsString)];
+
+/// The values of all settings that an operation reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Whose commands are looked for first.
+    pub role: Option<RoleName>,
+    /// The remote that decides, where it was named.
+    pub remote: Option<RemoteName>,
+    /// Where worktrees are made, relative to the top of the repository.
+    pub worktree: PathBuf,
+    /// What to do with the branch that is checked out.
+    pub current_branch: CurrentBranch,
+    /// Globs on branches; none means all.
+    pub branch: Vec<String>,
+    /// The ref whose tree holds all commands.
+    pub commands_from: Option<String>,
+    /// Whether only signed HEADs are run.
+    pub require_signed: bool,
+    /// Globs on states; none means all.
+    pub states: Vec<String>,
+    /// Globs on the trailers that become variables; none means all.
+    pub trailer_variables: Vec<String>,
+    /// How many commands at once.
+    pub jobs: NonZeroUsize,
+    /// Length of a lease.
+    pub lease_seconds: u64,
+    /// What decides that a lease is over.
+    pub takeover: Takeover,
+    /// How far clocks may be apart.
+    pub skew_seconds: u64,
+    /// Whether leases are renewed.
+    pub heartbeat: bool,
+    /// From TERM to KILL.
+    pub grace_seconds: u64,
+    /// The longest a command may run.
+    pub command_timeout: Option<u64>,
+    /// What is run in a new worktree.
+    pub setup: Option<String>,
+    /// What is run to notify somebody.
+    pub notify: Option<String>,
+    /// The longest that may run.
+    pub notify_seconds: u64,
+    /// Globs on the states that somebody is notified of.
+    pub notify_states: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = Self {
+            role: None,
+            remote: None,
+            worktree: PathBuf::new(),
+            current_branch: CurrentBranch::Skip,
+            branch: Vec::new(),
+            commands_from: None,
+            require_signed: false,
+            states: Vec::new(),
+            trailer_variables: Vec::new(),
+            jobs: NonZeroUsize::MIN,
+            lease_seconds: 0,
+            takeover: Takeover::Clock,
+            skew_seconds: 0,
+            heartbeat: false,
+            grace_seconds: 0,
+            command_timeout: None,
+            setup: None,
+            notify: None,
+            notify_seconds: 0,
+            notify_states: Vec::new(),
+        };
+        for key in &KEYS {
+            if let Fallback::Value(value) = key.default {
+                key.put(&mut settings, OsStr::new(value)).expect("a default is a value of its setting");
+            }
+        }
+        settings
+    }
+}
+
+impl Settings {
+    /// The settings of a run: the values given, and for what they leave open git's configuration.
+    pub fn of_run(repo: &Repo, given: &Given) -> Result<Self, Error> {
+        let is_given = |key: &Key| given.iter().any(|(one, _)| one.name == key.name);
+        let mut settings = Self::read(repo, |key| key.is_for_runs() && !is_given(key))?;
+        for (key, value) in given {
+            let wrong = |why| Error::usage(format!("{}: {why}", key.name));
+            key.put(&mut settings, value).map_err(wrong)?;
+        }
+        settings.role = role(repo, settings.role)?;
+        Ok(settings)
+    }
+
+    /// The settings that `wanted` admits, as git's configuration has them; the others have their defaults.
+    fn read(repo: &Repo, wanted: impl Fn(&Key) -> bool) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let entries = repo.settings("aynig");
+        for key in KEYS.iter().filter(|key| wanted(key)) {
+            let mut values: Vec<&Setting> = entries.iter().filter(|entry| is(entry, key)).collect();
+            if !key.is_repeatable() {
+                values = values.split_off(values.len().saturating_sub(1));
+            }
+            for entry in values {
+                take(&mut settings, key, entry).map_err(|why| wrong(entry, why))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Whose commands and commits are run.
+    pub fn trust(&self) -> Result<Trust, Error> {
+        Ok(Trust {
+            commands_from: self.commands_from.clone(),
+            require_signed: self.require_signed,
+            states: globs("--states", &self.states)?,
+            branches: globs("--branch", &self.branch)?,
+            variables: variables(&self.trailer_variables)?,
+        })
+    }
+}
+
+/// Puts an entry of git's configuration into the settings.
+fn take(settings: &mut Settings, key: &Key, entry: &Setting) -> Result<(), String> {
+    let Some(text) = &entry.value else {
+        let Value::Flag(put) = key.value else { return Err("a value is required".to_owned()) };
+        put(settings, true);
+        return Ok(());
+    };
+    match key.value {
+        Value::Name(_) if text.is_empty() => Ok(()),
+        Value::Line(_) if text.trim().is_empty() => Ok(()),
+        Value::Path(_) => key.put(settings, expanded(text.into()).as_os_str()),
+        _ => key.check(OsStr::new(text)).and_then(|()| key.put(settings, OsStr::new(text))),
+    }
+}
+
+/// `~/` at the beginning of a path, as git has it in its own settings.
+fn expanded(path: PathBuf) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => path,
+    }
+}
+
+/// What is wrong with the settings that git's configuration has.
+pub fn mistakes(repo: &Repo) -> Vec<Error> {
+    let results = [
+        Settings::read(repo, Key::is_for_runs).map(drop),
+        Settings::read(repo, |key| key.group == Group::Role).map(drop),
+        remote(repo).map(drop),
+    ];
+    results.into_iter().filter_map(Result::err).collect()
+}
+
+/// `aynig.requireSigned`.
+pub fn require_signed(repo: &Repo) -> Result<bool, Error> {
+    Ok(Settings::read(repo, |key| key.name == "requireSigned")?.require_signed)
+}
+
+/// Whose commands and commits `aynig run` would run here without options.
+pub fn trust(repo: &Repo) -> Result<Trust, Error> {
+    Settings::read(repo, Key::is_security)?.trust()
+}
+
+/// The role: the one named, else `ROLE` unless it is empty, else `aynig.role`.
+pub fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Error> {
+    if named.is_some() {
+        return Ok(named);
+    }
+    match std::env::var("ROLE") {
+        Ok(text) if !text.is_empty() => RoleName::parse(&text)
+            .map(Some)
+            .map_err(|error| Error::usage(format!("the variable ROLE is no role name: {error}"))),
+        _ => Ok(Settings::read(repo, |key| key.group == Group::Role)?.role),
+    }
+}
+
+/// `aynig.remote`.
+pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
+    let Some(name) = Settings::read(repo, |key| key.group == Group::Remote)?.remote else { return Ok(None) };
+    if repo.has_remote(&name) {
+        return Ok(Some(name));
+    }
+    let entry = repo.settings("aynig").into_iter().rfind(|entry| entry.name.eq_ignore_ascii_case("remote"));
+    let entry = entry.expect("it was just read");
+    Err(wrong(&entry, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
+}
+
+/// How people are told, as `aynig.notify` and its companions say.
+#[derive(Debug, Clone)]
+pub struct Notify {
+    /// The command line; none where nobody is told.
+    pub line: Option<String>,
+    /// The longest it may take.
+    pub limit: Duration,
+    /// The states that are told besides `stalled`.
+    pub states: GlobSet,
+    /// How many globs that are.
+    pub globs: usize,
+}
+
+/// `aynig.notify`, `aynig.notifySeconds` and `aynig.notifyStates`.
+pub fn notify(repo: &Repo) -> Result<Notify, Error> {
+    let settings = Settings::read(repo, |key| key.group == Group::Notify)?;
+    Ok(Notify {
+        line: settings.notify,
+        limit: Duration::from_secs(settings.notify_seconds),
+        states: globs("aynig.notifyStates", &settings.notify_states)?,
+        globs: settings.notify_states.len(),
+    })
+}
+
+/// The globs of an option.
+pub fn globs(option: &str, texts: &[String]) -> Result<GlobSet, Error> {
+    let mut globs = GlobSetBuilder::new();
+    for text in texts {
+        let glob = globset::Glob::new(text)
+            .map_err(|error| Error::usage(format!("{option} {text} is not a glob: {}", error.kind())))?;
+        globs.add(glob);
+    }
+    globs.build().map_err(|error| Error::usage(format!("{option}: {error}")))
+}
+
+/// The globs on trailers, in any case of letters; none if there are none.
+fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let cannot = |error: globset::Error| Error::setup(format!("aynig.trailerVariables: {error}"));
+    let mut globs = GlobSetBuilder::new();
+    for text in texts {
+        globs.add(GlobBuilder::new(text).case_insensitive(true).build().map_err(cannot)?);
+    }
+    globs.build().map(Some).map_err(cannot)
+}
+
+/// What is to be said about names that are no settings.
+pub fn unknown(repo: &Repo) -> Vec<String> {
+    let entries = repo.settings("aynig").into_iter().filter(|entry| key_of(entry).is_none());
+    entries
+        .map(|entry| {
+            let near = nearest(&entry.name, KEYS.iter().map(|key| key.name))
+                .map(|name| format!("; did you mean aynig.{name}?"))
+                .unwrap_or_default();
+            format!("{} is no setting of aynig and changes nothing{near}", place(&entry))
+        })
+        .collect()
+}
+
+fn is(entry: &Setting, key: &Key) -> bool {
+    entry.name.eq_ignore_ascii_case(key.name)
+}
+
+fn key_of(entry: &Setting) -> Option<&'static Key> {
+    KEYS.iter().find(|key| is(entry, key))
+}
+
+/// Its name as people know it; a misspelt one as written.
+fn shown(entry: &Setting) -> &str {
+    key_of(entry).map_or(&entry.name, |key| key.name)
+}
+
+/// What a setting's value was found to be, and where.
+fn place(entry: &Setting) -> String {
+    let file = match &entry.file {
+        Some(file) => file.display().to_string(),
+        None => "the environment (`git -c`, GIT_CONFIG_COUNT)".to_owned(),
+    };
+    match &entry.value {
+        Some(value) => format!("aynig.{} = {value:?} in {file}", shown(entry)),
+        None => format!("aynig.{} without a value in {file}", shown(entry)),
+    }
+}
+
+fn wrong(entry: &Setting, why: impl std::fmt::Display) -> Error {
+    let name = shown(entry);
+    Error::setup(format!("{}: {why}", place(entry)))
+        .hint(format!(
+            "set it: `git config aynig.{name} VALUE`, or drop it: `git config --unset-all aynig.{name}`"
+        ))
+        .hint("`git config --show-origin --get-regexp '^aynig\\.'` lists all settings and their files")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keys::Takes;
+    use super::*;
+
+    #[test]
+    fn an_option_is_called_like_its_setting() {
+        for key in &KEYS {
+            let Some(option) = &key.option else { continue };
+            let name = match option.takes {
+                Takes::Value(_) | Takes::True => option.long,
+                Takes::False(_) => option.long.strip_prefix("no-").expect("it says that it is not"),
+            };
+            let mut camel = String::new();
+            for (at, part) in name.split('-').enumerate() {
+                camel += &if at == 0 { part.to_owned() } else { part[..1].to_uppercase() + &part[1..] };
+            }
+            assert_eq!(key.name, camel);
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_table() {
+        let settings = Settings::default();
+        assert_eq!((settings.lease_seconds, settings.skew_seconds, settings.grace_seconds), (300, 10, 10));
+        assert!(settings.heartbeat && settings.setup.is_none() && !settings.require_signed);
+        assert_eq!(settings.worktree, PathBuf::from(".worktrees"));
+    }
+
+    #[test]
+    fn values_are_checked_by_their_row() {
+        let key = |name: &str| KEYS.iter().find(|key| key.name == name).expect("a setting");
+        for (name, value, why) in [
+            ("jobs", "many", "write a number from 1 on"),
+            ("jobs", "0", "write a number from 1 on"),
+            ("leaseSeconds", "0", "write a number from 1 to 31536000"),
+            ("currentBranch", "maybe", "[possible values: skip, include, only]"),
+            ("heartbeat", "perhaps", "it is neither true nor false"),
+            ("commandsFrom", "", "a value is required"),
+            ("worktree", "", "a value is required"),
+        ] {
+            assert_eq!(key(name).check(OsStr::new(value)), Err(why.to_owned()), "{name}");
+        }
+        for (name, why) in [("branch", "it is not a glob"), ("states", "it is not a glob")] {
+            assert!(key(name).check(OsStr::new("a[")).is_err_and(|error| error.contains(why)), "{name}");
+        }
+        for (name, value) in [("jobs", " 4 "), ("heartbeat", "no"), ("pool", "0"), ("branch", "a/*")] {
+            assert_eq!(key(name).check(OsStr::new(value)), Ok(()), "{name}");
+        }
+    }
+}
