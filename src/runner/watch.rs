@@ -236,3 +236,17 @@ fn matters(event: &Event) -> bool {
         !lock && (in_heads || path.file_name() == Some(Path::new("packed-refs").as_os_str()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 11.9
+    #[test]
+    fn a_remote_that_does_not_answer_is_asked_less_and_less_often() {
+        let seconds = Duration::from_secs;
+        let pauses = [0, 1, 2, 3, 99].map(|failures| back_off(seconds(60), failures));
+        assert_eq!(pauses, [60, 120, 240, 300, 300].map(seconds));
+        assert_eq!(back_off(seconds(900), 3), seconds(900));
+    }
+}
