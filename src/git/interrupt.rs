@@ -40,7 +40,7 @@ impl Calls {
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// Looking for work.
+    /// Looking for work, or fetching what a command is to find: nothing is lost when it is ended.
     Scan,
     /// Anything that work already begun depends on.
     Other,

@@ -63,6 +63,7 @@ pub mod repo;
 pub mod rescue;
 pub mod signatures;
 mod stage;
+mod submodules;
 pub mod swap;
 pub mod tree;
 pub mod trusted;

@@ -121,7 +121,7 @@ fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The other repositories' commits in a listing of `git ls-tree -z` or `git ls-files --stage -z`.
-fn gitlinks(listing: Git) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+pub(super) fn gitlinks(listing: Git) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
     let output = listing.run()?;
     let entries = output.stdout.split(|byte| *byte == 0);
     Ok(entries

@@ -300,16 +300,6 @@ impl Repo {
         }
     }
 
-    /// Initialises submodules, if the worktree has any; what went wrong comes back as a warning.
-    pub fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
-        if !worktree.path.join(".gitmodules").exists() {
-            return None;
-        }
-        let done =
-            Git::new(&worktree.path).args(["submodule", "--quiet", "update", "--init", "--recursive"]).run();
-        done.err().map(|error| format!("submodules were not initialised: {error}"))
-    }
-
     /// Removes a worktree and its registration. What was worth saving has been saved.
     pub fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
         if !worktree.git_dir.exists() {
