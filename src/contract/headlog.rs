@@ -1,4 +1,5 @@
-//! The log of a checkout's HEAD (gitglossary(7), reflog), and what it proves: which commits were made in that checkout.
+//! The log of a checkout's HEAD (gitglossary(7), reflog), and what it proves: which commits were made in that checkout, and
+//! which of them it left.
 //!
 //! Invariant: a commit counts as made here only if the log leads from it back to the lease, entry by entry. A commit that
 //! reached the branch by any other way is somebody else's (CONTRACT 5.10). Reading the file and the commits is left to `git`.
@@ -69,6 +70,32 @@ pub fn origin(
     }
 }
 
+/// How the entries begin that put something newer in place of a commit, or on top of it.
+const GROWTH: [&[u8]; 8] =
+    [b"am", b"aynig", b"cherry-pick", b"commit", b"merge", b"pull", b"rebase", b"revert"];
+
+/// How the entries begin that move HEAD to a commit which is there already.
+const VISITS: [&[u8]; 4] = [b"aynig", b"checkout", b"push", b"reset"];
+
+/// Commits that were made in this checkout and that HEAD then left, oldest first. A branch may have them all the same.
+pub fn left(log: &[Moved]) -> Vec<CommitId> {
+    let begins = |moved: &Moved, words: &[&[u8]]| words.iter().any(|word| moved.how.starts_with(word));
+    let is_made = |moved: &Moved| !begins(moved, &VISITS) && !moved.how.ends_with(b"Fast-forward");
+    let mut found = Vec::new();
+    for (at, moved) in log.iter().enumerate() {
+        let is_left = moved.from != moved.to && !begins(moved, &GROWTH);
+        // The first entry is the checkout's own beginning.
+        let mut before = log[..at].iter().skip(1);
+        if is_left
+            && !found.contains(&moved.from)
+            && before.any(|made| made.to == moved.from && is_made(made))
+        {
+            found.push(moved.from);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +119,36 @@ mod tests {
         let text = format!("{line}nonsense\n{} {} A <a> 6 +0000\n", id(1), id(2));
         let read = read(text.as_bytes());
         assert_eq!(read, log(&[(0, 1, "commit: x\ty"), (1, 2, "")]));
+    }
+
+    #[test]
+    fn what_was_left() {
+        let begun = (0, 1, "aynig: a worktree");
+        let made = (1, 2, "commit: a");
+        type Row = (&'static str, Vec<(u8, u8, &'static str)>, &'static [u8]);
+        let rows: [Row; 13] = [
+            ("nothing yet", vec![begun], &[]),
+            ("nothing but commits", vec![begun, made, (2, 3, "commit: b")], &[]),
+            ("a reset", vec![begun, made, (2, 1, "reset: moving to HEAD^")], &[2]),
+            ("a checkout", vec![begun, made, (2, 1, "checkout: moving from x to y")], &[2]),
+            ("a ref that was moved", vec![begun, made, (2, 1, "")], &[2]),
+            ("twice", vec![begun, made, (2, 1, "reset: x"), (1, 2, "reset: x"), (2, 1, "reset: x")], &[2]),
+            ("two", vec![begun, made, (2, 1, "reset: x"), (1, 3, "commit: b"), (3, 1, "reset: x")], &[2, 3]),
+            ("an amended commit", vec![begun, made, (2, 3, "commit (amend): a")], &[]),
+            ("a renewal", vec![begun, made, (2, 3, "aynig: renew the lease")], &[]),
+            (
+                "a rebase",
+                vec![begun, made, (2, 9, "rebase (start): checkout x"), (9, 3, "rebase (pick): a")],
+                &[],
+            ),
+            ("a visit", vec![begun, (1, 9, "checkout: x"), (9, 1, "checkout: y")], &[]),
+            ("a fast-forward", vec![begun, (1, 9, "pull: Fast-forward"), (9, 1, "reset: y")], &[]),
+            ("the lease", vec![begun, (1, 9, "checkout: x")], &[]),
+        ];
+        for (what, entries, expected) in rows {
+            let expected: Vec<CommitId> = expected.iter().map(|number| id(*number)).collect();
+            assert_eq!(left(&log(&entries)), expected, "{what}");
+        }
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //!
 //! Invariant: this only looks, and names no commit that a branch holds; that it is saved is `rescue`'s to see to (CONTRACT.md §9).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::process::ProcessError;
 use super::repo::Repo;
 use super::worktree::Worktree;
+use crate::contract::headlog;
 use crate::contract::ids::CommitId;
 
 /// Files that name such a commit, and what it is (gitrepository-layout(5), git-rebase(1), git-merge(1)).
@@ -33,16 +36,20 @@ pub(super) struct Aside {
     pub(super) what: String,
 }
 
-/// Whether there may be anything of the kind; a few looks at files.
-pub(super) fn may_be_any(git_dir: &Path) -> bool {
-    FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
-        || !own_refs(git_dir.join("refs")).is_empty()
-}
+/// Where commits are named by others, tags included. A commit that only a tag has was hardly made in a worktree.
+const NAMED: [&str; 4] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/", "refs/tags/"];
 
 impl Repo {
+    /// Whether there may be anything of the kind; a few looks at files.
+    pub(super) fn may_have_aside(&self, git_dir: &Path) -> bool {
+        FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
+            || !own_refs(git_dir.join("refs")).is_empty()
+            || !headlog::left(&self.head_log(git_dir)).is_empty()
+    }
+
     /// Whether the registration of a worktree names commits that nothing else does.
     pub fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        for aside in self.put_aside(&worktree.git_dir)? {
+        for aside in self.put_aside(worktree)? {
             if self.saved_somewhere(aside.commit)?.is_none() {
                 return Ok(true);
             }
@@ -52,7 +59,8 @@ impl Repo {
 
     /// The commits put aside in a registration that no branch holds. One in a rescue counts: who saves a worktree again, after a crash
     /// say, has to come to the same.
-    pub(super) fn put_aside(&self, git_dir: &Path) -> Result<Vec<Aside>, ProcessError> {
+    pub(super) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<Aside>, ProcessError> {
+        let git_dir = worktree.git_dir.as_path();
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
         let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
             let name = path.strip_prefix(git_dir).unwrap_or(&path).display().to_string();
@@ -68,6 +76,33 @@ impl Repo {
                 if is_new && self.held_below(commit, &BRANCHES)?.is_none() {
                     found.push(Aside { commit, what: what.clone() });
                 }
+            }
+        }
+        for commit in self.left_commits(worktree)? {
+            if !found.iter().any(|known| known.commit == commit) {
+                found.push(Aside { commit, what: "a commit that was made here and left".to_owned() });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Commits that were made in the worktree and left, and that nothing but the log of its HEAD names. What HEAD has the contents of
+    /// was only made anew.
+    fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
+        let log = self.head_log(&worktree.git_dir);
+        let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
+        let branch_log =
+            self.common_dir().join("logs").join(OsStr::from_bytes(&worktree.mark.branch.full_ref()));
+        let branch_log = headlog::read(&std::fs::read(branch_log).unwrap_or_default());
+        let mut found = Vec::new();
+        for commit in headlog::left(&log) {
+            let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
+            if !is_logged
+                && self.commit(commit).is_ok()
+                && !matches!(self.landed(commit, last), Ok(Some(_)))
+                && self.held_below(commit, &NAMED)?.is_none()
+            {
+                found.push(commit);
             }
         }
         Ok(found)

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use super::aside;
 use super::process::{Git, ProcessError};
 use super::registration::Checkout;
 use super::repo::Repo;
@@ -71,7 +70,7 @@ impl Repo {
     /// holds what nobody else has.
     pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
-            || aside::may_be_any(&worktree.git_dir)
+            || self.may_have_aside(&worktree.git_dir)
             || worktree.is_another_repository()
             || !self.unsaved_submodules(worktree)?.is_empty()
         {

@@ -94,7 +94,7 @@ impl Repo {
         } else {
             self.look_inside(worktree, &base)?
         };
-        let aside = self.put_aside(&worktree.git_dir).map_err(failed)?;
+        let aside = self.put_aside(worktree).map_err(failed)?;
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,

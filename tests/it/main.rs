@@ -35,6 +35,7 @@ mod install;
 mod install_refused;
 mod judge;
 mod lease;
+mod left_behind;
 mod log;
 mod logs;
 mod lost_work;

@@ -1,0 +1,118 @@
+//! Commits that a command made and left, so that only the log of its worktree's HEAD names them: they are rescued with the rest
+//! (CONTRACT 9.5). What was replaced by something newer, or was never made there, is not.
+
+use super::scene::*;
+use super::support::*;
+
+/// Commits the file `w`, and says which commit that is.
+const COMMIT: &str = "echo w >w; git add w; git commit -q -m work; say commit $(git rev-parse HEAD); ";
+
+fn repo(script: &str) -> Repo {
+    let repo = Repo::scene(&[("work", &format!("set -e; {script}"))]);
+    repo.ready("task", "work");
+    repo
+}
+
+/// The commit is in the one rescue, which `said` names.
+#[track_caller]
+fn assert_saved(repo: &Repo, commit: &str, said: &str) {
+    let rescue = repo.rescue();
+    repo.git(["merge-base", "--is-ancestor", commit, &rescue]);
+    assert!(said.contains(&rescue), "{rescue}: {said}");
+    assert!(repo.message(&rescue).contains(&commit[..10]), "{}", repo.message(&rescue));
+    repo.assert_tidy();
+}
+
+#[test]
+fn commits_that_were_left_are_saved() {
+    for (what, left) in [
+        ("a detached HEAD", format!("git checkout -q --detach; {COMMIT}git checkout -q task")),
+        (
+            "a reset",
+            format!("git checkout -q --detach; {COMMIT}git reset -q --hard HEAD^; git checkout -q task"),
+        ),
+        (
+            "a branch that was removed",
+            format!("git checkout -q -b x; {COMMIT}git checkout -q task; git branch -q -D x"),
+        ),
+        (
+            "by a ref alone",
+            format!(
+                "git checkout -q --detach; {COMMIT}git update-ref --no-deref HEAD HEAD^; git checkout -q -f task"
+            ),
+        ),
+    ] {
+        for end in ["exit 1", "next done"] {
+            let repo = repo(&format!("{left}; {end}"));
+            let output = repo.aynig(["run"]);
+            let commit = repo.said("commit");
+            assert_saved(&repo, &commit, &out(&output));
+            if end == "exit 1" {
+                assert_saved(&repo, &commit, &repo.message("task"));
+            } else {
+                assert_eq!(repo.state("task"), "done", "{what}: {}", told(&output));
+            }
+        }
+    }
+}
+
+#[test]
+fn also_with_a_remote_whose_worktrees_are_always_detached() {
+    for end in ["exit 1", "next done"] {
+        let hub = Repo::scene(&[("work", &format!("set -e; {COMMIT}git reset -q --hard HEAD^; {end}"))]);
+        let hub = hub.into_bare();
+        hub.ready("task", "work");
+        let clone = hub.clone_beside("clone");
+        let output = clone.aynig(["run", "--remote", "origin"]);
+        assert_saved(&clone, &hub.said("commit"), &out(&output));
+    }
+}
+
+#[test]
+fn also_after_the_runner_was_killed() {
+    let repo =
+        repo(&format!("git checkout -q --detach; {COMMIT}git checkout -q task; say ready $$; await release"));
+    repo.killed_over_its_command(&["run", "--lease-seconds", "1"]);
+    repo.run_until("task", "stalled", &["run"]);
+    assert_saved(&repo, &repo.said("commit"), &repo.message("task"));
+}
+
+#[test]
+fn what_was_replaced_or_made_elsewhere_is_not() {
+    let elsewhere = "git checkout -q -f v1; git checkout -q --detach task";
+    for (what, script) in [
+        ("an amended commit", format!("{COMMIT}echo more >>w; git commit -q -a --amend -m better")),
+        (
+            "a squash",
+            format!(
+                "{COMMIT}echo x >x; git add x; git commit -q -m x; git reset -q --soft HEAD~2; git commit -q -m both"
+            ),
+        ),
+        ("a rebase", format!("{COMMIT}git rebase -q side")),
+        ("a pick", format!("{COMMIT}git reset -q --hard HEAD^; git cherry-pick -x HEAD@{{1}} >&2")),
+        ("a tag that was looked at", elsewhere.to_owned()),
+        (
+            "what somebody else made",
+            "git fetch -q origin refs/odd/one; git checkout -q FETCH_HEAD; git checkout -q -".to_owned(),
+        ),
+    ] {
+        let hub = Repo::scene(&[("work", &format!("set -e; {script}; next done"))]).into_bare();
+        hub.ready("task", "work");
+        let odd = hub.git(["commit-tree", "-p", "main", "-m", "odd", "main^{tree}"]);
+        hub.git(["update-ref", "refs/odd/one", &odd]);
+        let side = hub.git(["commit-tree", "-p", "task~1", "-m", "side", "main^{tree}"]);
+        hub.git(["update-ref", "refs/heads/side", &side]);
+        hub.git(["update-ref", "refs/tags/v1", &odd]);
+        let clone = hub.clone_beside("clone");
+        clone.git(["update-ref", "refs/heads/task", "origin/task"]);
+        clone.git(["update-ref", "refs/heads/side", &side]);
+        let output = clone.aynig(["run", "--remote", "origin"]);
+        let rebased = what == "a rebase";
+        assert_eq!(hub.state("task"), if rebased { "stalled" } else { "done" }, "{what}: {}", told(&output));
+        assert_eq!(clone.rescues().len(), usize::from(rebased), "{what}: {}", told(&output));
+    }
+    // On a branch, its own log names what was reset.
+    let repo = repo(&format!("{COMMIT}git reset -q --hard HEAD^; next done"));
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.rescues(), Vec::<String>::new());
+}
