@@ -20,7 +20,7 @@ use crate::contract::message::{Draft, Message};
 use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::{Move, PATIENCE};
-use crate::git::{Checkout, Repo, Swap};
+use crate::git::{Checkout, Repo, Swap, Unconcluded};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::ground::{Ground, named};
 use crate::runner::{attempt, error_words, typed};
@@ -310,6 +310,18 @@ impl Target {
         }
     }
 
+    /// That nothing is under way in the checkout whose index is taken: the commit would drop its other parents.
+    fn check_concluded(&self) -> Result<(), CommandError> {
+        let Some(checkout) = &self.index else { return Ok(()) };
+        let Some(Unconcluded { what, conclude, abort, .. }) = Repo::unconcluded(&checkout.git_dir) else {
+            return Ok(());
+        };
+        let message = format!("{what} is not concluded in {}; nothing was changed", checkout.path.display());
+        Err(CommandError::setup(message).hint(format!(
+            "conclude it with `{conclude}`, or take it back with `{abort}`; then set the state"
+        )))
+    }
+
     fn overtaken(&self, repo: &Repo, stranger: CommitId) -> CommandError {
         CommandError::failed(format!(
             "somebody pushed {} onto {} meanwhile; nothing was changed",
@@ -379,6 +391,7 @@ pub fn write(
         let failed = |error: &dyn std::error::Error| CommandError::because(&trying, error);
         let expected = before.head.as_ref().map(|head| head.id);
         let tree = before.tree(repo)?;
+        before.check_concluded()?;
         let parent = before.parent(repo, arbiter);
         if let Some(stranger) = before.stranger(repo, tree, parent) {
             return Err(before.overtaken(repo, stranger));

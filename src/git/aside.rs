@@ -28,6 +28,35 @@ const FILES: [(&str, &str); 8] = [
 /// Where branches are, those of remotes included.
 const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
 
+/// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unconcluded {
+    /// The file that says so.
+    file: &'static str,
+    /// What it is, with its article.
+    pub what: &'static str,
+    /// The call that concludes it.
+    pub conclude: &'static str,
+    /// The call that takes it back.
+    pub abort: &'static str,
+}
+
+const UNCONCLUDED: [Unconcluded; 3] = [
+    Unconcluded { file: "MERGE_HEAD", what: "a merge", conclude: "git commit", abort: "git merge --abort" },
+    Unconcluded {
+        file: "CHERRY_PICK_HEAD",
+        what: "a cherry-pick",
+        conclude: "git cherry-pick --continue",
+        abort: "git cherry-pick --abort",
+    },
+    Unconcluded {
+        file: "REVERT_HEAD",
+        what: "a revert",
+        conclude: "git revert --continue",
+        abort: "git revert --abort",
+    },
+];
+
 /// A commit that only the registration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Aside {
@@ -40,6 +69,11 @@ pub(super) struct Aside {
 const NAMED: [&str; 4] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/", "refs/tags/"];
 
 impl Repo {
+    /// What is under way in the checkout whose own git directory is `git_dir`.
+    pub fn unconcluded(git_dir: &Path) -> Option<Unconcluded> {
+        UNCONCLUDED.into_iter().find(|begun| git_dir.join(begun.file).symlink_metadata().is_ok())
+    }
+
     /// Whether there may be anything of the kind; a few looks at files.
     pub(super) fn may_have_aside(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())

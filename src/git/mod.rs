@@ -71,6 +71,7 @@ mod untouched;
 pub mod whereabouts;
 pub mod worktree;
 
+pub use aside::Unconcluded;
 pub use commit::{CommitError, Identity};
 pub use process::{Git, ProcessError};
 pub use registration::{Checkout, Workplace};

@@ -23,6 +23,7 @@ fn assert_saved(repo: &Repo, commit: &str, said: &str) {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.5
 #[test]
 fn commits_that_were_left_are_saved() {
     for (what, left) in [
@@ -56,6 +57,7 @@ fn commits_that_were_left_are_saved() {
     }
 }
 
+/// CONTRACT 9.5
 #[test]
 fn also_with_a_remote_whose_worktrees_are_always_detached() {
     for end in ["exit 1", "next done"] {
@@ -68,6 +70,7 @@ fn also_with_a_remote_whose_worktrees_are_always_detached() {
     }
 }
 
+/// CONTRACT 9.5
 #[test]
 fn also_after_the_runner_was_killed() {
     let repo =
@@ -77,6 +80,7 @@ fn also_after_the_runner_was_killed() {
     assert_saved(&repo, &repo.said("commit"), &repo.message("task"));
 }
 
+/// CONTRACT 9.5
 #[test]
 fn what_was_replaced_or_made_elsewhere_is_not() {
     let elsewhere = "git checkout -q -f v1; git checkout -q --detach task";

@@ -75,5 +75,6 @@ mod systemd;
 mod terminal;
 mod trust;
 mod unattended;
+mod unconcluded;
 mod untouched;
 mod words;

@@ -10,9 +10,9 @@ use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
-use crate::git::Repo;
 use crate::git::commit::NewCommit;
 use crate::git::rescue::Saved;
+use crate::git::{Repo, Unconcluded};
 
 use super::end::End;
 use crate::runner::finished::Finished;
@@ -37,6 +37,11 @@ impl End<'_> {
                 let tree = self.index().unwrap_or_else(|| {
                     repo.commit(parent).map(|stored| stored.tree).map_err(|error| error_words(&error))
                 })?;
+                if let Some(Unconcluded { what, conclude, .. }) =
+                    self.finished.site.git_dir().and_then(Repo::unconcluded)
+                {
+                    return Err(format!("{what} is not concluded (`{conclude}`)"));
+                }
                 let source = self.context.arbiter.source();
                 let draft = advance_draft(declaration, &claim.message.trailers, source);
                 write(repo, &draft, tree, parent, named)
