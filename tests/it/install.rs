@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -57,7 +58,6 @@ fn changes(answer: &Value) -> Vec<String> {
 
 /// Asserts that an install left nothing but what it wrote: no fetched objects, no refs, no temporary files.
 pub fn assert_nothing_left(repo: &Repo) {
-    assert_eq!(files_below(&repo.path.join(".git/aynig/install")), Vec::<std::path::PathBuf>::new());
     assert_eq!(
         repo.git(["for-each-ref", "--format=%(refname)"])
             .lines()
@@ -191,7 +191,9 @@ fn a_newer_pack_meets_what_was_changed_here() {
 
     let output = repo.aynig(["install", at(&pack), "--apply"]);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    assert!(out(&output).contains("3 in conflict") && out(&output).contains("--force"), "{}", told(&output));
+    let said = out(&output);
+    assert!(said.contains("3 in conflict") && said.contains("once this is committed, `--force`"), "{said}");
+    assert_refused(&repo.aynig(["install", at(&pack), "--apply", "--force"]), 3, &["not what is committed"]);
     repo.commit_all("second");
     for (name, text) in [
         ("a", "2\n"),
@@ -354,7 +356,7 @@ fn a_source_that_does_not_answer_is_told_without_its_password() {
 }
 
 #[test]
-fn what_cannot_be_written_as_a_whole_is_taken_back() {
+fn what_cannot_be_written_as_a_whole_is_not_begun() {
     let pack = source(&[("a", "1\n"), ("tool", "1\n"), ("z", "1\n")]);
     let repo = Repo::new();
     installed(&repo, &[at(&pack)]);
@@ -374,11 +376,20 @@ fn what_cannot_be_written_as_a_whole_is_taken_back() {
 }
 
 #[test]
-fn what_a_killed_install_left_goes_with_the_next() {
-    let pack = source(&[("command/hello", HELLO)]);
+fn line_endings_are_those_of_this_checkout() {
+    let pack = source(&[("notes", "one\ntwo  \n"), ("command/hello", HELLO)]);
     let repo = Repo::new();
-    repo.write(".git/aynig/install/fetch-x/objects/left", "left\n");
-    repo.aynig_ok(["install", at(&pack)]);
+    repo.write(".gitattributes", "notes text eol=crlf\n");
+    repo.commit_all("line endings");
+    repo.git(["config", "apply.whitespace", "error"]);
+    installed(&repo, &[at(&pack)]);
+    assert_eq!(read(&repo, ".aynig/notes"), "one\r\ntwo  \r\n");
+    let again = json(&repo.aynig_ok(["install", at(&pack), "--json"]));
+    assert_eq!(changes(&again), [".aynig/command/hello unchanged", ".aynig/notes unchanged"]);
+    put(&pack, &[("notes", "three\n")]);
+    pack.commit_all("second");
+    installed(&repo, &[at(&pack)]);
+    assert_eq!(read(&repo, ".aynig/notes"), "three\r\n");
     assert_nothing_left(&repo);
 }
 
@@ -388,9 +399,13 @@ fn an_interrupted_fetch_leaves_nothing_and_says_so() {
     // A server that takes the connection and never answers.
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = server.local_addr().expect("bound").port();
-    let running = repo.aynig_start(["install", &format!("git://127.0.0.1:{port}/x"), "--apply"]);
+    let room = repo.beside("room");
+    fs::create_dir(&room).expect("a directory");
+    let mut command = repo.aynig_command();
+    command.args(["install", &format!("git://127.0.0.1:{port}/x"), "--apply"]).env("TMPDIR", &room);
+    let running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let (connection, _) = server.accept().expect("git asks");
-    assert!(!files_below(&repo.path.join(".git/aynig/install")).is_empty(), "it is fetching");
+    assert!(!files_below(&room).is_empty(), "it is fetching");
     running.signal(nix::sys::signal::Signal::SIGINT);
     let output = running.finish();
     assert_eq!(output.status.code(), Some(130), "{}", told(&output));
@@ -399,5 +414,6 @@ fn an_interrupted_fetch_leaves_nothing_and_says_so() {
     let mut rest = Vec::new();
     connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     std::io::Read::read_to_end(&mut &connection, &mut rest).expect("the end of the connection");
+    assert_eq!(files_below(&room), Vec::<std::path::PathBuf>::new());
     assert_nothing_left(&repo);
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -104,20 +105,19 @@ fn hostile(repo: &Repo, entries: &[(&str, &str, &str)]) {
 #[test]
 fn packs_that_could_reach_out_are_refused_as_a_whole() {
     for (entries, words) in [
-        ([("100644", "fine", "x"), ("40000", "..", "x")].as_slice(), "way out"),
-        (&[("40000", ".git", "x")], "git keeps"),
-        (&[("40000", ".GIT", "x")], "git keeps"),
-        (&[("40000", "git~1", "x")], "git keeps"),
-        (&[("100644", "../../escaped", "x")], "way out"),
-        (&[("100644", "/tmp/escaped", "x")], "absolute"),
+        ([("100644", "fine", "x"), ("40000", "..", "x")].as_slice(), "hasDotdot"),
+        (&[("40000", ".git", "x")], "hasDotgit"),
+        (&[("40000", ".GIT", "x")], "hasDotgit"),
+        (&[("40000", "git~1", "x")], "hasDotgit"),
+        (&[("100644", "../../escaped", "x")], "fullPathname"),
+        (&[("100644", "/tmp/escaped", "x")], "fullPathname"),
         (&[("100644", "a\\b", "x")], "something else"),
-        (&[("120000", "out", "../../escaped")], "leads out"),
-        (&[("120000", "out", "/etc")], "leads out"),
-        (&[("120000", "loose", "nothing")], "leads nowhere"),
+        (&[("120000", "out", "../../escaped")], "out of the pack"),
+        (&[("120000", "out", "/etc")], "out of the pack"),
         (&[("120000", "a", "b"), ("40000", "b", "x"), ("120000", "c", "a/../../x")], "through another link"),
         (&[("160000", "module", "")], "submodule"),
         (&[("100644", "A", "x"), ("100644", "a", "x")], "upper and lower case"),
-        (&[("100644", "a", "x"), ("40000", "a", "x")], "file and a directory"),
+        (&[("100644", "a", "x"), ("40000", "a", "x")], "duplicateEntries"),
         (&[("40000", "logs", "x")], "runner's logs"),
     ] {
         let pack = Repo::new();
@@ -133,6 +133,31 @@ fn packs_that_could_reach_out_are_refused_as_a_whole() {
     }
 }
 
+/// Files over HTTP, whose trees git does not check when it fetches them.
+const SERVER: &str = "import http.server as h, functools as f, sys
+server = h.HTTPServer(('127.0.0.1', 0), f.partial(h.SimpleHTTPRequestHandler, directory=sys.argv[1]))
+print(server.server_port, flush=True)
+server.serve_forever()";
+
+#[test]
+fn names_that_a_plain_server_hands_out_unchecked_are_refused() {
+    let pack = Repo::new();
+    hostile(&pack, &[("100644", "fine", "x"), ("40000", "..", "x")]);
+    pack.git(["update-server-info"]);
+    let mut python = Command::new("python3");
+    python.args(["-c", SERVER]).arg(pack.path.join(".git"));
+    let mut server = Running::start(python.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let url = format!("http://127.0.0.1:{}/", server.next_line());
+    let repo = Repo::new();
+    for more in [[].as_slice(), &["--apply", "--force"]] {
+        let output = repo.aynig(["install", &url, "main"].iter().chain(more).copied());
+        assert_refused(&output, 3, &["nothing was installed", "../inner"]);
+    }
+    assert!(!repo.path.join(".aynig").exists() && !repo.path.join("inner").exists());
+    server.signal(nix::sys::signal::Signal::SIGKILL);
+    server.finish();
+}
+
 #[test]
 fn links_and_other_repositories_here_are_not_written_through() {
     let pack = source(&[("command/hello", HELLO)]);
@@ -146,7 +171,8 @@ fn links_and_other_repositories_here_are_not_written_through() {
         repo.commit_all("a link");
         let output = repo.aynig(["install", at(&pack), "--apply", "--force"]);
         assert_eq!(output.status.code(), Some(3), "{}", told(&output));
-        assert!(err(&output).contains("symbolic link"), "{}", told(&output));
+        let way = format!("something is in the way: {link} is a symbolic link here\n");
+        assert!(err(&output).contains(&way), "{}", told(&output));
         assert_eq!(files_below(&elsewhere), Vec::<std::path::PathBuf>::new());
     }
     // The commit of a submodule that is not checked out: an empty directory, which git takes for that submodule.
@@ -162,7 +188,7 @@ fn links_and_other_repositories_here_are_not_written_through() {
     let repo = Repo::new();
     repo.git(["init", "--quiet", ".aynig/command"]);
     let output = repo.aynig(["install", at(&pack), "--apply"]);
-    assert_refused(&output, 3, &[".aynig/command is another repository here"]);
+    assert_refused(&output, 3, &["not what is committed: .aynig/command/"]);
     // A link at the very path is itself replaced, once it is committed and --force is given.
     let repo = Repo::new();
     let victim = repo.beside("victim");
@@ -200,7 +226,7 @@ fn a_record_that_is_none_is_not_overwritten() {
         "source": at(&pack), "subfolder": "", "ref": "HEAD", "commit": "", "installed": "",
         "files": {"../README": {"mode": "100644", "id": Repo::new().git(["rev-parse", "HEAD:README"])}},
     }]});
-    for text in ["no json", "{\"version\":9,\"packs\":[]}", &escape.to_string()] {
+    for text in ["no json", "{\"version\":9,\"packs\":[]}"] {
         let repo = Repo::new();
         repo.write(".aynig/installed.json", text);
         repo.commit_all("a record");
@@ -208,4 +234,13 @@ fn a_record_that_is_none_is_not_overwritten() {
         assert_refused(&output, 3, &["installed.json", "git restore"]);
         assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
     }
+    let repo = Repo::new();
+    repo.write(".aynig/installed.json", &escape.to_string());
+    repo.commit_all("a record");
+    repo.aynig_ok(["install", at(&pack), "--apply", "--force"]);
+    assert_eq!(
+        repo.git(["status", "--porcelain", "-uall", "--", ":!.aynig"]),
+        "",
+        "no file elsewhere is removed"
+    );
 }

@@ -1,43 +1,32 @@
 //! `aynig install`: the `.aynig/` of another repository, copied into this checkout.
 //!
-//! Invariant: without `--apply` nothing in the checkout changes; with it, only files below `.aynig/` do that are in HEAD as they
-//! lie here, or are nowhere: what is overwritten or removed can be had back from git. Nothing that comes is run, staged or
-//! committed. What may be written is `pack`'s, what would change is `plan`'s, the writing is `disk`'s.
+//! Invariant: without `--apply` nothing in the checkout changes; with it, only files below `.aynig/` do, and git has in HEAD what is
+//! overwritten or removed. Nothing that comes is run, staged or committed.
 
-mod disk;
 mod pack;
 mod plan;
 mod record;
 mod source;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::json;
 
 use crate::clock;
 use crate::contract::ids::{RoleName, StateName};
-use crate::fsutil::{self, DirLock};
-use crate::git::interrupt::Interrupt;
-use crate::git::pack::{Fetched, PackError, fetch};
+use crate::git::pack::{Blob, Fetched, Files, PackError, is_refname};
 use crate::git::{Checkout, ProcessError, Repo, Store};
-use crate::runner::{error_words, typed};
-use crate::stop::Cause;
+use crate::words::{error_words, typed};
 
 use super::args::Install;
 use super::entry::Surroundings;
 use super::error::{CommandError, Exit, Kind};
 use super::signals;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, harmless, styled};
-use disk::Disk;
-use pack::{AYNIG, Item, Mode, Pack, RECORD};
+use pack::{AYNIG, RECORD, objections};
 use plan::{Change, Step, plan};
-use record::{Installed, Known, Record};
+use record::{Installed, Record};
 use source::Source;
-
-/// How long to wait for another `aynig install` in this repository.
-const TURN: Duration = Duration::from_secs(30);
 
 /// How many names a message lists.
 const LISTED: usize = 8;
@@ -50,14 +39,24 @@ struct Asked<'a> {
     subfolder: String,
 }
 
-/// What would be done.
+/// What would be done, or was.
 struct Outcome {
     commit: String,
-    pack: Pack,
     steps: Vec<Step>,
-    record: Record,
-    /// Whether the record has to be written.
-    recorded: bool,
+    /// Where the links of the pack lead.
+    targets: BTreeMap<String, String>,
+    /// The text of the record, if it has to be written.
+    record: Option<Vec<u8>>,
+}
+
+impl Outcome {
+    fn touched(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.change.touches())
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.record.is_none() && self.touched().next().is_none()
+    }
 }
 
 /// Runs the subcommand.
@@ -67,9 +66,10 @@ pub fn run(store: &Store, surroundings: &Surroundings, options: &Install) -> Res
         wrong(why).hint("give a path, a URL, or OWNER/NAME: `aynig install OWNER/NAME [REF] [SUBFOLDER]`")
     })?;
     let reference = options.reference.as_deref().unwrap_or("HEAD");
-    source::check_reference(reference).map_err(|why| {
-        wrong(why).hint("`HEAD` is the default branch: `aynig install REPO HEAD SUBFOLDER`")
-    })?;
+    if !is_refname(reference) {
+        return Err(wrong(format!("{reference:?} is no branch, tag or commit id"))
+            .hint("`HEAD` is the default branch: `aynig install REPO HEAD SUBFOLDER`"));
+    }
     let subfolder = source::subfolder(options.subfolder.as_deref().unwrap_or_default()).map_err(wrong)?;
     let asked = Asked { options, source, reference, subfolder };
     let repo = store.handle();
@@ -80,227 +80,184 @@ pub fn run(store: &Store, surroundings: &Surroundings, options: &Install) -> Res
         ))
         .hint("install it in a clone, commit, and push that"));
     };
-    let disk = Disk::new(&checkout.path);
-    let (outcome, _turn) = prepare(&repo, &checkout, &disk, &asked)?;
-    let nothing = !outcome.recorded && !outcome.steps.iter().any(|step| step.change.touches());
-    if options.apply && !nothing {
-        apply(&disk, &outcome)?;
-    }
-    let conflicts = outcome.steps.iter().filter(|step| step.change == Change::Conflict).count();
-    tell(&asked, &outcome, nothing);
-    Ok(if options.apply && conflicts > 0 { Exit::Failed } else { Exit::Done })
+    let outcome = install(&repo, &checkout, &asked)?;
+    tell(&asked, &outcome);
+    let conflicts = outcome.steps.iter().any(|step| step.change == Change::Conflict);
+    Ok(if options.apply && conflicts { Exit::Failed } else { Exit::Done })
 }
 
-/// Fetches and compares. The lock is to be held until all is written.
-fn prepare(
-    repo: &Repo,
-    checkout: &Checkout,
-    disk: &Disk,
-    asked: &Asked<'_>,
-) -> Result<(Outcome, DirLock), CommandError> {
-    let (place, turn) = room(repo)?;
-    let fetched = fetched(&place, asked)?;
-    let below = [asked.subfolder.as_str(), AYNIG]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("/");
-    let entries = match fetched.files_below(&below).map_err(|error| no_pack(asked, &error))? {
-        Some(entries) if !entries.is_empty() => entries,
-        Some(_) | None => return Err(not_there(asked, &fetched, &below)),
-    };
-    let tracked = repo
-        .tracked_below(checkout, AYNIG)
-        .map_err(|error| CommandError::because("look at .aynig", &error))?;
-    let names = |paths: &[String]| -> Vec<String> {
-        paths.iter().filter_map(|path| path.strip_prefix(".aynig/")).map(str::to_owned).collect()
-    };
-    let (committed, overlooked) = (names(&tracked.files), names(&tracked.overlooked));
-    let known: Vec<String> = committed.iter().cloned().chain(names(&tracked.uncommitted)).collect();
-    let pack = Pack::check(entries, &known)
-        .map_err(|against| refused(asked, "its files may not be written here", &against))?;
-
-    let record = read_record(disk)?;
+/// Fetches, compares, and writes if that was asked for.
+fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcome, CommandError> {
+    let cannot = |error: ProcessError| CommandError::because("look at .aynig", &error);
+    let uncommitted = repo.uncommitted_below(checkout, AYNIG).map_err(cannot)?;
+    if !uncommitted.is_empty() {
+        return Err(not_committed(asked, &uncommitted));
+    }
+    let here = repo.files_at_head(checkout, AYNIG).map_err(cannot)?;
+    let record = read_record(repo, checkout, &here)?;
+    // A signal ends the fetch; git goes on with what it writes.
+    signals::end_calls(repo)?;
+    let room = tempfile::tempdir()
+        .map_err(|error| CommandError::because("make a directory to fetch into", &error))?;
+    let failed = |error| no_pack(asked, &error);
+    let fetched = repo.fetch_pack(room.path(), &asked.source.url, asked.reference);
+    let mut fetched = fetched.map_err(failed)?;
+    let (files, targets) = files(repo, asked, &mut fetched)?;
+    let against = objections(&files, &targets, &here);
+    if !against.is_empty() {
+        return Err(refused(asked, "its files may not be written here", &against));
+    }
     let last = record.find(&asked.source.shown, &asked.subfolder);
     let base = last.map(|last| last.files.clone()).unwrap_or_default();
-    let leaves = |path: &str| base.contains_key(path) && !pack.0.contains_key(path);
-    let gone = |path: &str| match path.strip_suffix('/') {
-        Some(_) => base.keys().any(|file| file.starts_with(path) && leaves(file)),
-        None => leaves(path),
-    };
-    let (mut here, mut in_the_way) = (BTreeMap::new(), Vec::new());
-    for path in pack.0.keys().chain(base.keys()) {
-        match disk.read(path, gone) {
-            Ok(Some(item)) => drop(here.insert(path.clone(), item)),
-            Ok(None) => {}
-            Err(why) => in_the_way.push(why),
-        }
-    }
-    let directories = pack.0.keys().flat_map(|path| pack::prefixes(path).filter(move |part| part != path));
-    let modules = directories.filter(|part| committed.iter().any(|path| path == part) && !gone(part));
-    in_the_way.extend(modules.map(|part| format!("{AYNIG}/{part} is a submodule here")));
-    if in_the_way.is_empty() && tracked.files.iter().any(|path| path == AYNIG) {
-        in_the_way.push(format!("{AYNIG} is a submodule here"));
-    }
-    in_the_way.dedup();
-    if !in_the_way.is_empty() {
-        return Err(refused(asked, "something is in the way", &in_the_way)
-            .hint("move it away, commit that, and install again"));
-    }
-    let steps = plan(&base, &here, &pack, asked.options.force);
-    let files: BTreeMap<String, Known> = pack
-        .0
-        .iter()
-        .map(|(path, item)| {
-            (path.clone(), Known { mode: item.mode.digits().to_owned(), id: item.id.clone() })
-        })
-        .collect();
     let commit = fetched.commit.to_string();
-    let recorded = last.is_none_or(|last| last.commit != commit || last.files != files);
-    let touched: Vec<&Step> = steps.iter().filter(|step| step.change.touches()).collect();
-    if recorded || !touched.is_empty() {
-        let lost = touched.iter().filter(|step| {
-            here.contains_key(&step.path)
-                && (!committed.contains(&step.path) || overlooked.contains(&step.path))
-        });
-        let mut uncommitted = tracked.uncommitted.clone();
-        uncommitted.extend(lost.map(|step| format!("{AYNIG}/{}", step.path)));
-        uncommitted.sort();
-        uncommitted.dedup();
-        if !uncommitted.is_empty() {
-            return Err(refused(asked, "what is below .aynig/ here is not what is committed", &uncommitted)
-                .hint("commit it, or put it away: `git stash push --include-untracked -- .aynig`; then install again"));
-        }
+    let is_new = last.is_none_or(|last| last.commit != commit || last.files != files);
+    let steps = plan(&base, &here, &files, asked.options.force);
+    let mut outcome = Outcome { commit, steps, targets, record: None };
+    if is_new {
+        let text = recorded(asked, record, files, &outcome);
+        outcome.record = Some(text.map_err(|error| CommandError::because("write the record", &error))?);
     }
-    let taken: Vec<&str> = touched.iter().map(|step| step.path.as_str()).collect();
-    let mut record = record.clone();
-    if recorded {
-        record.put(
-            Installed {
-                source: asked.source.shown.clone(),
-                subfolder: asked.subfolder.clone(),
-                reference: asked.reference.to_owned(),
-                commit: commit.clone(),
-                installed: clock::format_utc(clock::wall_seconds()),
-                files,
-            },
-            &taken,
-        );
+    if outcome.is_nothing() {
+        return Ok(outcome);
     }
-    Ok((Outcome { commit, pack, steps, record, recorded }, turn))
+    let changes: Vec<(&str, Option<&Blob>)> =
+        outcome.touched().map(|step| (step.path.as_str(), step.new.as_ref())).collect();
+    in_the_way(asked, &here, &changes)?;
+    let head = repo.checked_out(checkout).and_then(|head| repo.commit(head).ok());
+    let tree = head.and_then(|head| repo.directory_in(head.tree, AYNIG).ok()?);
+    let record = outcome.record.as_deref().map(|text| (RECORD, text));
+    let patch = fetched.patch(repo, tree, &changes, record).map_err(failed)?;
+    repo.apply_below(checkout, AYNIG, &patch, Some("--check"))
+        .map_err(|error| not_committed(asked, &[error_words(&error)]))?;
+    if asked.options.apply {
+        repo.apply_below(checkout, AYNIG, &patch, None).map_err(|error| {
+            CommandError::because("write the files of the pack", &error)
+                .hint("`git status -- .aynig` shows what was written; put it away, and install again")
+        })?;
+    }
+    Ok(outcome)
 }
 
-/// Fetches the source. A signal ends that, and not before what was fetched so far is removed; after it, nothing takes long enough to
-/// be worth an interruption, and the writing must not be cut in half.
-fn fetched(place: &Path, asked: &Asked<'_>) -> Result<Fetched, CommandError> {
-    let shutdown = signals::shutdown()?;
-    let interrupt = Interrupt::default();
-    let stop = interrupt.clone();
-    let _heard = shutdown.subscribe(move |_| stop.end_all());
-    let fetched = fetch(place, &asked.source.url, asked.reference, &interrupt);
-    if let Some(Cause::Signal(signal)) = shutdown.cause() {
-        let message = format!("stopped by signal {signal}; nothing was installed");
-        return Err(CommandError::failed(message));
+/// The files of the pack, and where its links lead.
+fn files(
+    repo: &Repo,
+    asked: &Asked<'_>,
+    fetched: &mut Fetched,
+) -> Result<(Files, BTreeMap<String, String>), CommandError> {
+    let failed = |error| no_pack(asked, &error);
+    let below = format!("{}/{AYNIG}", asked.subfolder);
+    let below = below.trim_start_matches('/');
+    let mut files = fetched.files(repo, below).map_err(failed)?;
+    // What the pack's own repository has installed is no part of the pack.
+    files.remove(RECORD);
+    if files.is_empty() {
+        return Err(not_there(asked, fetched, below));
     }
-    fetched.map_err(|error| no_pack(asked, &error))
+    let mut targets = BTreeMap::new();
+    for (path, blob) in files.iter().filter(|(_, blob)| blob.mode == "120000") {
+        targets.insert(path.clone(), fetched.target(blob).map_err(failed)?);
+    }
+    Ok((files, targets))
 }
 
-/// A directory to fetch into, which is ours until the lock ends; what an install that was killed has left there is removed.
-fn room(repo: &Repo) -> Result<(PathBuf, DirLock), CommandError> {
-    let cannot = |error: std::io::Error| CommandError::because("make a directory to fetch into", &error);
-    let place = repo.state_dir().map_err(cannot)?.join("install");
-    std::fs::create_dir_all(&place).map_err(cannot)?;
-    let turn = DirLock::acquire(&place, TURN).map_err(|error| {
-        CommandError::because(&format!("wait for another `aynig install` ({})", place.display()), &error)
-    })?;
-    for left in std::fs::read_dir(&place).map_err(cannot)?.flatten() {
-        if let Err(error) = fsutil::remove_all(&left.path()) {
-            tracing::warn!(path = %left.path().display(), %error, "could not remove what another install left");
-        }
-    }
-    Ok((place, turn))
+/// The text of the record with this pack in it.
+fn recorded(
+    asked: &Asked<'_>,
+    mut record: Record,
+    files: Files,
+    outcome: &Outcome,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let installed = Installed {
+        source: asked.source.shown.clone(),
+        subfolder: asked.subfolder.clone(),
+        reference: asked.reference.to_owned(),
+        commit: outcome.commit.clone(),
+        installed: clock::format_utc(clock::wall_seconds()),
+        files,
+    };
+    record.put(installed, &outcome.touched().map(|step| step.path.as_str()).collect::<Vec<_>>());
+    record.text()
 }
 
-fn read_record(disk: &Disk) -> Result<Record, CommandError> {
-    let unreadable = |why: String| {
+/// Refuses changes that would make a directory of a file that stays, or a file of a directory.
+fn in_the_way(
+    asked: &Asked<'_>,
+    here: &Files,
+    changes: &[(&str, Option<&Blob>)],
+) -> Result<(), CommandError> {
+    // What is there in place of `.aynig/` has the empty name.
+    let holds = |one: &str, other: &str| {
+        one.is_empty() || other.strip_prefix(one).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let stays = |path: &str| changes.iter().all(|(changed, _)| *changed != path);
+    let meets = |path: &str| {
+        changes.iter().any(|(new, blob)| blob.is_some() && (holds(path, new) || holds(new, path)))
+    };
+    let blocked = here.iter().filter(|(path, _)| stays(path) && meets(path)).map(|(path, blob)| {
+        let kind = match blob.mode.as_str() {
+            "120000" => "a symbolic link",
+            "160000" => "a submodule",
+            _ => "a file",
+        };
+        format!("{} is {kind} here", format!("{AYNIG}/{path}").trim_end_matches('/'))
+    });
+    let blocked: Vec<String> = blocked.collect();
+    if blocked.is_empty() {
+        return Ok(());
+    }
+    Err(refused(asked, "something is in the way", &blocked)
+        .hint("move it away, commit that, and install again"))
+}
+
+fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record, CommandError> {
+    let Some(blob) = here.get(RECORD) else { return Ok(Record::default()) };
+    let text = repo.content(checkout, blob).map_err(|error| error_words(&error));
+    text.and_then(|text| Record::parse(&text)).map_err(|why| {
         CommandError::setup(format!("could not read {AYNIG}/{RECORD}, which says what was installed here: {why}"))
             .hint(format!("`git log -p -- {AYNIG}/{RECORD}` shows how it came to that; `git restore` brings an older one back"))
             .hint("or remove it and commit that: then every file that is here counts as yours")
-    };
-    match disk.read(RECORD, |_| false) {
-        Ok(None) => Ok(Record::default()),
-        Ok(Some(Item { mode: Mode::Link, .. })) => Err(unreadable("it is a link".to_owned())),
-        Ok(Some(item)) => {
-            let record = Record::parse(&item.data).map_err(unreadable)?;
-            // Files are removed by these names.
-            let odd = record
-                .packs
-                .iter()
-                .flat_map(|pack| pack.files.keys())
-                .find(|path| pack::odd_path(path).is_some());
-            match odd {
-                Some(path) => Err(unreadable(format!("{path:?} is no file of a pack"))),
-                None => Ok(record),
-            }
-        }
-        Err(why) => Err(unreadable(why)),
-    }
-}
-
-fn apply(disk: &Disk, outcome: &Outcome) -> Result<(), CommandError> {
-    let data = outcome.record.text().map_err(|error| CommandError::because("write the record", &error))?;
-    let record = Item { mode: Mode::File, id: String::new(), data };
-    let mut paths: Vec<(&str, Option<&Item>)> = outcome
-        .steps
-        .iter()
-        .filter(|step| step.change.touches())
-        .map(|step| (step.path.as_str(), outcome.pack.0.get(&step.path)))
-        .collect();
-    if outcome.recorded {
-        paths.push((RECORD, Some(&record)));
-    }
-    disk.change(&paths).map_err(|why| {
-        CommandError::setup(format!("nothing was installed: {why}"))
-            .hint("mend that, and install again; `git status -- .aynig` should be silent")
     })
 }
 
 /// Why there is nothing to install.
 fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
-    let message =
-        format!("could not install from {}: {}", asked.source.shown, asked.source.hide(&error_words(error)));
+    let error_words = asked.source.hide(&error_words(error));
+    let shown = &asked.source.shown;
+    let message = format!("nothing was installed from {shown}: {error_words}");
+    let refusal = CommandError::setup(&message);
     match error {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
-            CommandError::setup(message).hint("put the directory of the program `git` into PATH")
+            refusal.hint("put the directory of the program `git` into PATH")
         }
-        PackError::Unreachable(_) => CommandError::new(Kind::Remote, message)
-            .hint(format!("`git ls-remote {}` shows whether it can be reached", typed(&asked.source.shown))),
-        PackError::NoRef { .. } => CommandError::setup(message).hint(format!(
+        PackError::Unreachable(_) => {
+            let hint = format!("`git ls-remote {}` shows whether it can be reached", typed(shown));
+            CommandError::new(Kind::Remote, message).hint(hint)
+        }
+        PackError::NoRef(_) => refusal.hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
-            typed(&asked.source.shown)
+            typed(shown)
         )),
-        PackError::Room { .. } | PackError::Unreadable { .. } | PackError::TooLarge => {
-            CommandError::setup(message)
-        }
+        PackError::Hostile(_) | PackError::Unreadable(_) | PackError::TooLarge => refusal,
     }
 }
 
 fn not_there(asked: &Asked<'_>, fetched: &Fetched, below: &str) -> CommandError {
+    let (shown, at) = (&asked.source.shown, fetched.commit.short());
     let error = CommandError::setup(format!(
-        "could not install from {}: there is no directory {below} with files in it at {} ({})",
-        asked.source.shown,
-        asked.reference,
-        fetched.commit.short()
+        "nothing was installed from {shown}: there is no directory {below} with files in it at {} ({at})",
+        asked.reference
     ));
-    let elsewhere = fetched.directories_with(AYNIG, LISTED).unwrap_or_default();
+    let elsewhere = fetched.directories_with(AYNIG);
     if elsewhere.is_empty() {
-        return error
-            .hint("no directory near the top of that repository has one; is it the right repository?");
+        return error.hint("no directory of that repository has one; is it the right repository?");
     }
-    elsewhere
-        .iter()
-        .take(LISTED)
-        .fold(error, |error, path| error.hint(format!("there is one here: `{}`", command(asked, path, ""))))
+    let hint = |path: &String| format!("there is one here: `{}`", command(asked, path, ""));
+    elsewhere.iter().take(LISTED).fold(error, |error, path| error.hint(hint(path)))
+}
+
+fn not_committed(asked: &Asked<'_>, list: &[String]) -> CommandError {
+    refused(asked, "what is below .aynig/ here is not what is committed", list)
+        .hint("commit it, or put it away: `git stash push --include-untracked -- .aynig`; then install again")
 }
 
 fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> CommandError {
@@ -313,80 +270,51 @@ fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> CommandError {
 
 /// The command that installs from `subfolder`, to be typed.
 fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
-    let repository = asked.source.hide(&asked.options.repository.to_string_lossy());
-    let mut words = vec!["aynig install".to_owned(), typed(&repository)];
+    let mut words = vec![typed(&asked.source.hide(&asked.options.repository.to_string_lossy()))];
     if asked.options.reference.is_some() || !subfolder.is_empty() {
         words.push(typed(asked.reference));
     }
     if !subfolder.is_empty() {
         words.push(typed(subfolder));
     }
-    if asked.options.force {
-        words.push("--force".to_owned());
-    }
-    if !more.is_empty() {
-        words.push(more.to_owned());
-    }
-    words.join(" ")
+    words.extend([if asked.options.force { "--force" } else { "" }, more].map(str::to_owned));
+    words.retain(|word| !word.is_empty());
+    format!("aynig install {}", words.join(" "))
 }
 
-/// The state, and the role, that a file of this name is the command for.
-fn serves(path: &str) -> Option<(StateName, Option<RoleName>)> {
-    if let Some(state) = path.strip_prefix("command/") {
-        return Some((StateName::parse(state).ok()?, None));
-    }
-    let (role, state) = path.strip_prefix("roles/")?.split_once("/command/")?;
-    Some((StateName::parse(state).ok()?, Some(RoleName::parse(role).ok()?)))
-}
-
-/// What a file of the pack does, if it does anything.
-fn marks(path: &str, item: &Item) -> String {
-    let mut words = Vec::new();
-    match (item.mode, serves(path)) {
-        (Mode::File, _) => {}
-        (Mode::Executable | Mode::Link, Some((state, None))) => {
-            words.push(format!("runs for the state {state}"))
+/// The state, and the role, that a file is the command for.
+fn serves(step: &Step) -> Option<(StateName, Option<RoleName>)> {
+    let (role, state) = match step.path.strip_prefix("roles/") {
+        Some(rest) => {
+            let (role, state) = rest.split_once("/command/")?;
+            (Some(RoleName::parse(role).ok()?), state)
         }
-        (Mode::Executable | Mode::Link, Some((state, Some(role)))) => {
-            words.push(format!("runs for the state {state} in the role {role}"));
-        }
-        (Mode::Executable, None) => words.push("executable".to_owned()),
-        (Mode::Link, None) => {}
-    }
-    if item.mode == Mode::Link {
-        words.push(format!("link to {}", String::from_utf8_lossy(&item.data)));
-    }
-    words.join(", ")
+        None => (None, step.path.strip_prefix("command/")?),
+    };
+    step.new.as_ref().filter(|blob| blob.may_run())?;
+    Some((StateName::parse(state).ok()?, role))
 }
 
-fn tell(asked: &Asked<'_>, outcome: &Outcome, nothing: bool) {
+/// What a file of the pack does, if it does anything, and why it is changed or not.
+fn remarks(step: &Step, target: Option<&String>) -> String {
+    let runs = match serves(step) {
+        Some((state, Some(role))) => Some(format!("runs for the state {state} in the role {role}")),
+        Some((state, None)) => Some(format!("runs for the state {state}")),
+        None => is_executable(step).then(|| "executable".to_owned()),
+    };
+    let link = target.map(|target| format!("link to {target}"));
+    let marks = [runs, link].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let words: Vec<&str> = [&marks, step.why].into_iter().filter(|words| !words.is_empty()).collect();
+    if words.is_empty() { String::new() } else { format!("  ({})", words.join("; ")) }
+}
+
+fn is_executable(step: &Step) -> bool {
+    step.new.as_ref().is_some_and(|blob| blob.mode == "100755")
+}
+
+fn tell(asked: &Asked<'_>, outcome: &Outcome) {
     if asked.options.json {
-        let files = outcome.steps.iter().map(|step| {
-            let item = outcome.pack.0.get(&step.path);
-            let (state, role) = item
-                .filter(|item| item.mode != Mode::File)
-                .and_then(|_| serves(&step.path))
-                .map_or((None, None), |(state, role)| (Some(state.to_string()), role.map(|role| role.to_string())));
-            json!({
-                "path": format!("{AYNIG}/{}", step.path),
-                "change": step.change.word(),
-                "why": (!step.why.is_empty()).then_some(step.why),
-                "executable": item.is_some_and(|item| item.mode == Mode::Executable),
-                "link": item.filter(|item| item.mode == Mode::Link).map(|item| String::from_utf8_lossy(&item.data)),
-                "state": state,
-                "role": role,
-            })
-        });
-        ui::answer_json(&json!({
-            "source": asked.source.shown,
-            "ref": asked.reference,
-            "commit": outcome.commit,
-            "subfolder": asked.subfolder,
-            "upToDate": nothing,
-            "applied": asked.options.apply && !nothing,
-            "files": files.collect::<Vec<_>>(),
-            "record": format!("{AYNIG}/{RECORD}"),
-        }));
+        ui::answer_json(&answer(asked, outcome));
         return;
     }
     let place = if asked.subfolder.is_empty() { String::new() } else { format!(", {}", asked.subfolder) };
@@ -403,70 +331,80 @@ fn tell(asked: &Asked<'_>, outcome: &Outcome, nothing: bool) {
             Change::Unchanged => FAINT,
             Change::Conflict => BAD,
         };
-        let marks = outcome.pack.0.get(&step.path).map(|item| marks(&step.path, item)).unwrap_or_default();
-        let words: Vec<&str> =
-            [marks.as_str(), step.why].into_iter().filter(|words| !words.is_empty()).collect();
-        let more = if words.is_empty() { String::new() } else { format!("  ({})", words.join("; ")) };
-        let word = format!("{:<9}", step.change.word());
-        ui::answer(&format!(
-            "  {}  {}",
-            styled(style, word),
-            harmless(&format!("{AYNIG}/{}{more}", step.path))
-        ));
+        let word = styled(style, format!("{:<9}", step.change.word()));
+        let remarks = remarks(step, outcome.targets.get(&step.path));
+        ui::answer(&format!("  {word}  {}", harmless(&format!("{AYNIG}/{}{remarks}", step.path))));
     }
-    for line in closing(asked, outcome, nothing) {
+    for line in closing(asked, outcome) {
         ui::answer(&harmless(&line));
     }
 }
 
-/// What it comes to, and what to type next.
-fn closing(asked: &Asked<'_>, outcome: &Outcome, nothing: bool) -> Vec<String> {
+/// The answer as JSON; its keys are a promise.
+fn answer(asked: &Asked<'_>, outcome: &Outcome) -> serde_json::Value {
+    let files = outcome.steps.iter().map(|step| {
+        let (state, role) = serves(step).unzip();
+        json!({
+            "path": format!("{AYNIG}/{}", step.path),
+            "change": step.change.word(),
+            "why": (!step.why.is_empty()).then_some(step.why),
+            "executable": is_executable(step),
+            "link": outcome.targets.get(&step.path),
+            "state": state.map(|state| state.to_string()),
+            "role": role.flatten().map(|role| role.to_string()),
+        })
+    });
+    json!({
+        "source": asked.source.shown,
+        "ref": asked.reference,
+        "commit": outcome.commit,
+        "subfolder": asked.subfolder,
+        "upToDate": outcome.is_nothing(),
+        "applied": asked.options.apply && !outcome.is_nothing(),
+        "files": files.collect::<Vec<_>>(),
+        "record": format!("{AYNIG}/{RECORD}"),
+    })
+}
+
+/// The sum, and what to type next.
+fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     let count = |change: Change| outcome.steps.iter().filter(|step| step.change == change).count();
-    let mut lines = vec![String::new()];
-    let (conflicts, kept) = (count(Change::Conflict), count(Change::Kept));
-    let stay = if asked.options.apply || nothing { "stayed" } else { "would stay" };
-    let force = |what: &str| {
-        format!("{what} {stay} as in this checkout; `--force` takes the pack's version instead.")
-    };
-    if nothing {
-        lines.push("Up to date: there is nothing to write.".to_owned());
-        if kept > 0 {
-            lines.push(force(&format!("{kept} changed here")));
-        }
-        return lines;
-    }
-    let programs = outcome
-        .steps
-        .iter()
-        .filter(|step| step.change.touches())
-        .filter_map(|step| outcome.pack.0.get(&step.path))
-        .filter(|item| item.mode != Mode::File)
-        .count();
     let (added, changed, removed) = (count(Change::Add), count(Change::Replace), count(Change::Remove));
-    lines.push(if asked.options.apply {
+    let (conflicts, kept) = (count(Change::Conflict), count(Change::Kept));
+    let (applied, nothing) = (asked.options.apply, outcome.is_nothing());
+    let mut lines = vec![String::new()];
+    lines.push(if nothing {
+        "Up to date: there is nothing to write.".to_owned()
+    } else if applied {
         format!("Written, not staged: {added} added, {changed} changed, {removed} removed, and {AYNIG}/{RECORD}, which says from where.")
     } else {
         format!("Nothing was written yet: {added} to add, {changed} to change, {removed} to remove.")
     });
-    if programs > 0 {
-        lines.push(format!(
+    let programs = outcome.touched().filter_map(|step| step.new.as_ref()).filter(|blob| blob.may_run());
+    match programs.count() {
+        0 => {}
+        programs => lines.push(format!(
             "Programs, or links that may lead to some: {programs}. Once committed they run as you when a branch asks for them; read \
              them before."
-        ));
+        )),
     }
     if conflicts + kept > 0 {
-        let both = format!("{conflicts} in conflict and {kept} changed here only");
-        lines.push(force(&both));
+        let stay = if applied || nothing { "stayed" } else { "would stay" };
+        // While something is not committed, nothing is written.
+        let when = if applied && !nothing { "once this is committed, " } else { "" };
+        lines.push(format!(
+            "{conflicts} in conflict and {kept} changed here only {stay} as in this checkout; {when}`--force` takes the pack's version \
+             instead."
+        ));
     }
-    lines.push(String::new());
-    if asked.options.apply {
-        lines.push("Next, look at it and commit it:".to_owned());
-        lines.push(String::new());
-        lines.push("  git status -- .aynig && git diff -- .aynig".to_owned());
+    if applied && !nothing {
+        lines.extend(
+            ["", "Next, look at it and commit it:", "", "  git status -- .aynig && git diff -- .aynig"]
+                .map(str::to_owned),
+        );
         lines.push("  git add .aynig && git commit -m 'Install an aynig pack'".to_owned());
-    } else {
-        lines.push("To write it into this checkout:".to_owned());
-        lines.push(String::new());
+    } else if !nothing {
+        lines.extend(["", "To write it into this checkout:", ""].map(str::to_owned));
         lines.push(format!("  {}", command(asked, &asked.subfolder, "--apply")));
     }
     lines

@@ -1,12 +1,11 @@
 //! `.aynig/installed.json`: which packs were installed here, from where, and what their files were.
 //!
-//! Invariant: it holds no secret and nothing of this machine but the path of a source that was given as one. A file that
-//! cannot be read as such a record is refused, never overwritten: it is committed, and its loss would turn every local change
-//! into something unknown.
-
-use std::collections::BTreeMap;
+//! Invariant: it holds no secret and nothing of this machine but the path of a source that was given as one. A file that is
+//! no such record is refused, never overwritten: its loss would turn every local change into something unknown.
 
 use serde::{Deserialize, Serialize};
+
+use crate::git::pack::Files;
 
 /// The version written here.
 const VERSION: u32 = 1;
@@ -26,24 +25,12 @@ pub struct Installed {
     pub source: String,
     /// Where in it the pack lies; empty for the top.
     pub subfolder: String,
-    /// The branch, tag or commit that was asked for.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The commit that was.
     pub commit: String,
-    /// When it was installed.
     pub installed: String,
     /// What its files were, by their paths below `.aynig/`.
-    pub files: BTreeMap<String, Known>,
-}
-
-/// A file of a pack, as it was installed last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// As git writes it in a tree.
-    pub mode: String,
-    /// Its object id, in hex, in the format of the source.
-    pub id: String,
+    pub files: Files,
 }
 
 impl Default for Record {
@@ -53,25 +40,16 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Reads the text of the file.
-    ///
-    /// # Errors
-    /// Why it is no record.
+    /// Reads the text of the file, or says why it is no record.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let record: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if record.version != VERSION {
-            return Err(format!(
-                "it is of version {}, and this aynig knows version {VERSION}",
-                record.version
-            ));
+        if record.version == VERSION {
+            return Ok(record);
         }
-        Ok(record)
+        Err(format!("it is of version {}, and this aynig knows version {VERSION}", record.version))
     }
 
     /// The text of the file.
-    ///
-    /// # Errors
-    /// What it holds cannot be written as JSON.
     pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -98,21 +76,22 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::pack::Blob;
 
     fn pack(source: &str, file: &str) -> Installed {
-        let known = Known { mode: "100644".into(), id: "1".repeat(40) };
+        let blob = Blob { mode: "100644".into(), id: "1".repeat(40) };
         Installed {
             source: source.into(),
             subfolder: String::new(),
             reference: "HEAD".into(),
             commit: "2".repeat(40),
             installed: "2026-01-31T12:00:00Z".into(),
-            files: BTreeMap::from([(file.to_owned(), known)]),
+            files: Files::from([(file.to_owned(), blob)]),
         }
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn what_is_written_is_read_back_and_nothing_else() {
         let mut record = Record::default();
         record.put(pack("b", "x"), &[]);
         record.put(pack("a", "x"), &["x"]);
@@ -121,10 +100,6 @@ mod tests {
         assert_eq!(record.packs.iter().map(|pack| pack.source.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert!(record.find("b", "").is_some_and(|pack| pack.files.contains_key("y")));
         assert!(record.find("b", "sub").is_none());
-    }
-
-    #[test]
-    fn what_is_no_record_is_refused() {
         for text in ["", "[]", "{\"version\":2,\"packs\":[]}", "{\"version\":1,\"packs\":[{}]}"] {
             assert!(Record::parse(text.as_bytes()).is_err(), "{text}");
         }
