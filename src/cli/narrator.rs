@@ -40,12 +40,8 @@ impl Narrator {
     /// Says one thing.
     pub fn tell(&self, notice: Notice) {
         match notice {
-            Notice::PassedOver { branch, reason } => {
-                // A reason may quote what a commit holds: the target of a link for one.
-                tracing::debug!(%branch, reason = %ui::harmless(&reason), "passed over");
-            }
-            // Who has asked for what is `run`'s to know.
-            Notice::LeftAlone { branch, state } => tracing::debug!(%branch, %state, "left alone"),
+            // `run` knows whether somebody asked for this branch.
+            Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
             Notice::Warning { branch, text } => {
                 let about = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
                 self.once(format!(

@@ -49,7 +49,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
     // nothing else was done; not by timers and the like, which come again and again.
     let unsaid: Mutex<Option<Notice>> = Mutex::default();
     let tell = |notice: Notice| {
-        if let Notice::LeftAlone { branch, state } = &notice {
+        if let Notice::SkippedCurrent { branch, state } = &notice {
             let warning = left_alone(branch, state, settings.remote.as_ref());
             if ui::somebody_listens() || settings.branch.iter().any(|glob| *glob == branch.to_string()) {
                 narrator.tell(warning);

@@ -19,7 +19,8 @@ use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::{Repo, Store};
 use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
-use crate::runner::survey::resolve::{NoCommand, Pause, Resolver};
+use crate::runner::survey::resolve::Resolver;
+use crate::runner::survey::verdict::NoCommand;
 
 use super::args::{CommitOptions, SetState};
 use super::entry::Surroundings;
@@ -87,8 +88,9 @@ fn warn_of_a_slip(repo: &Repo, written: &Written) {
     if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
         return;
     }
-    let resolved = Resolver::new(None).in_tree(repo, &written.commit, &state);
-    if let Ok(Err(NoCommand { pause: Pause::Rests, .. })) = resolved
+    let commit = &written.commit;
+    let resolved = Resolver::new(None).in_commit(repo, commit.id, commit.tree, &state);
+    if let Err(NoCommand::Missing { .. }) = resolved
         && let Ok(Some(aynig)) = repo.directory_in(written.commit.tree, ".aynig")
         && let Some(near) = missing::command(repo, aynig, &state)
     {

@@ -10,7 +10,7 @@ use crate::git::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
 use crate::runner::arbiter_error::ArbiterError;
 use crate::runner::pass::PassError;
-use crate::runner::survey::scan::ScanError;
+use crate::runner::survey::SurveyError;
 use crate::words::{error_words, typed};
 
 /// Classifies errors by what the caller can do about them.
@@ -118,17 +118,17 @@ impl From<OpenError> for Error {
     }
 }
 
-impl From<ScanError> for Error {
-    fn from(error: ScanError) -> Self {
+impl From<SurveyError> for Error {
+    fn from(error: SurveyError) -> Self {
         let message = format!("could not look at the branches: {}", error_words(&error));
         match error {
-            ScanError::NoCurrentBranch { .. } => Self::setup(message).hint(
+            SurveyError::NoCurrentBranch { .. } => Self::setup(message).hint(
                 "check out a branch first, or leave --current-branch only away to run the other branches",
             ),
-            ScanError::FollowsNone { ref local, ref remote } => Self::setup(message)
+            SurveyError::FollowsNone { ref local, ref remote } => Self::setup(message)
                 .hint(format!("let it follow one: `git branch --set-upstream-to={remote}/BRANCH {local}`"))
                 .hint("or leave --current-branch only away to run the other branches"),
-            ScanError::Refs(_) | ScanError::Worktrees(_) => {
+            SurveyError::Refs(_) | SurveyError::Worktrees(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
             }
         }
@@ -183,7 +183,7 @@ const UNASKED: [&str; 5] = [
 impl From<PassError> for Error {
     fn from(error: PassError) -> Self {
         match error {
-            PassError::Scan(error) => error.into(),
+            PassError::Survey(error) => error.into(),
             PassError::Remote(ref cause) => Self {
                 kind: if cause.is_remote() { Kind::Remote } else { Kind::Setup },
                 message: format!("{NOTHING_RUN}{}", error_words(&error)),

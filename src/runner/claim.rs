@@ -4,6 +4,8 @@
 //! branch. A claim that is dropped without having been settled says so in the log: its branch stays `working` until
 //! the lease runs out.
 
+use std::sync::Arc;
+
 use crate::contract::commits::{LeaseTerms, lease_draft};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
@@ -16,8 +18,7 @@ use super::arbiter::Arbiter;
 use super::arbiter_error::ArbiterError;
 use super::notice::Holder;
 use super::options::Options;
-use super::survey::resolve::Command;
-use super::survey::scan::{Candidate, Venue};
+use super::survey::verdict::{Command, RunIn};
 
 /// Why a claim could not even be tried.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,19 @@ pub enum ClaimError {
     },
 }
 
+/// A branch that can be claimed.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The branch.
+    pub branch: BranchName,
+    /// What its HEAD requests.
+    pub event: Arc<Event>,
+    /// The command that does it.
+    pub command: Arc<Command>,
+    /// Where.
+    pub run_in: RunIn,
+}
+
 /// A branch that is ours until the lease ends.
 #[derive(Debug)]
 #[must_use = "a claim must be settled"]
@@ -60,9 +74,9 @@ pub struct Claim {
     /// What its HEAD asked for.
     pub trigger: Event,
     /// The command.
-    pub command: Command,
+    pub command: Arc<Command>,
     /// Where it runs.
-    pub venue: Venue,
+    pub run_in: RunIn,
     /// This attempt.
     pub attempt: AttemptId,
     /// The lease commit.
@@ -174,7 +188,8 @@ fn draft(
     options: &Options,
     candidate: Candidate,
 ) -> Result<Claim, ClaimError> {
-    let Candidate { branch, event: trigger, command, venue } = candidate;
+    let Candidate { branch, event, command, run_in } = candidate;
+    let trigger = Arc::unwrap_or_clone(event);
     let failed = |source| ClaimError::Commit { branch: branch.clone(), source };
     let attempt = AttemptId::random();
     let terms = LeaseTerms {
@@ -198,7 +213,7 @@ fn draft(
         branch,
         trigger,
         command,
-        venue,
+        run_in,
         attempt,
         lease,
         tree,

@@ -11,9 +11,8 @@ use std::time::Duration;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
-use super::claim::{Claimed, claim_all};
+use super::claim::{Candidate, Claimed, claim_all};
 use super::notice::{Notice, StepReport};
-use super::survey::scan::Candidate;
 use super::{Context, error_words, step};
 
 /// What became of a pass's candidates.

@@ -11,18 +11,11 @@ use crate::git::rescue::Saved;
 /// One thing worth telling.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// A branch was not run, for a reason that needs nobody's attention.
-    PassedOver {
-        /// Which.
+    /// `--current-branch skip` left a branch alone that would have been run.
+    SkippedCurrent {
+        /// The branch that is checked out here.
         branch: BranchName,
-        /// Why, as a sentence fragment.
-        reason: String,
-    },
-    /// The branch that is checked out here would have been run but for that.
-    LeftAlone {
-        /// Which.
-        branch: BranchName,
-        /// What it asks for.
+        /// Its state.
         state: StateName,
     },
     /// Something a person should look at; nothing was lost.

@@ -131,8 +131,7 @@ impl Notification {
                 told.rescue_ref = rescued.as_ref().map(|saved| line(saved.reference.as_bstr()));
                 Some(told)
             }
-            Notice::PassedOver { .. }
-            | Notice::LeftAlone { .. }
+            Notice::SkippedCurrent { .. }
             | Notice::Warning { .. }
             | Notice::Relieved { .. }
             | Notice::Beaten { .. }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::contract::ids::{BranchName, RoleName};
+use crate::contract::ids::{BranchName, RoleName, StateName};
 
 /// What to do with the branch that is checked out where the runner was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,18 @@ impl Trust {
     /// Whether a trailer is among those that become variables.
     pub fn lists(&self, key: &str, name: &str) -> bool {
         self.variables.as_ref().is_none_or(|globs| globs.is_match(key) || globs.is_match(name))
+    }
+}
+
+impl Trust {
+    /// Whether `branch` is one that this runner runs.
+    pub fn admits_branch(&self, branch: &BranchName) -> bool {
+        self.branches.is_empty() || self.branches.is_match(branch.to_string())
+    }
+
+    /// Whether `state` is one that this runner runs.
+    pub fn admits_state(&self, state: &StateName) -> bool {
+        self.states.is_empty() || self.states.is_match(state.as_str())
     }
 }
 

@@ -1,12 +1,13 @@
 //! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
 
-use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bstr::ByteSlice;
 
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::BranchName;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
@@ -14,15 +15,15 @@ use crate::git::config::ConfigError;
 
 use super::arbiter_error::ArbiterError;
 use super::attempt::{AttemptError, check_log_directory};
+use super::claim::Candidate;
 use super::dispatch::{Dispatched, Unclaimed, dispatch};
 use super::memory::Memory;
 use super::notice::{Notice, StepReport};
 use super::options::Takeover;
 use super::recover::{Closing, Over, recover, sweep};
-use super::survey::observe::{next_due, observe};
-use super::survey::resolve::Pause;
-use super::survey::scan::{LEFT_ALONE, ScanError, Scanned, Verdict, scan};
-use super::survey::trust::{self, TrustError};
+use super::survey::trust::{TrustError, commands_from};
+use super::survey::verdict::{Exclusion, Severity};
+use super::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
 use super::{Context, error_words};
 use crate::git::worktree::WorktreeError;
 
@@ -31,7 +32,7 @@ use crate::git::worktree::WorktreeError;
 pub enum PassError {
     /// The branches could not be looked at.
     #[error(transparent)]
-    Scan(#[from] ScanError),
+    Survey(#[from] SurveyError),
     /// There is no place for worktrees.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
@@ -112,97 +113,27 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         (context.tell)(Notice::Warning { branch: None, text });
     }
     context.arbiter.refresh(repo)?;
-    trust::commands_from(repo, context.arbiter, &context.options.trust)?;
-    let mut summary = Summary { passes: 1, recovered: sweep(context, repo, None), ..Summary::default() };
+    commands_from(repo, context.arbiter, &context.options.trust)?;
+    let recovered = sweep(context, repo, None);
     let now = clock::wall_seconds();
-    let scanned = look(context, repo, now)?;
-    summary.next_due = next_due(&scanned);
+    let branches = look(context, repo, now)?;
     if memory.is_about_heads() {
-        let heads: HashMap<BranchName, CommitId> =
-            scanned.iter().filter_map(|one| Some((one.branch.clone(), one.head?))).collect();
-        memory.keep(&heads);
+        let heads = branches.iter().filter_map(|branch| Some((branch.name.clone(), branch.head?)));
+        memory.keep(&heads.collect());
     }
-    let mut candidates = Vec::new();
-    let mut admitted = 0_usize;
-    for Scanned { branch, verdict, watched, .. } in scanned {
-        summary.branches += 1;
-        admitted += usize::from(context.options.selection.admits(&branch));
-        let passed_over =
-            |reason: String| (context.tell)(Notice::PassedOver { branch: branch.clone(), reason });
-        match verdict {
-            Verdict::Unmanaged => passed_over("HEAD declares no state".to_owned()),
-            Verdict::Excluded { reason } => passed_over(reason),
-            Verdict::LeftAlone(event) => {
-                passed_over(LEFT_ALONE.to_owned());
-                (context.tell)(Notice::LeftAlone { branch, state: event.state });
-            }
-            Verdict::Passed { reason, event, pause: Pause::Rests | Pause::Waits, .. } => {
-                passed_over(format!("{}: {reason}", event.state))
-            }
-            Verdict::Passed { reason, event, pause: Pause::Mistake, .. } => {
-                let text = format!("{} was not run: {reason}", event.state);
-                (context.tell)(Notice::Warning { branch: Some(branch), text });
-            }
-            Verdict::Invalid { why } => (context.tell)(Notice::Warning { branch: Some(branch), text: why }),
-            Verdict::Held(lease) => {
-                warn_if_ahead(context, memory, &branch, &lease, now);
-                passed_over(match watched {
-                    Some(Watched::Remaining { seen, wanted, .. }) => {
-                        format!(
-                            "{} holds it; seen for {} of {}",
-                            lease.runner,
-                            clock::span(seen),
-                            clock::span(wanted)
-                        )
-                    }
-                    Some(Watched::Over { .. }) | None => {
-                        let until = lease.expires_at();
-                        if context.options.takeover == Takeover::Clock {
-                            summary.next_expiry =
-                                Some(summary.next_expiry.map_or(until, |earlier| earlier.min(until)));
-                        }
-                        format!("{} holds it for another {}", lease.runner, clock::span(until.abs_diff(now)))
-                    }
-                });
-            }
-            Verdict::Parked { event, until } => {
-                summary.next_wake = Some(summary.next_wake.map_or(until, |earlier| earlier.min(until)));
-                passed_over(format!("{}: is parked until {}", event.state, clock::format_utc(until)));
-            }
-            Verdict::Expired(lease) => {
-                warn_if_ahead(context, memory, &branch, &lease, now);
-                let at = (branch.clone(), lease.commit);
-                if memory.rests(&at) {
-                    passed_over("its expired lease could not be closed a moment ago".to_owned());
-                } else if context.shutdown.cause().is_none() {
-                    match recover(context, repo, &branch, &lease, over(&lease, watched, now)) {
-                        Closing::Closed => summary.recovered += 1,
-                        Closing::Beaten => {}
-                        Closing::Failed { refused } => memory.failed(at, refused),
-                    }
-                }
-            }
-            Verdict::Ready(candidate) if memory.has_run(&(branch.clone(), candidate.event.commit)) => {
-                passed_over(
-                    "its command has run already; the branch was set back to the same commit".to_owned(),
-                );
-            }
-            Verdict::Ready(candidate) if memory.rests(&(branch.clone(), candidate.event.commit)) => {
-                passed_over("it could not be claimed a moment ago".to_owned());
-            }
-            Verdict::Ready(candidate) => candidates.push(candidate),
-        }
+    let mut pass = Pass { context, repo, memory, now, candidates: Vec::new(), summary: Summary::default() };
+    pass.summary = Summary {
+        passes: 1,
+        recovered,
+        branches: branches.len(),
+        next_due: next_due(context, &branches),
+        ..Summary::default()
+    };
+    for branch in &branches {
+        pass.take(branch);
     }
-    let globs = &context.options.selection.globs;
-    if !globs.is_empty() && admitted == 0 {
-        let list = match context.arbiter.source() {
-            None => "git branch".to_owned(),
-            Some(remote) => format!("git ls-remote --heads {remote}"),
-        };
-        let text =
-            format!("no branch matches --branch, or aynig.branch; `{list}` lists the branches there are");
-        (context.tell)(Notice::Warning { branch: None, text });
-    }
+    warn_if_none_is_selected(context, &branches);
+    let Pass { candidates, mut summary, .. } = pass;
     if !candidates.is_empty() {
         check_log_directory(repo)?;
         repo.check_git()?;
@@ -220,28 +151,157 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
     Ok(summary)
 }
 
-/// One look at all branches, with their leases judged as the options say.
-fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Scanned>, ScanError> {
-    let mut scanned = scan(repo, context.arbiter, context.options, now)?;
-    if context.options.takeover == Takeover::Observed
-        && let Err(error) = observe(repo, context.arbiter, context.options, &mut scanned)
-    {
+/// One look at all branches.
+fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, SurveyError> {
+    let notes = context.options.takeover == Takeover::Observed;
+    let question = Question { repo, arbiter: context.arbiter, options: context.options, now, notes };
+    let Survey { branches, unnoted, .. } = survey(&question)?;
+    if let Some(error) = unnoted {
         let text = format!(
             "how long leases are seen could not be kept ({error}), so none is taken over; make {} writable, or use --takeover clock",
             repo.common_dir().join("aynig").display()
         );
         (context.tell)(Notice::Warning { branch: None, text });
     }
-    trust::vet(repo, &context.options.trust, &mut scanned);
-    Ok(scanned)
+    Ok(branches)
+}
+
+/// How long until the first of the leases that are held has been seen for long enough, where that decides.
+fn next_due(context: &Context<'_>, branches: &[Branch]) -> Option<Duration> {
+    if context.options.takeover == Takeover::Clock {
+        return None;
+    }
+    let left = branches.iter().filter_map(|branch| match &branch.verdict {
+        Verdict::Leased(Leased { over: false, seen: Some(Watched::Remaining { left, .. }), .. }) => {
+            Some(Duration::from_millis(*left))
+        }
+        _ => None,
+    });
+    left.min()
+}
+
+/// Branches on their way from a verdict to what is done about it.
+struct Pass<'a> {
+    context: &'a Context<'a>,
+    repo: &'a Repo,
+    memory: &'a mut Memory,
+    now: i64,
+    candidates: Vec<Candidate>,
+    summary: Summary,
+}
+
+impl Pass<'_> {
+    /// Does what the verdict on one branch asks for, or says why nothing is done.
+    fn take(&mut self, branch: &Branch) {
+        let name = &branch.name;
+        let warn = |text: String| {
+            (self.context.tell)(Notice::Warning { branch: Some(name.clone()), text });
+        };
+        match &branch.verdict {
+            Verdict::Unmanaged => passed_over(name, &"HEAD declares no state"),
+            Verdict::Excluded(exclusion) => passed_over(name, exclusion),
+            Verdict::SkippedCurrent { state } => {
+                passed_over(name, &Exclusion::Current);
+                (self.context.tell)(Notice::SkippedCurrent { branch: name.clone(), state: state.clone() });
+            }
+            Verdict::Waiting { state, reason } => match reason.severity() {
+                Severity::Terminal | Severity::Blocked => {
+                    passed_over(name, &format_args!("{state}: {reason}"));
+                }
+                Severity::Misconfigured => warn(format!("{state} was not run: {reason}")),
+            },
+            Verdict::Invalid(invalid) => warn(invalid.to_string()),
+            Verdict::Parked { state, until } => {
+                self.summary.next_wake = earlier(self.summary.next_wake, *until);
+                passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
+            }
+            Verdict::Leased(leased) => {
+                warn_if_ahead(self.context, self.memory, name, &leased.lease, self.now);
+                if leased.over { self.close(name, leased) } else { self.leave(name, leased) }
+            }
+            Verdict::Ready { event, command, run_in } => {
+                let at = (name.clone(), event.commit);
+                if self.memory.has_run(&at) {
+                    let words = "its command has run already; the branch was set back to the same commit";
+                    passed_over(name, &words);
+                } else if self.memory.rests(&at) {
+                    passed_over(name, &"it could not be claimed a moment ago");
+                } else {
+                    let (event, command) = (Arc::clone(event), Arc::clone(command));
+                    self.candidates.push(Candidate { branch: at.0, event, command, run_in: *run_in });
+                }
+            }
+        }
+    }
+
+    /// Closes a lease that is over.
+    fn close(&mut self, name: &BranchName, leased: &Leased) {
+        let at = (name.clone(), leased.lease.commit);
+        if self.memory.rests(&at) {
+            passed_over(name, &"its expired lease could not be closed a moment ago");
+        } else if self.context.shutdown.cause().is_none() {
+            let over = over(self.context.options.takeover, leased, self.now);
+            match recover(self.context, self.repo, name, &leased.lease, over) {
+                Closing::Closed => self.summary.recovered += 1,
+                Closing::Beaten => {}
+                Closing::Failed { refused } => self.memory.failed(at, refused),
+            }
+        }
+    }
+
+    /// Leaves a branch to the runner that holds it.
+    fn leave(&mut self, name: &BranchName, leased: &Leased) {
+        let Leased { lease, seen, .. } = leased;
+        match (self.context.options.takeover, seen) {
+            (Takeover::Observed, Some(Watched::Remaining { seen, wanted, .. })) => passed_over(
+                name,
+                &format_args!(
+                    "{} holds it; seen for {} of {}",
+                    lease.runner,
+                    clock::span(*seen),
+                    clock::span(*wanted)
+                ),
+            ),
+            (takeover, _) => {
+                let until = lease.expires_at();
+                if takeover == Takeover::Clock {
+                    self.summary.next_expiry = earlier(self.summary.next_expiry, until);
+                }
+                let left = clock::span(until.abs_diff(self.now));
+                passed_over(name, &format_args!("{} holds it for another {left}", lease.runner));
+            }
+        }
+    }
+}
+
+/// Says why nothing is done about a branch, to whoever reads the diagnosis.
+fn passed_over(branch: &BranchName, reason: &dyn Display) {
+    tracing::debug!(%branch, %reason, "passed over");
+}
+
+fn earlier(known: Option<i64>, time: i64) -> Option<i64> {
+    Some(known.map_or(time, |known| known.min(time)))
+}
+
+fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
+    let selection = &context.options.selection;
+    if selection.globs.is_empty() || branches.iter().any(|branch| selection.admits(&branch.name)) {
+        return;
+    }
+    let list = match context.arbiter.source() {
+        None => "git branch".to_owned(),
+        Some(remote) => format!("git ls-remote --heads {remote}"),
+    };
+    let text = format!("no branch matches --branch, or aynig.branch; `{list}` lists the branches there are");
+    (context.tell)(Notice::Warning { branch: None, text });
 }
 
 /// By what a lease that is over is known to be so.
-fn over(lease: &Lease, watched: Option<Watched>, now: i64) -> Over {
-    match (watched, lease.liveness(now)) {
-        (Some(Watched::Over { seen, .. }), _) => Over::Seen(seen),
-        (_, Liveness::Expired { over }) => Over::Dated(over),
-        (_, Liveness::Live { .. }) => Over::Dated(0),
+fn over(takeover: Takeover, leased: &Leased, now: i64) -> Over {
+    match (takeover, leased.seen, leased.lease.liveness(now)) {
+        (Takeover::Observed, Some(Watched::Over { seen, .. }), _) => Over::Seen(seen),
+        (_, _, Liveness::Expired { over }) => Over::Dated(over),
+        (_, _, Liveness::Live { .. }) => Over::Dated(0),
     }
 }
 

@@ -30,6 +30,7 @@ use super::landing::{rescue_sentence, retry_sentence};
 use super::notice::Notice;
 use super::salvage::{Disposal, Fate, Work, dispose, keep, save};
 use super::survey::trust;
+use super::survey::verdict::Exclusion;
 use super::{Context, attempt, error_words};
 
 /// How much of a log's end goes into a stalled body, bytes.
@@ -268,7 +269,7 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
             {
                 let trust = &context.options.trust;
                 if let Some(reason) = trust::refused(repo, trust, lease.commit) {
-                    let text = trust::unclosed(&reason);
+                    let text = Exclusion::UnsignedLease { why: reason }.to_string();
                     (context.tell)(Notice::Warning { branch: Some(branch), text });
                     continue;
                 }

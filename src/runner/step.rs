@@ -31,7 +31,7 @@ use super::launch;
 use super::notice::{Notice, Outcome, Started, StepReport};
 use super::ready::make_ready;
 use super::recover::sweep;
-use super::survey::scan::Venue;
+use super::survey::verdict::RunIn;
 use super::{Context, error_words};
 
 /// Less room than this is none, bytes: what is written comes in blocks.
@@ -119,7 +119,7 @@ fn attempt(
 
 /// Finds or makes the place where the command runs.
 fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, String> {
-    if claim.venue == Venue::InPlace {
+    if claim.run_in == RunIn::Checkout {
         let checkout = repo.checkout().ok_or("there is no checkout here any more")?;
         follow_claim(context, repo, claim, &checkout)?;
         // The scan saw the index equal to HEAD; what was staged since then is the person's and no result of ours.

@@ -12,7 +12,8 @@ use crate::fsutil::{found_in, is_executable};
 use crate::git::swap::Tip;
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
-use crate::runner::survey::resolve::{Pause, Resolver};
+use crate::runner::survey::resolve::Resolver;
+use crate::runner::survey::verdict::{NoCommand, Severity};
 use crate::runner::{error_words, typed};
 
 use super::remote::Looked;
@@ -231,12 +232,12 @@ fn judge(repo: &Repo, tips: &[Tip], there: &str, option: &str) -> Finding {
             }));
         }
         let Head::Ready(event) = Head::read(&stored.facts()) else { continue };
-        match resolver.in_tree(repo, &stored, &event.state) {
-            Ok(Ok(_)) | Err(_) => {}
-            Ok(Err(none)) if none.pause == Pause::Mistake => {
-                mistakes.push(format!("{}: {}", tip.branch, none.reason))
+        match resolver.in_commit(repo, head, stored.tree, &event.state) {
+            Ok(_) | Err(NoCommand::Unreadable(_)) => {}
+            Err(none) if none.severity() == Severity::Misconfigured => {
+                mistakes.push(format!("{}: {none}", tip.branch))
             }
-            Ok(Err(_)) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
+            Err(_) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
         }
     }
     if !mistakes.is_empty() {

@@ -1,8 +1,8 @@
 //! `aynig status`: what branches are, who holds them, and what would be run.
 //!
-//! Invariant: it reads the same scan as a pass, so what it says is what `aynig run` would do at this moment, and it
-//! changes nothing. The wording of reasons is `runner::survey`'s. A look is taken here, put into rows by
-//! `row`, drawn by `table`, and taken again and again by `watch`.
+//! Invariant: it asks the same survey as a pass, so what it says is what `aynig run` would do at this moment, and it
+//! changes nothing. Reasons have their words in `runner::survey::words`. A look is taken here, put into rows by `row`, drawn by
+//! `table`, and taken again and again by `watch`.
 
 mod row;
 mod table;
@@ -15,9 +15,7 @@ use crate::git::{Repo, Store};
 use crate::ops::settings::{self, globs, role};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
-use crate::runner::survey::observe::recall;
-use crate::runner::survey::scan::{Verdict, scan};
-use crate::runner::survey::trust::{commands_from, vet};
+use crate::runner::survey::{Question, Survey, Verdict, survey};
 
 use super::args::Status;
 use super::entry::Surroundings;
@@ -111,20 +109,18 @@ fn subject(
 
 /// One look, as of the last time the remote was asked, if one decides.
 fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<Seen, CommandError> {
-    let mut scanned = scan(repo, arbiter, &subject.options, now)?;
-    recall(repo, arbiter, &subject.options, &mut scanned);
-    vet(repo, &subject.options.trust, &mut scanned);
-    let from = commands_from(repo, arbiter, &subject.options.trust).ok().flatten();
-    let mut seen = Seen { empty: scanned.is_empty(), ..Seen::default() };
-    for one in &scanned {
-        if !subject.options.selection.admits(&one.branch) {
+    let question = Question { repo, arbiter, options: &subject.options, now, notes: false };
+    let Survey { branches, commands_from, .. } = survey(&question)?;
+    let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
+    for branch in &branches {
+        if !subject.options.selection.admits(&branch.name) {
             continue;
         }
-        if matches!(one.verdict, Verdict::Unmanaged) && !subject.named {
+        if matches!(branch.verdict, Verdict::Unmanaged) && !subject.named {
             seen.unmanaged += 1;
             continue;
         }
-        seen.rows.push(row(repo, arbiter, from.as_ref(), one, now));
+        seen.rows.push(row(repo, arbiter, commands_from.as_deref(), branch, now));
     }
     // Of one branch that can be told in a moment, of all of them it could not.
     if let [row] = seen.rows.as_mut_slice()

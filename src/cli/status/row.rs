@@ -10,8 +10,8 @@ use crate::cli::missing;
 use crate::cli::target::runner_words;
 use crate::clock;
 use crate::contract::commits;
-use crate::contract::head::Event;
-use crate::contract::ids::StateName;
+use crate::contract::head::Head;
+use crate::contract::ids::{CommitId, StateName};
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
 use crate::contract::sighting::Watched;
@@ -19,9 +19,8 @@ use crate::contract::story::Stall;
 use crate::git::Repo;
 use crate::git::commit::Stored;
 use crate::runner::arbiter::Arbiter;
-use crate::runner::survey::resolve::Pause;
-use crate::runner::survey::scan::{Candidate, Scanned, Venue, Verdict};
-use crate::runner::survey::trust::CommandsFrom;
+use crate::runner::survey::verdict::{Reason, RunIn, Severity};
+use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 use crate::runner::typed;
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
@@ -75,92 +74,97 @@ fn wish(message: &Message) -> Option<String> {
         .map(|line| line.to_str_lossy().into_owned())
 }
 
-/// Takes a branch from the scan; `from` is where commands come from, if not from each branch, and `now` is seconds since
+/// Takes a branch from the survey; `from` is where commands come from, if not from each branch, and `now` is seconds since
 /// the epoch.
-pub fn row(repo: &Repo, arbiter: &Arbiter, from: Option<&CommandsFrom>, scanned: &Scanned, now: i64) -> Row {
-    let stored = scanned.head.and_then(|head| repo.commit(head).ok());
+pub fn row(repo: &Repo, arbiter: &Arbiter, from: Option<&CommandsFrom>, branch: &Branch, now: i64) -> Row {
+    let stored = branch.head.and_then(|head| repo.commit(head).ok());
     let message = stored.as_ref().map(|stored| Message::parse(&stored.message));
     let mut row = Row {
-        branch: scanned.branch.to_string(),
-        commit: scanned.head.map(|head| head.to_string()),
+        branch: branch.name.to_string(),
+        commit: branch.head.map(|head| head.to_string()),
+        kind: branch.verdict.word(),
         subject: message.as_ref().map(|message| message.subject.to_string()),
         wish: message.as_ref().and_then(wish),
         committed_at: stored.as_ref().map(|stored| stored.committed_at),
         ..Row::default()
     };
-    let is_current = || repo.checkout().and_then(|here| here.branch).as_ref() == Some(&scanned.branch);
-    match &scanned.verdict {
-        Verdict::Unmanaged => {
-            row.kind = "unmanaged";
-            row.reason = Some("HEAD declares no state".to_owned());
-        }
-        Verdict::Invalid { why } => {
-            row.kind = "invalid";
+    match &branch.verdict {
+        Verdict::Unmanaged => row.reason = Some("HEAD declares no state".to_owned()),
+        Verdict::Invalid(invalid) => {
             row.state = stored.as_ref().and_then(declared);
-            row.reason = Some(why.clone());
+            row.reason = Some(invalid.to_string());
         }
-        Verdict::Held(lease) => {
-            row.kind = "working";
-            leased(&mut row, lease, scanned.watched);
+        Verdict::Leased(lease) => {
+            leased(&mut row, &lease.lease, lease.seen);
+            if lease.over {
+                let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
+                let next = "the lease has run out; the next `aynig run` sets the branch stalled";
+                row.reason =
+                    Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+            }
         }
-        Verdict::Expired(lease) => {
-            row.kind = "expired";
-            leased(&mut row, lease, scanned.watched);
-            let next = "the lease has run out; the next `aynig run` sets the branch stalled";
-            row.reason = Some(if is_current() { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
-        }
-        Verdict::Passed { event, reason, pause } => {
-            row.kind = "waiting";
-            row.mistake = *pause == Pause::Mistake;
-            row.rests = *pause == Pause::Rests;
-            ready(&mut row, event);
-            row.reason = Some(if event.state.is_stalled() {
-                let branch = typed(&row.branch);
-                let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-                let hint = format!(
-                    "`git log -1 {}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again",
-                    event.commit.short()
-                );
-                // Most workflows have no command for it.
-                row.brief = row.rests.then(|| hint.clone());
-                format!("{hint}; {reason}")
+        Verdict::Waiting { state, reason } => {
+            row.mistake = reason.severity() == Severity::Misconfigured;
+            row.rests = reason.severity() == Severity::Terminal;
+            asked(&mut row, state, stored.as_ref());
+            if state.is_stalled() {
+                stalled(&mut row, arbiter, branch.head, reason);
             } else {
-                let tree = match (from, &stored) {
-                    (Some(from), _) => from.tree,
-                    (None, stored) => {
-                        stored.as_ref().and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?)
-                    }
-                };
-                let near = tree.filter(|_| row.rests);
-                let near = near.and_then(|tree| missing::command(repo, tree, &event.state));
-                let question = near.map(|near| format!("did you mean {near}?"));
-                row.brief = row.rests.then(|| question.clone().unwrap_or_default());
-                [Some(reason.clone()), question].into_iter().flatten().collect::<Vec<_>>().join("; ")
-            });
+                waiting(&mut row, repo, from, stored.as_ref(), state, reason);
+            }
         }
-        Verdict::Parked { event, until } => {
-            row.kind = "parked";
-            ready(&mut row, event);
+        Verdict::Parked { state, until } => {
+            asked(&mut row, state, stored.as_ref());
             row.not_before = Some(*until);
         }
-        Verdict::Ready(Candidate { event, command, venue, .. }) => {
-            row.kind = "ready";
-            ready(&mut row, event);
+        Verdict::Ready { event, command, run_in } => {
+            asked(&mut row, &event.state, stored.as_ref());
             row.command = Some(command.path.clone());
-            row.reason = (*venue == Venue::InPlace).then(|| IN_PLACE.to_owned());
+            row.reason = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
         }
-        Verdict::Excluded { reason } => {
-            row.kind = "excluded";
-            row.reason = Some(reason.clone());
-        }
-        Verdict::LeftAlone(event) => {
-            row.kind = "excluded";
-            ready(&mut row, event);
+        Verdict::Excluded(exclusion) => row.reason = Some(exclusion.to_string()),
+        Verdict::SkippedCurrent { state } => {
+            asked(&mut row, state, stored.as_ref());
             row.reason = Some(IN_PLACE.to_owned());
         }
     }
     row.retime(now);
     row
+}
+
+/// Says how to ask again for what has stalled.
+fn stalled(row: &mut Row, arbiter: &Arbiter, head: Option<CommitId>, reason: &Reason) {
+    let branch = typed(&row.branch);
+    let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let commit = head.map(|head| head.short()).unwrap_or_default();
+    let hint = format!(
+        "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"
+    );
+    // Most workflows have no command for it.
+    row.brief = row.rests.then(|| hint.clone());
+    row.reason = Some(format!("{hint}; {reason}"));
+}
+
+/// Says why a state is not run, and which command was probably meant if there is none.
+fn waiting(
+    row: &mut Row,
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    stored: Option<&Stored>,
+    state: &StateName,
+    reason: &Reason,
+) {
+    let commands = match from {
+        Some(from) => from.tree,
+        None => stored.and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?),
+    };
+    let near = commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state));
+    let question = near.map(|near| format!("did you mean {near}?"));
+    row.brief = row.rests.then(|| question.clone().unwrap_or_default());
+    row.reason = Some(match question {
+        Some(question) => format!("{reason}; {question}"),
+        None => reason.to_string(),
+    });
 }
 
 impl Row {
@@ -219,11 +223,13 @@ fn declared(stored: &Stored) -> Option<String> {
     Message::parse(&stored.message).trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned())
 }
 
-fn ready(row: &mut Row, event: &Event) {
-    row.state = Some(event.state.to_string());
-    let origin = event.message.trailers.last("dwp-origin-state");
-    row.origin = origin.map(ToString::to_string);
-    row.why = Stall::of(event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
+/// What a state that is not leased says beside its name.
+fn asked(row: &mut Row, state: &StateName, stored: Option<&Stored>) {
+    row.state = Some(state.to_string());
+    if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
+        row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
+        row.why = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
+    }
 }
 
 fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {

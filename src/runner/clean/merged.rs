@@ -6,6 +6,7 @@ use crate::contract::ids::CommitId;
 use crate::git::Repo;
 
 use super::super::survey::resolve::Resolver;
+use super::super::survey::verdict::NoCommand;
 use super::super::typed;
 use super::rescues::{short, words};
 use super::{CleanError, Wishes};
@@ -48,7 +49,10 @@ pub(super) fn merged(repo: &Repo, wishes: &Wishes) -> Result<Vec<Merged>, CleanE
 fn rests(repo: &Repo, head: CommitId) -> bool {
     let Ok(stored) = repo.commit(head) else { return false };
     match Head::read(&stored.facts()) {
-        Head::Ready(event) => matches!(Resolver::new(None).in_tree(repo, &stored, &event.state), Ok(Err(_))),
+        Head::Ready(event) => {
+            let resolved = Resolver::new(None).in_commit(repo, head, stored.tree, &event.state);
+            !matches!(resolved, Ok(_) | Err(NoCommand::Unreadable(_)))
+        }
         Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => false,
     }
 }

@@ -10,55 +10,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::contract::lease::Lease;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::sighting::{Reading, Sight, Sightings, Watched, watched};
 use crate::fsutil::{self, DirLock};
 use crate::git::Repo;
 
-use super::super::arbiter::Arbiter;
-use super::super::options::Options;
-use super::scan::{Scanned, Verdict};
+use super::super::options::Takeover;
+use super::verdict::{Branch, Leased, Question, Verdict};
 
 /// How long to wait for another runner that is at the file, for moments only.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Notes all leases in `scanned`, and lets what was seen decide which of them are over, whatever their dates say.
+/// Fills in how long each lease has been seen, and notes those seen for the first time if that is wanted. With `--takeover
+/// observed` that alone decides which leases are over, whatever their dates say.
 ///
 /// # Errors
-/// What kept the sightings from being read or kept; then no lease is over.
-pub fn observe(repo: &Repo, arbiter: &Arbiter, options: &Options, scanned: &mut [Scanned]) -> io::Result<()> {
-    let result = note(repo, arbiter, options, scanned);
-    for one in scanned {
-        let over = matches!(one.watched, Some(Watched::Over { .. }));
-        one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
-            Verdict::Held(lease) | Verdict::Expired(lease) if over => Verdict::Expired(lease),
-            Verdict::Held(lease) | Verdict::Expired(lease) => Verdict::Held(lease),
-            other => other,
-        };
-    }
-    result
-}
-
-/// Fills in how long the leases in `scanned` have been seen by passes on this host; notes nothing.
-pub fn recall(repo: &Repo, arbiter: &Arbiter, options: &Options, scanned: &mut [Scanned]) {
-    let Ok(place) = place(repo) else { return };
-    let seen = read(&place);
-    let now = reading();
-    for (one, sight, seconds) in leases(arbiter.source(), scanned) {
-        if let Some(first) = seen.first(&sight, &now) {
-            one.watched = Some(watched(first, now.millis, seconds, options.skew_seconds));
+/// What kept the sightings from being noted. No lease is over then.
+pub fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
+    let noted = if question.notes {
+        note(question, branches)
+    } else {
+        recall(question, branches);
+        Ok(())
+    };
+    if question.options.takeover == Takeover::Observed {
+        for leased in branches.iter_mut().filter_map(Branch::leased_mut) {
+            leased.over = matches!(leased.seen, Some(Watched::Over { .. }));
         }
     }
-}
-
-/// How long until the first of the leases that are held will have been seen for long enough.
-pub fn next_due(scanned: &[Scanned]) -> Option<Duration> {
-    let left = scanned.iter().filter_map(|one| match (&one.verdict, one.watched) {
-        (Verdict::Held(_), Some(Watched::Remaining { left, .. })) => Some(Duration::from_millis(left)),
-        _ => None,
-    });
-    left.min()
+    noted
 }
 
 /// How many sightings are of commits that are not (as last fetched) at the HEAD of their branch; forgets them if `apply`. Those of another
@@ -67,12 +47,12 @@ pub fn next_due(scanned: &[Scanned]) -> Option<Duration> {
 /// # Errors
 /// What kept the sightings from being kept.
 pub fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
-    if !repo.common_dir().join("aynig/sightings").join(FILE).exists() {
+    if !directory(repo).join(FILE).exists() {
         return Ok(0);
     }
-    let place = place(repo)?;
-    let _turn = DirLock::acquire(&place, PATIENCE)?;
-    let mut seen = read(&place);
+    let directory = made(repo)?;
+    let _turn = DirLock::acquire(&directory, PATIENCE)?;
+    let mut seen = read(&directory);
     let before = seen.len();
     seen.retain(|sight| {
         let head = match &sight.remote {
@@ -83,64 +63,86 @@ pub fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
     });
     let gone = before - seen.len();
     if apply && gone > 0 {
-        fsutil::replace(&place.join(FILE), &seen.encode())?;
+        fsutil::replace(&directory.join(FILE), &seen.encode())?;
     }
     Ok(gone)
 }
 
-fn note(repo: &Repo, arbiter: &Arbiter, options: &Options, scanned: &mut [Scanned]) -> io::Result<()> {
-    let place = place(repo)?;
-    let remote = arbiter.source();
-    let heads: HashMap<BranchName, CommitId> =
-        scanned.iter().filter_map(|one| Some((one.branch.clone(), one.head?))).collect();
-    let _turn = DirLock::acquire(&place, PATIENCE)?;
-    let before = read(&place);
+/// Fills in what was noted before; notes nothing.
+fn recall(question: &Question<'_>, branches: &mut [Branch]) {
+    let mut leases = leases(question, branches).peekable();
+    if leases.peek().is_none() {
+        return;
+    }
+    let seen = read(&directory(question.repo));
+    let now = reading();
+    for (leased, sight) in leases {
+        leased.seen = seen.first(&sight, &now).map(|first| watched_for(question, leased, first, &now));
+    }
+}
+
+fn note(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
+    let directory = made(question.repo)?;
+    let remote = question.arbiter.source();
+    let _turn = DirLock::acquire(&directory, PATIENCE)?;
+    let before = read(&directory);
     let mut seen = before.clone();
+    let heads: HashMap<&BranchName, CommitId> =
+        branches.iter().filter_map(|branch| Some((&branch.name, branch.head?))).collect();
     // Not only those that are selected here: other runners of this host may look at others.
     seen.retain(|sight| sight.remote.as_ref() != remote || heads.get(&sight.branch) == Some(&sight.head));
     let now = reading();
     let mut found = Vec::new();
-    for (one, sight, seconds) in leases(remote, scanned) {
+    for (leased, sight) in leases(question, branches) {
         let first = seen.note(&sight, &now);
-        found.push((one, watched(first, now.millis, seconds, options.skew_seconds)));
+        let watched = watched_for(question, leased, first, &now);
+        found.push((leased, watched));
     }
     if seen != before {
-        fsutil::replace(&place.join(FILE), &seen.encode())?;
+        fsutil::replace(&directory.join(FILE), &seen.encode())?;
     }
-    for (one, watched) in found {
-        one.watched = Some(watched);
+    // Not before they are kept: what is not noted has not been seen.
+    for (leased, watched) in found {
+        leased.seen = Some(watched);
     }
     Ok(())
 }
 
+fn watched_for(question: &Question<'_>, leased: &Leased, first: u64, now: &Reading) -> Watched {
+    watched(first, now.millis, leased.lease.seconds, question.options.skew_seconds)
+}
+
 fn leases<'a>(
-    remote: Option<&RemoteName>,
-    scanned: &'a mut [Scanned],
-) -> impl Iterator<Item = (&'a mut Scanned, Sight, u64)> {
-    scanned.iter_mut().filter_map(move |one| {
-        let (Verdict::Held(Lease { seconds, .. }) | Verdict::Expired(Lease { seconds, .. })) = &one.verdict
-        else {
-            return None;
-        };
-        let (seconds, head) = (*seconds, one.head?);
-        let sight = Sight { remote: remote.cloned(), branch: one.branch.clone(), head };
-        Some((one, sight, seconds))
+    question: &Question<'_>,
+    branches: &'a mut [Branch],
+) -> impl Iterator<Item = (&'a mut Leased, Sight)> {
+    let remote = question.arbiter.source().cloned();
+    branches.iter_mut().filter_map(move |branch| {
+        let Branch { name, head, verdict: Verdict::Leased(leased) } = branch else { return None };
+        let sight = Sight { remote: remote.clone(), branch: name.clone(), head: (*head)? };
+        Some((leased, sight))
     })
 }
 
 const FILE: &str = "seen";
 
-fn place(repo: &Repo) -> io::Result<PathBuf> {
-    let place = repo.state_dir()?.join("sightings");
-    match std::fs::create_dir(&place) {
+fn directory(repo: &Repo) -> PathBuf {
+    repo.common_dir().join("aynig/sightings")
+}
+
+/// The directory of the sightings, made if it is missing.
+fn made(repo: &Repo) -> io::Result<PathBuf> {
+    repo.state_dir()?;
+    let directory = directory(repo);
+    match std::fs::create_dir(&directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => Ok(place),
+        Ok(()) | Err(_) => Ok(directory),
     }
 }
 
 /// What is kept; nothing if it is not what we wrote, which starts all counts anew.
-fn read(place: &Path) -> Sightings {
-    let text = match std::fs::read(place.join(FILE)) {
+fn read(directory: &Path) -> Sightings {
+    let text = match std::fs::read(directory.join(FILE)) {
         Ok(text) => text,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
@@ -150,7 +152,7 @@ fn read(place: &Path) -> Sightings {
         }
     };
     Sightings::parse(&text).unwrap_or_else(|| {
-        tracing::warn!(place = %place.display(), "earlier sightings of leases cannot be understood; they count from now on");
+        tracing::warn!(directory = %directory.display(), "earlier sightings of leases cannot be understood; they count from now on");
         Sightings::default()
     })
 }

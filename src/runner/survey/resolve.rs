@@ -1,63 +1,144 @@
 //! Which command a state means: looked up in the commit that declares it (CONTRACT.md §2).
 //!
-//! Invariant: what is run is what was committed. Only for a checkout's own branch, run in place, does the file on
-//! disk count, and with `--commands-from` nothing but the tree that names. The commonest beginner's mistakes (not committed, not executable) get their own words.
+//! Invariant: what is run is what was committed. The file on disk counts only for a checkout's own branch, run in place. With
+//! `--commands-from` nothing counts but the tree that names. The commonest beginner's mistakes (not committed, not
+//! executable) are answers of their own.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
+use bstr::BString;
+
+use super::verdict::{Command, CommandsFrom, Elsewhere, NoCommand, Source, Unreadable, Unusable};
 use crate::contract::ids::{CommitId, RoleName, StateName};
 use crate::fsutil::is_executable;
-use crate::git::commit::Stored;
 use crate::git::tree::Executable;
 use crate::git::{CommitError, Repo};
 
-use super::trust::CommandsFrom;
-
-/// The command for a state, relative to the top of the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
-    /// `.aynig/command/<state>` or `.aynig/roles/<role>/command/<state>`.
-    pub path: String,
-    /// The tree of the `.aynig` it is in, where that is not the branch's own.
-    pub tree: Option<CommitId>,
-}
-
-/// Why there is no command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoCommand {
-    /// The reason, and how to mend it.
-    pub reason: String,
-    /// What kind of reason it is.
-    pub pause: Pause,
-}
-
-/// What kind of reason there is for not running a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
-    /// It has no command, as the end of a workflow has none: there work rests.
-    Rests,
-    /// Something is in the way here and now.
-    Waits,
-    /// Somebody meant it to run: worth a warning.
-    Mistake,
-}
-
-impl NoCommand {
-    fn mistake(reason: String) -> Self {
-        Self { reason, pause: Pause::Mistake }
-    }
-
-    fn none(reason: String) -> Self {
-        Self { reason, pause: Pause::Rests }
-    }
-}
-
 /// A command, or why there is none.
-pub type Resolved = Result<Command, NoCommand>;
+pub type Resolved = Result<Arc<Command>, NoCommand>;
+
+/// Looks commands up in trees, each of them once: most branches of a repository have the same few.
+#[derive(Debug)]
+pub struct Resolver<'a> {
+    role: Option<&'a RoleName>,
+    states: HashMap<StateName, Known>,
+}
+
+/// What is known of one state.
+#[derive(Debug)]
+struct Known {
+    /// The paths to try, in order.
+    tried: Arc<[String]>,
+    trees: HashMap<CommitId, Found>,
+    /// Where else on disk a command for it is, once somebody has looked.
+    elsewhere: Option<Option<Arc<Elsewhere>>>,
+}
+
+/// What one tree has for one state.
+#[derive(Debug, Clone)]
+enum Found {
+    Command(Arc<Command>),
+    Unusable(String, Unusable),
+    Nothing,
+}
+
+impl<'a> Resolver<'a> {
+    /// With nothing known yet.
+    pub fn new(role: Option<&'a RoleName>) -> Self {
+        Self { role, states: HashMap::new() }
+    }
+
+    /// Looks in the tree of `commit`.
+    pub fn in_commit(
+        &mut self,
+        repo: &Repo,
+        commit: CommitId,
+        tree: CommitId,
+        state: &StateName,
+    ) -> Resolved {
+        let role = self.role;
+        let known = self.known(state);
+        let look = |path: &str| repo.executable_at(commit, tree, path);
+        let source = Source::Head(commit);
+        match known.look_up([commit, tree], None, look)? {
+            Found::Command(command) => Ok(command),
+            Found::Unusable(path, what) => Err(NoCommand::Unusable { path, source, what }),
+            Found::Nothing => {
+                let elsewhere =
+                    known.elsewhere.get_or_insert_with(|| on_some_disk(repo, state, role).map(Arc::new));
+                Err(match elsewhere {
+                    Some(found) => NoCommand::Elsewhere { commit, found: Arc::clone(found) },
+                    None => NoCommand::Missing { tried: Arc::clone(&known.tried), source },
+                })
+            }
+        }
+    }
+
+    /// Looks in the tree that all commands come from.
+    pub fn in_trusted(&mut self, repo: &Repo, from: &Arc<CommandsFrom>, state: &StateName) -> Resolved {
+        let known = self.known(state);
+        let source = Source::Trusted(Arc::clone(from));
+        let Some(tree) = from.tree else {
+            return Err(NoCommand::Missing { tried: Arc::clone(&known.tried), source });
+        };
+        let look = |path: &str| repo.executable_below(tree, path.strip_prefix(".aynig/").unwrap_or(path));
+        match known.look_up([from.commit, tree], Some(tree), look)? {
+            Found::Command(command) => Ok(command),
+            Found::Unusable(path, what) => Err(NoCommand::Unusable { path, source, what }),
+            Found::Nothing => Err(NoCommand::Missing { tried: Arc::clone(&known.tried), source }),
+        }
+    }
+
+    fn known(&mut self, state: &StateName) -> &mut Known {
+        if !self.states.contains_key(state) {
+            let tried = candidates(state, self.role).into();
+            self.states.insert(state.clone(), Known { tried, trees: HashMap::new(), elsewhere: None });
+        }
+        self.states.get_mut(state).expect("it was put there")
+    }
+}
+
+impl Known {
+    /// Asks `look` what each path is in `tree`, of `commit`, until one is something. A command found there is of the tree `of`.
+    fn look_up(
+        &mut self,
+        [commit, tree]: [CommitId; 2],
+        of: Option<CommitId>,
+        look: impl Fn(&str) -> Result<Executable, CommitError>,
+    ) -> Result<Found, NoCommand> {
+        if let Some(found) = self.trees.get(&tree) {
+            return Ok(found.clone());
+        }
+        let mut found = Found::Nothing;
+        for path in &*self.tried {
+            let what = match look(path).map_err(|error| unreadable(commit, &error))? {
+                Executable::Missing => continue,
+                Executable::Found => {
+                    found = Found::Command(Arc::new(Command { path: path.clone(), tree: of }));
+                    break;
+                }
+                Executable::NotExecutable => Unusable::NotExecutable,
+                Executable::Directory => Unusable::Directory,
+                Executable::Submodule => Unusable::Submodule,
+                Executable::Escapes { target } => Unusable::Escapes { target },
+                Executable::Dangling { target } => Unusable::Dangling { target },
+            };
+            found = Found::Unusable(path.clone(), what);
+            break;
+        }
+        self.trees.insert(tree, found.clone());
+        Ok(found)
+    }
+}
+
+fn unreadable(commit: CommitId, error: &CommitError) -> NoCommand {
+    NoCommand::Unreadable(Unreadable { commit, error: error.to_string() })
+}
 
 /// The paths that are tried, in order.
-pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
+fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
     let mut paths = Vec::new();
     if let Some(role) = role {
         paths.push(format!(".aynig/roles/{role}/command/{state}"));
@@ -66,186 +147,36 @@ pub fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
     paths
 }
 
-/// Looks commands up in trees, each of them once: most branches of a repository have the same few.
-#[derive(Debug)]
-pub struct Resolver<'a> {
-    role: Option<&'a RoleName>,
-    /// `None`: the tree has nothing for that state.
-    known: HashMap<(CommitId, StateName), Option<Resolved>>,
-    /// What the tree that all commands come from says of a state, where there is one.
-    trusted: HashMap<StateName, Resolved>,
-    elsewhere: HashMap<StateName, Option<Elsewhere>>,
-}
-
-/// A command that is not in the tree it was looked for in, but in a checkout on disk.
-#[derive(Debug, Clone)]
-struct Elsewhere {
-    path: String,
-    checkout: PathBuf,
-    committed: bool,
-}
-
-impl<'a> Resolver<'a> {
-    /// With nothing known yet.
-    pub fn new(role: Option<&'a RoleName>) -> Self {
-        Self { role, known: HashMap::new(), trusted: HashMap::new(), elsewhere: HashMap::new() }
-    }
-
-    /// Looks in the tree of `commit`.
-    pub fn in_tree(
-        &mut self,
-        repo: &Repo,
-        commit: &Stored,
-        state: &StateName,
-    ) -> Result<Resolved, CommitError> {
-        let key = (commit.tree, state.clone());
-        let found = match self.known.get(&key) {
-            Some(found) => found.clone(),
-            None => {
-                let found = look_up(repo, commit, state, self.role)?;
-                self.known.insert(key, found.clone());
-                found
-            }
-        };
-        Ok(found.unwrap_or_else(|| Err(self.missing(repo, commit.id, state))))
-    }
-
-    /// Looks in the tree that all commands come from, the same for as long as this lives.
-    pub fn in_trusted(
-        &mut self,
-        repo: &Repo,
-        from: &CommandsFrom,
-        state: &StateName,
-    ) -> Result<Resolved, CommitError> {
-        if let Some(resolved) = self.trusted.get(state) {
-            return Ok(resolved.clone());
-        }
-        let resolved = look_up_trusted(repo, from, state, self.role)?;
-        self.trusted.insert(state.clone(), resolved.clone());
-        Ok(resolved)
-    }
-
-    /// "Not in the tree", in words that depend on whether it lies on disk, and whether it was ever committed there.
-    fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
-        let role = self.role;
-        let elsewhere =
-            self.elsewhere.entry(state.clone()).or_insert_with(|| on_some_disk(repo, state, role));
-        let Some(Elsewhere { path, checkout, committed }) = elsewhere else {
-            let paths = candidates(state, role).join(" or ");
-            let reason = format!("no command for this state: {paths} is not in commit {}", commit.short());
-            return NoCommand::none(reason);
-        };
-        let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
-        let reason = format!(
-            "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}\
-             bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
-            checkout.display(),
-            commit.short(),
-        );
-        let pause = if *committed { Pause::Waits } else { Pause::Mistake };
-        NoCommand { reason, pause }
-    }
-}
-
-/// What the tree of `commit` has for a state; `None` if that is nothing.
-fn look_up(
-    repo: &Repo,
-    commit: &Stored,
-    state: &StateName,
-    role: Option<&RoleName>,
-) -> Result<Option<Resolved>, CommitError> {
-    for path in &candidates(state, role) {
-        let problem = match repo.executable_at(commit.id, commit.tree, path)? {
-            Executable::Found => return Ok(Some(Ok(Command { path: path.clone(), tree: None }))),
-            Executable::Missing => continue,
-            Executable::NotExecutable => format!(
-                "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
-                 aynig set-state --retry`"
-            ),
-            Executable::Directory => format!("{path} is a directory, not a command"),
-            Executable::Submodule => {
-                format!("{path} lies in a submodule; commands must be in the branch's own tree")
-            }
-            Executable::Escapes { target } => {
-                format!(
-                    "{path} is a link to {target}, which leaves the tree; commands must be in the branch's own tree"
-                )
-            }
-            Executable::Dangling { target } => {
-                format!("{path} is a link to {target}, which is not in the tree")
-            }
-        };
-        return Ok(Some(Err(NoCommand::mistake(problem))));
-    }
-    Ok(None)
-}
-
-/// What the tree that all commands come from has for a state.
-fn look_up_trusted(
-    repo: &Repo,
-    from: &CommandsFrom,
-    state: &StateName,
-    role: Option<&RoleName>,
-) -> Result<Resolved, CommitError> {
-    let paths = candidates(state, role);
-    let (name, commit) = (&from.name, from.commit.short());
-    for path in &paths {
-        let (Some(tree), Some(below)) = (from.tree, path.strip_prefix(".aynig/")) else { break };
-        let problem = match repo.executable_below(tree, below)? {
-            Executable::Found => return Ok(Ok(Command { path: path.clone(), tree: Some(tree) })),
-            Executable::Missing => continue,
-            Executable::NotExecutable => "is committed without the executable bit".to_owned(),
-            Executable::Directory => "is a directory, not a command".to_owned(),
-            Executable::Submodule => "lies in a submodule; commands must be in the tree itself".to_owned(),
-            Executable::Escapes { target } => {
-                format!(
-                    "is a link to {target}, which leaves .aynig/; with --commands-from it must stay in there"
-                )
-            }
-            Executable::Dangling { target } => format!("is a link to {target}, which is not there"),
-        };
-        let reason = format!("{path} of {name} (commit {commit}), where commands come from, {problem}");
-        return Ok(Err(NoCommand::mistake(reason)));
-    }
-    Ok(Err(NoCommand::none(format!(
-        "no command for this state: {} is not in {name} (commit {commit}), where commands come from (--commands-from, \
-         aynig.commandsFrom)",
-        paths.join(" or "),
-    ))))
-}
-
 /// Looks on disk, in the checkout at `top`.
 pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolved {
-    let paths = candidates(state, role);
-    for path in &paths {
+    let tried = candidates(state, role);
+    for path in &tried {
         let file = top.join(path);
-        let Ok(found) = file.canonicalize() else {
-            if file.is_symlink() {
-                return Err(NoCommand::mistake(format!("{path} is a link to something that is not there")));
+        let what = match file.canonicalize() {
+            Err(_) if file.is_symlink() => {
+                let target = std::fs::read_link(&file).unwrap_or_default();
+                Unusable::Dangling { target: path_text(&target) }
             }
-            continue;
+            Err(_) => continue,
+            Ok(found) if !is_inside(top, &found) => Unusable::Escapes { target: path_text(&found) },
+            Ok(found) if found.is_dir() => Unusable::Directory,
+            Ok(found) if !is_executable(&found) => Unusable::NotExecutable,
+            Ok(_) => return Ok(Arc::new(Command { path: path.clone(), tree: None })),
         };
-        let inside = top
-            .canonicalize()
-            .is_ok_and(|top| found.starts_with(&top) && !found.starts_with(top.join(".git")));
-        if !inside {
-            return Err(NoCommand::mistake(format!(
-                "{path} is a link to {}, which is outside the checkout",
-                found.display()
-            )));
-        }
-        if found.is_dir() {
-            return Err(NoCommand::mistake(format!("{path} is a directory, not a command")));
-        }
-        if !is_executable(&found) {
-            return Err(NoCommand::mistake(format!("{path} is not executable; run `chmod +x {path}`")));
-        }
-        return Ok(Command { path: path.clone(), tree: None });
+        return Err(NoCommand::Unusable { path: path.clone(), source: Source::Disk, what });
     }
-    Err(NoCommand::none(format!("no command for this state: {} does not exist", paths.join(" and "))))
+    Err(NoCommand::Missing { tried: tried.into(), source: Source::Disk })
 }
 
-/// Whether a command for `state` lies in the checkout we were started in, or in the main one.
+fn path_text(path: &Path) -> BString {
+    path.display().to_string().into()
+}
+
+fn is_inside(top: &Path, found: &Path) -> bool {
+    top.canonicalize().is_ok_and(|top| found.starts_with(&top) && !found.starts_with(top.join(".git")))
+}
+
+/// A command for `state` in the checkout that we were started in, or in the main one.
 fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Option<Elsewhere> {
     let paths = candidates(state, role);
     repo.checkout().into_iter().chain(repo.main_checkout()).find_map(|checkout| {

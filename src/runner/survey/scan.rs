@@ -1,26 +1,28 @@
-//! One look at every selected branch's HEAD, and nothing but HEAD (CONTRACT.md §2, §11).
+//! What the HEAD of each branch declares, and whether that can run here and now (CONTRACT.md §2, §11).
 //!
-//! Invariant: a scan writes nothing, starts no process for a branch, and every branch it passes over has a reason.
-//! A pass and `aynig status` read the same scan, so they cannot disagree.
+//! Invariant: a scan writes nothing, and reads of each branch nothing but its HEAD. It starts a process for one branch at most: for
+//! the current one, where `--current-branch` includes it, git compares the index with HEAD.
 
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread;
 
-use crate::contract::head::{Event, Head};
+use super::super::error_words;
+use super::super::options::{CurrentBranch, Options, Selection, Trust};
+use super::resolve::{self, Resolver};
+use super::trust;
+use super::verdict::{
+    Branch, CommandsFrom, Exclusion, InUse, Invalid, Leased, Question, Reason, RunIn, Unreadable, Verdict,
+};
+use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::contract::lease::{Lease, Liveness};
+use crate::contract::lease::Liveness;
 use crate::contract::parking::{Parking, parking};
-use crate::contract::sighting::Watched;
 use crate::git::registration::{Owner, Registered};
 use crate::git::swap::Tip;
 use crate::git::worktree::WorktreeError;
-use crate::git::{Checkout, CommitError, RefError, Repo};
-
-use super::super::arbiter::Arbiter;
-use super::super::options::{CurrentBranch, Options};
-use super::resolve::{self, Command, NoCommand, Pause, Resolver};
-use super::trust::{self, CommandsFrom};
+use crate::git::{Checkout, RefError, Repo};
 
 /// A thread more is worth it from this many branches on.
 const SHARE: usize = 500;
@@ -28,12 +30,9 @@ const SHARE: usize = 500;
 /// Reading commits is mostly work for the memory, which more threads do not make faster.
 const MOST_THREADS: usize = 8;
 
-/// Why the current branch is left alone.
-pub const LEFT_ALONE: &str = "is checked out here; use --current-branch include or only to run it in place";
-
-/// Why a scan could not be made at all.
+/// Why there is no survey at all.
 #[derive(Debug, thiserror::Error)]
-pub enum ScanError {
+pub enum SurveyError {
     /// Refs.
     #[error(transparent)]
     Refs(#[from] RefError),
@@ -58,90 +57,16 @@ pub enum ScanError {
     },
 }
 
-/// Where a command is to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Venue {
-    /// In a worktree of its own.
-    Worktree,
-    /// In the checkout the runner was started in.
-    InPlace,
-}
-
-/// A branch that can be claimed.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// The branch.
-    pub branch: BranchName,
-    /// What its HEAD asks for.
-    pub event: Event,
-    /// The command that does it.
-    pub command: Command,
-    /// Where.
-    pub venue: Venue,
-}
-
-/// What one branch is.
-#[derive(Debug, Clone)]
-pub enum Verdict {
-    /// HEAD declares no state.
-    Unmanaged,
-    /// HEAD declares something that is no state, or cannot be read.
-    Invalid {
-        /// What is wrong.
-        why: String,
-    },
-    /// A live lease.
-    Held(Lease),
-    /// A lease that has run out.
-    Expired(Lease),
-    /// A state whose time has not come.
-    Parked {
-        /// What HEAD asks for.
-        event: Event,
-        /// The second it may be run, since the epoch.
-        until: i64,
-    },
-    /// A state that is not run.
-    Passed {
-        /// What HEAD asks for.
-        event: Event,
-        /// Why not here and now.
-        reason: String,
-        /// What kind of reason that is.
-        pause: Pause,
-    },
-    /// Ready to be claimed.
-    Ready(Candidate),
-    /// It would be, but it is the current branch, and that is left alone.
-    LeftAlone(Event),
-    /// Not selected, or not a branch to run; HEAD was not even read.
-    Excluded {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// One branch as seen.
-#[derive(Debug, Clone)]
-pub struct Scanned {
-    /// The branch.
-    pub branch: BranchName,
-    /// Its HEAD; none for a symbolic ref.
-    pub head: Option<CommitId>,
-    /// What it is.
-    pub verdict: Verdict,
-    /// For how long this host has seen its lease, where that was asked.
-    pub watched: Option<Watched>,
-}
-
-/// Looks at all selected branches at `now` (seconds since the epoch).
-pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Result<Vec<Scanned>, ScanError> {
-    let view = View::new(repo, arbiter, options)?;
-    let tips = arbiter.branches(repo)?;
+/// Judges the HEAD of every branch; also returns where all commands come from, if that is one tree.
+pub fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
+    let view = View::new(question)?;
+    let repo = question.repo;
+    let tips = question.arbiter.branches(repo)?;
+    let from = view.commands.as_ref().ok().cloned().flatten();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let share = tips.len().div_ceil(threads).max(SHARE);
     if tips.len() <= share {
-        return view.judge_all(repo, options, tips, now);
+        return Ok((view.judge_all(repo, tips)?, from));
     }
     let mut shares = Vec::new();
     let mut tips = tips.into_iter();
@@ -154,7 +79,7 @@ pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Resu
             .into_iter()
             .map(|tips| {
                 let store = &store;
-                scope.spawn(move || view.judge_all(&store.handle(), options, tips, now))
+                scope.spawn(move || view.judge_all(&store.handle(), tips))
             })
             .collect();
         let ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
@@ -162,267 +87,359 @@ pub fn scan(repo: &Repo, arbiter: &Arbiter, options: &Options, now: i64) -> Resu
             .map(|worker| worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Vec<_>>()
     });
-    let mut seen = Vec::new();
+    let mut branches = Vec::new();
     for share in judged {
-        seen.append(&mut share?);
+        branches.append(&mut share?);
     }
-    Ok(seen)
+    Ok((branches, from))
 }
 
 /// What is the same for all branches of a scan.
-struct View {
+struct View<'a> {
+    options: &'a Options,
+    now: i64,
     /// Seconds by which the clock that dated a lease may be ahead of or behind ours.
     skew: i64,
     current: Option<BranchName>,
-    /// Branches that are checked out in a worktree that is not ours.
-    elsewhere: HashMap<BranchName, Elsewhere>,
-    /// Where all commands come from, if that is settled; or why it cannot be found.
-    commands: Result<Option<CommandsFrom>, String>,
+    in_use: HashMap<BranchName, Arc<InUse>>,
+    /// Where all commands come from, if that is one tree; or why it cannot be found.
+    commands: Result<Option<Arc<CommandsFrom>>, Arc<str>>,
 }
 
-struct Elsewhere {
-    words: String,
-}
-
-impl View {
-    fn new(repo: &Repo, arbiter: &Arbiter, options: &Options) -> Result<Self, ScanError> {
-        let here = repo.checkout();
-        let checked_out = here.as_ref().and_then(|checkout| checkout.branch.clone());
-        let current = match arbiter.source() {
-            None => checked_out.clone(),
-            // Of a remote's branches the current one is what the checked-out branch follows.
-            Some(remote) => checked_out.as_ref().and_then(|branch| repo.upstream_on(branch, remote)),
+impl<'a> View<'a> {
+    fn new(question: &Question<'a>) -> Result<Self, SurveyError> {
+        let Question { repo, arbiter, options, now, .. } = *question;
+        let commands = match trust::commands_from(repo, arbiter, &options.trust) {
+            Ok(from) => Ok(from.map(Arc::new)),
+            Err(error) => Err(error_words(&error).into()),
         };
-        if options.selection.current == CurrentBranch::Only && current.is_none() {
-            if let (Some(local), Some(remote)) = (checked_out, arbiter.source()) {
-                return Err(ScanError::FollowsNone { local, remote: remote.clone() });
-            }
-            let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
-            return Err(ScanError::NoCurrentBranch { why });
-        }
-        let commands = trust::commands_from(repo, arbiter, &options.trust);
-        let commands = commands.map_err(|error| super::super::error_words(&error));
-        let mut elsewhere = HashMap::new();
-        if arbiter.source().is_some() {
+        let mut view =
+            Self { options, now, skew: 0, current: current(question)?, in_use: HashMap::new(), commands };
+        match arbiter.source() {
+            None => view.in_use = in_use(repo, view.current.as_ref())?,
             // A remote's branches are run detached: no checkout of a local branch is in their way.
-            let skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX);
-            return Ok(Self { skew, current, elsewhere, commands });
+            Some(_) => view.skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX),
         }
-        let mut note = |branch: Option<BranchName>, words: String| {
-            if let Some(branch) = branch {
-                elsewhere.entry(branch).or_insert(Elsewhere { words });
-            }
-        };
-        if let Some(checkout) = &here
-            && let Some(branch) = repo.branch_in_progress().filter(|branch| Some(branch) != current.as_ref())
-        {
-            let words = format!("a rebase or bisect of it is under way in {}", checkout.path.display());
-            note(Some(branch), words);
-        }
-        let own = here.map(|checkout| checkout.place.git_dir);
-        if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
-            note(main.branch, format!("is checked out in {}", main.place.path.display()));
-        }
-        for Registered { checkout, owner } in repo.linked_worktrees()? {
-            if Some(&checkout.git_dir) == own.as_ref() {
-                continue;
-            }
-            match owner {
-                None | Some(Owner::Kept { .. } | Owner::Pool) => {
-                    note(checkout.branch, format!("is checked out in {}", checkout.place.path.display()))
-                }
-                // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.
-                Some(Owner::Attempt(mark)) if repo.is_held(&checkout.place.git_dir) => note(
-                    checkout.branch,
-                    format!(
-                        "attempt {} is still in its worktree {}",
-                        mark.attempt,
-                        checkout.place.path.display()
-                    ),
-                ),
-                Some(Owner::Attempt(_)) => {}
-            }
-        }
-        Ok(Self { skew: 0, current, elsewhere, commands })
+        Ok(view)
     }
 
     /// Judges some of the branches, in their order.
-    fn judge_all(
-        &self,
-        repo: &Repo,
-        options: &Options,
-        tips: Vec<Tip>,
-        now: i64,
-    ) -> Result<Vec<Scanned>, ScanError> {
-        let mut resolver = Resolver::new(options.role.as_ref());
-        tips.into_iter()
-            .map(|Tip { branch, target }| {
-                let head = target.as_ref().ok().copied();
-                let verdict = match target {
-                    Err(target) => Verdict::Excluded {
-                        reason: format!("is a symbolic ref to {target}; that branch is looked at instead"),
-                    },
-                    Ok(head) => self.judge(repo, options, &mut resolver, &branch, head, now)?,
-                };
-                Ok(Scanned { branch, head, verdict, watched: None })
-            })
-            .collect()
+    fn judge_all(&self, repo: &Repo, tips: Vec<Tip>) -> Result<Vec<Branch>, SurveyError> {
+        let mut resolver = Resolver::new(self.options.role.as_ref());
+        tips.into_iter().map(|tip| self.judge(repo, &mut resolver, tip)).collect()
     }
 
-    fn judge(
-        &self,
-        repo: &Repo,
-        options: &Options,
-        resolver: &mut Resolver<'_>,
-        branch: &BranchName,
-        head: CommitId,
-        now: i64,
-    ) -> Result<Verdict, ScanError> {
-        let excluded = |reason: &str| Ok(Verdict::Excluded { reason: reason.to_owned() });
-        let passed = |event, reason, pause| Ok(Verdict::Passed { event, reason, pause });
-        let is_current = self.current.as_ref() == Some(branch);
-        match options.selection.current {
-            CurrentBranch::Skip if is_current => {
-                // A signature is looked at only of what is run.
-                if options.selection.admits(branch)
-                    && !options.trust.require_signed
-                    && let Ok((event, _, _)) = self.wanted(repo, options, resolver, branch, head, now)
-                {
-                    return Ok(Verdict::LeftAlone(event));
-                }
-                return excluded(LEFT_ALONE);
+    fn judge(&self, repo: &Repo, resolver: &mut Resolver<'_>, tip: Tip) -> Result<Branch, SurveyError> {
+        let Tip { branch: name, target } = tip;
+        let head = match target {
+            Ok(head) => head,
+            Err(target) => {
+                let verdict = Verdict::Excluded(Exclusion::SymbolicRef { target });
+                return Ok(Branch { name, head: None, verdict });
             }
-            CurrentBranch::Only if !is_current => {
-                return excluded("is not the current branch (--current-branch only)");
-            }
-            CurrentBranch::Skip | CurrentBranch::Include | CurrentBranch::Only => {}
-        }
-        if !options.selection.admits(branch) {
-            return excluded("does not match --branch");
-        }
-        let (event, command, venue) = match self.wanted(repo, options, resolver, branch, head, now) {
-            Ok(wanted) => wanted,
-            Err(verdict) => return Ok(*verdict),
         };
-        if let Some(Elsewhere { words }) = self.elsewhere.get(branch) {
-            return passed(event, words.clone(), Pause::Waits);
-        }
-        if venue == Venue::InPlace
-            && let Some(here) = repo.checkout()
-            && let Some(local) = here.branch
-            && repo.branch_head(&local)? != Some(head)
-        {
-            let reason = format!("{local} in this checkout is not at the same commit; pull (or push) first");
-            return passed(event, reason, Pause::Mistake);
-        }
-        if venue == Venue::InPlace
-            && let Some(here) = repo.checkout()
-            && let Some(reason) = index_trouble(repo, &here)
-        {
-            return passed(event, reason, Pause::Mistake);
-        }
-        Ok(Verdict::Ready(Candidate { branch: branch.clone(), event, command, venue }))
+        let is_current = self.current.as_ref() == Some(&name);
+        let verdict = match excluded(&self.options.selection, &name, is_current) {
+            Some(exclusion) => Verdict::Excluded(exclusion),
+            None if is_current && self.options.selection.current == CurrentBranch::Skip => {
+                self.judge_skipped(repo, resolver, &name, head)
+            }
+            None => {
+                let run_in = if is_current { RunIn::Checkout } else { RunIn::Worktree };
+                match self.judge_head(repo, resolver, &name, head, run_in) {
+                    Verdict::Ready { event, command, run_in } => {
+                        match self.obstacle(repo, &name, head, run_in)? {
+                            Some(reason) => Verdict::Waiting { state: event.state.clone(), reason },
+                            None => Verdict::Ready { event, command, run_in },
+                        }
+                    }
+                    verdict => verdict,
+                }
+            }
+        };
+        Ok(Branch { name, head: Some(head), verdict })
     }
 
-    /// What HEAD asks for, by which command and where; else what the branch is instead. Starts no process.
-    fn wanted(
+    /// The current branch, where it is to be left alone: only whether it would be run.
+    fn judge_skipped(
         &self,
         repo: &Repo,
-        options: &Options,
         resolver: &mut Resolver<'_>,
-        branch: &BranchName,
+        name: &BranchName,
         head: CommitId,
-        now: i64,
-    ) -> Result<(Event, Command, Venue), Box<Verdict>> {
-        let is_current = self.current.as_ref() == Some(branch);
-        let passed = |event, reason, pause| Err(Box::new(Verdict::Passed { event, reason, pause }));
+    ) -> Verdict {
+        // A signature is looked at only of what is run.
+        if !self.options.trust.require_signed
+            && let Verdict::Ready { event, .. } = self.judge_head(repo, resolver, name, head, RunIn::Checkout)
+        {
+            return Verdict::SkippedCurrent { state: event.state.clone() };
+        }
+        Verdict::Excluded(Exclusion::Current)
+    }
+
+    /// What HEAD declares, and whether there is a command for it.
+    fn judge_head(
+        &self,
+        repo: &Repo,
+        resolver: &mut Resolver<'_>,
+        name: &BranchName,
+        head: CommitId,
+        run_in: RunIn,
+    ) -> Verdict {
         let stored = match repo.commit(head) {
             Ok(stored) => stored,
-            Err(error) => return Err(Box::new(Verdict::Invalid { why: unreadable(head, &error) })),
-        };
-        let event = match Head::read(&stored.facts()) {
-            Head::Unmanaged => return Err(Box::new(Verdict::Unmanaged)),
-            Head::Invalid(invalid) => return Err(Box::new(Verdict::Invalid { why: invalid.reason })),
-            Head::Working(lease) => {
-                return Err(Box::new(match lease.liveness(now.saturating_sub(self.skew)) {
-                    Liveness::Live { .. } => Verdict::Held(lease),
-                    Liveness::Expired { .. } => Verdict::Expired(lease),
-                }));
+            Err(error) => {
+                let error = error.to_string();
+                return Verdict::Invalid(Invalid::Unreadable(Unreadable { commit: head, error }));
             }
-            Head::Ready(event) => event,
         };
-        let foreign = trust::foreign_branch(&options.trust, branch)
-            .or_else(|| trust::foreign_state(&options.trust, &event.state));
-        if let Some(reason) = foreign {
-            return passed(event, reason, Pause::Waits);
-        }
-        match parking(&event.message.trailers, now) {
-            Parking::Over => {}
-            Parking::Until(until) => return Err(Box::new(Verdict::Parked { event, until })),
-            Parking::Unreadable(reason) => return passed(event, reason, Pause::Mistake),
-        }
-        let venue = if is_current { Venue::InPlace } else { Venue::Worktree };
-        let resolved = match (&self.commands, venue) {
-            (Err(reason), _) => {
-                return passed(event, reason.clone(), Pause::Mistake);
-            }
-            (Ok(Some(from)), _) => resolver.in_trusted(repo, from, &event.state),
-            (Ok(None), Venue::InPlace) => {
+        let event = match read(&stored.facts(), name, &self.options.trust, self.now, self.skew) {
+            Reading::Final(verdict) => return verdict,
+            Reading::Asks(event) => event,
+        };
+        let resolved = match (&self.commands, run_in) {
+            (Err(why), _) => Err(Reason::CommandsNowhere { why: Arc::clone(why) }),
+            (Ok(Some(from)), _) => resolver.in_trusted(repo, from, &event.state).map_err(Reason::NoCommand),
+            (Ok(None), RunIn::Checkout) => {
                 let top = repo.checkout().map(|here| here.place.path);
-                Ok(resolve::on_disk(
-                    top.as_deref().unwrap_or(repo.top()),
-                    &event.state,
-                    options.role.as_ref(),
-                ))
+                let top = top.as_deref().unwrap_or(repo.top());
+                resolve::on_disk(top, &event.state, self.options.role.as_ref()).map_err(Reason::NoCommand)
             }
-            (Ok(None), Venue::Worktree) => resolver.in_tree(repo, &stored, &event.state),
-        };
-        let command = match resolved {
-            Ok(Ok(command)) => command,
-            Ok(Err(NoCommand { reason, pause })) => return passed(event, reason, pause),
-            Err(
-                error @ (CommitError::Unreadable { .. }
-                | CommitError::Unwritable { .. }
-                | CommitError::Unsigned(_)
-                | CommitError::Unsettled(_)),
-            ) => {
-                return passed(event, unreadable(head, &error), Pause::Mistake);
+            (Ok(None), RunIn::Worktree) => {
+                resolver.in_commit(repo, head, stored.tree, &event.state).map_err(Reason::NoCommand)
             }
         };
-        Ok((event, command, venue))
+        match resolved {
+            Ok(command) => Verdict::Ready { event: Arc::new(event), command, run_in },
+            Err(reason) => Verdict::Waiting { state: event.state, reason },
+        }
+    }
+
+    /// What keeps a state that has a command from being run here and now.
+    fn obstacle(
+        &self,
+        repo: &Repo,
+        name: &BranchName,
+        head: CommitId,
+        run_in: RunIn,
+    ) -> Result<Option<Reason>, RefError> {
+        if let Some(in_use) = self.in_use.get(name) {
+            return Ok(Some(Reason::InUse(Arc::clone(in_use))));
+        }
+        let Some(here) = repo.checkout().filter(|_| run_in == RunIn::Checkout) else { return Ok(None) };
+        if let Some(local) = &here.branch
+            && repo.branch_head(local)? != Some(head)
+        {
+            return Ok(Some(Reason::CheckoutBehind { local: local.clone() }));
+        }
+        Ok(index_trouble(repo, &here))
     }
 }
 
-/// Why a command cannot run in a checkout, as its index is now, and how to mend that.
-fn index_trouble(repo: &Repo, here: &Checkout) -> Option<String> {
+/// The branch of the checkout that we were started in; of a remote's branches, the one that it follows.
+fn current(question: &Question<'_>) -> Result<Option<BranchName>, SurveyError> {
+    let Question { repo, arbiter, options, .. } = question;
+    let here = repo.checkout();
+    let local = here.as_ref().and_then(|here| here.branch.clone());
+    let current = match arbiter.source() {
+        None => local.clone(),
+        Some(remote) => local.as_ref().and_then(|branch| repo.upstream_on(branch, remote)),
+    };
+    if options.selection.current != CurrentBranch::Only || current.is_some() {
+        return Ok(current);
+    }
+    if let (Some(local), Some(remote)) = (local, arbiter.source()) {
+        return Err(SurveyError::FollowsNone { local, remote: remote.clone() });
+    }
+    let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };
+    Err(SurveyError::NoCurrentBranch { why })
+}
+
+/// The branches that another worktree uses, with the first use found of each.
+fn in_use(
+    repo: &Repo,
+    current: Option<&BranchName>,
+) -> Result<HashMap<BranchName, Arc<InUse>>, WorktreeError> {
+    let mut found = HashMap::new();
+    let mut note = |branch: Option<BranchName>, in_use: InUse| {
+        if let Some(branch) = branch {
+            found.entry(branch).or_insert_with(|| Arc::new(in_use));
+        }
+    };
+    let here = repo.checkout();
+    if let Some(here) = &here {
+        let branch = repo.branch_in_progress().filter(|branch| Some(branch) != current);
+        note(branch, InUse::InProgress { path: here.place.path.clone() });
+    }
+    let own = here.map(|here| here.place.git_dir);
+    if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
+        note(main.branch, InUse::CheckedOut { path: main.place.path });
+    }
+    for Registered { checkout, owner } in repo.linked_worktrees()? {
+        if Some(&checkout.git_dir) == own.as_ref() {
+            continue;
+        }
+        let path = checkout.place.path.clone();
+        match owner {
+            None | Some(Owner::Kept { .. } | Owner::Pool) => {
+                note(checkout.branch, InUse::CheckedOut { path });
+            }
+            // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.
+            Some(Owner::Attempt(mark)) if repo.is_held(&checkout.place.git_dir) => {
+                note(checkout.branch, InUse::Attempt { attempt: mark.attempt, path });
+            }
+            Some(Owner::Attempt(_)) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Why a branch does not belong to the pass, whatever its HEAD declares.
+fn excluded(selection: &Selection, name: &BranchName, is_current: bool) -> Option<Exclusion> {
+    let admitted = selection.admits(name);
+    match selection.current {
+        CurrentBranch::Skip if is_current => (!admitted).then_some(Exclusion::Current),
+        CurrentBranch::Only if !is_current => Some(Exclusion::NotCurrent),
+        CurrentBranch::Skip | CurrentBranch::Include | CurrentBranch::Only => {
+            (!admitted).then_some(Exclusion::NotSelected)
+        }
+    }
+}
+
+/// What a HEAD says by itself.
+#[derive(Debug)]
+enum Reading {
+    /// All there is to know.
+    Final(Verdict),
+    /// That a command is to be looked for.
+    Asks(Event),
+}
+
+/// Reads a HEAD at `now`; a lease is over only `skew` seconds after its end.
+fn read(facts: &CommitFacts<'_>, name: &BranchName, trust: &Trust, now: i64, skew: i64) -> Reading {
+    let event = match Head::read(facts) {
+        Head::Unmanaged => return Reading::Final(Verdict::Unmanaged),
+        Head::Invalid(invalid) => {
+            return Reading::Final(Verdict::Invalid(Invalid::Declared { why: invalid.reason }));
+        }
+        Head::Working(lease) => {
+            let over = matches!(lease.liveness(now.saturating_sub(skew)), Liveness::Expired { .. });
+            return Reading::Final(Verdict::Leased(Leased { lease: Arc::new(lease), over, seen: None }));
+        }
+        Head::Ready(event) => event,
+    };
+    let reason = if !trust.admits_branch(name) {
+        Reason::ForeignBranch
+    } else if !trust.admits_state(&event.state) {
+        Reason::ForeignState { state: event.state.clone() }
+    } else {
+        match parking(&event.message.trailers, now) {
+            Parking::Over => return Reading::Asks(event),
+            Parking::Until(until) => {
+                return Reading::Final(Verdict::Parked { state: event.state, until });
+            }
+            Parking::Unreadable(why) => Reason::NoTime { why },
+        }
+    };
+    Reading::Final(Verdict::Waiting { state: event.state, reason })
+}
+
+/// Why a command cannot run in a checkout, as its index is now.
+fn index_trouble(repo: &Repo, here: &Checkout) -> Option<Reason> {
     // What the command stages could not be stored either, so it had better not start.
     let lock = here.git_dir.join("index.lock");
     if lock.exists() {
-        let lock = lock.display();
-        return Some(format!(
-            "{lock} is there; wait for the git that is at work, or remove it if there is none"
-        ));
+        return Some(Reason::IndexLocked { lock });
     }
     match repo.index_equals_head(&here.path) {
         Ok(true) => None,
-        Ok(false) => Some(
-            "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)"
-                .to_owned(),
-        ),
+        Ok(false) => Some(Reason::StagedChanges),
         Err(error) => {
-            let index = here.git_dir.join("index");
-            Some(format!(
-                "the index cannot be compared with HEAD: {error}; `git status` should say the same, and where the index is \
-                 damaged `rm {} && git reset` makes it anew",
-                index.display()
-            ))
+            let (index, error) = (here.git_dir.join("index"), error.to_string());
+            Some(Reason::IndexUnreadable { index, error })
         }
     }
 }
 
-/// An object that cannot be read, and what may help.
-fn unreadable(head: CommitId, error: &CommitError) -> String {
-    format!(
-        "{error}; `git fsck` tells what is damaged, and `git ls-tree -r {head}` fetches what a partial clone has left out"
-    )
+#[cfg(test)]
+mod tests {
+    use globset::{Glob, GlobSet};
+
+    use super::*;
+
+    fn name(name: &str) -> BranchName {
+        BranchName::new(name).expect("a name")
+    }
+
+    fn globs(glob: &str) -> GlobSet {
+        GlobSet::builder().add(Glob::new(glob).expect("a glob")).build().expect("globs")
+    }
+
+    #[test]
+    fn selection_table() {
+        use CurrentBranch::{Include, Only, Skip};
+        use Exclusion::{Current, NotCurrent, NotSelected};
+        for (current, admitted, is_current, expected) in [
+            (Skip, true, false, None),
+            (Skip, true, true, None),
+            (Skip, false, false, Some(NotSelected)),
+            (Skip, false, true, Some(Current)),
+            (Include, true, true, None),
+            (Include, false, true, Some(NotSelected)),
+            (Only, true, true, None),
+            (Only, true, false, Some(NotCurrent)),
+            (Only, false, true, Some(NotSelected)),
+            (Only, false, false, Some(NotCurrent)),
+        ] {
+            let selection = Selection { current, globs: globs(if admitted { "ta*" } else { "x*" }) };
+            let found = excluded(&selection, &name("task"), is_current);
+            assert_eq!(found, expected, "{current:?} {admitted} {is_current}");
+        }
+    }
+
+    fn shown(reading: Reading) -> String {
+        match reading {
+            Reading::Asks(event) => format!("asks for {}", event.state),
+            Reading::Final(Verdict::Waiting { state, reason }) => format!("waiting {state}: {reason:?}"),
+            Reading::Final(Verdict::Parked { state, until }) => format!("parked {state} until {until}"),
+            Reading::Final(Verdict::Leased(leased)) => format!("leased, over: {}", leased.over),
+            Reading::Final(verdict) => verdict.word().to_owned(),
+        }
+    }
+
+    #[test]
+    fn reading_table() {
+        let trust = Trust { branches: globs("ta*"), states: globs("{a,b}"), ..Trust::default() };
+        let leased = "dwp-state: working\ndwp-lease-seconds: 30";
+        let parked = "dwp-state: a\ndwp-not-before: 1970-01-01T00:02:00Z";
+        for (branch, trailers, now, skew, expected) in [
+            ("task", "x: y", 0, 0, "unmanaged"),
+            ("task", "dwp-state: ../a", 0, 0, "invalid"),
+            ("task", "dwp-state: a", 0, 0, "asks for a"),
+            ("other", "dwp-state: a", 0, 0, "waiting a: ForeignBranch"),
+            ("task", "dwp-state: c", 0, 0, "waiting c: ForeignState { state: StateName(\"c\") }"),
+            ("task", parked, 119, 0, "parked a until 120"),
+            ("task", parked, 120, 0, "asks for a"),
+            ("other", parked, 119, 0, "waiting a: ForeignBranch"),
+            (
+                "task",
+                "dwp-state: a\ndwp-not-before: soon",
+                0,
+                0,
+                "waiting a: NoTime { why: \"its dwp-not-before is no time: \\\"soon\\\"; write one like \
+                 2026-01-31T17:42:00Z\" }",
+            ),
+            // A lease is somebody's whatever this runner runs. It was made at 100.
+            ("other", leased, 130, 0, "leased, over: false"),
+            ("other", leased, 131, 0, "leased, over: true"),
+            ("other", leased, 140, 10, "leased, over: false"),
+            ("other", leased, 141, 10, "leased, over: true"),
+        ] {
+            let message = format!("s\n\n{trailers}\n");
+            let id = CommitId::from_bytes(&[1; 20]).expect("20 bytes");
+            let facts = CommitFacts { id, committed_at: 100, message: message.as_bytes() };
+            let reading = read(&facts, &name(branch), &trust, now, skew);
+            assert_eq!(shown(reading), expected, "{branch} {trailers} {now} {skew}");
+        }
+    }
 }

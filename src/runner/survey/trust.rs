@@ -7,15 +7,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
-use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::ids::CommitId;
 use crate::git::signatures::Checked;
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
 
 use super::super::arbiter::Arbiter;
 use super::super::options::Trust;
-use super::resolve::Pause;
-use super::scan::{Candidate, Scanned, Verdict};
+use super::verdict::{Branch, CommandsFrom, Exclusion, Leased, Reason, Verdict};
 
 /// Why the commands could not be looked for.
 #[derive(Debug, thiserror::Error)]
@@ -40,17 +39,6 @@ pub enum TrustError {
     },
 }
 
-/// Where the commands of all branches come from, as of one look.
-#[derive(Debug, Clone)]
-pub struct CommandsFrom {
-    /// As it was given.
-    pub name: String,
-    /// The commit it means now.
-    pub commit: CommitId,
-    /// The tree of its `.aynig`, if it has that directory.
-    pub tree: Option<CommitId>,
-}
-
 /// What `--commands-from` means now; `None` where each branch has its own commands.
 pub fn commands_from(
     repo: &Repo,
@@ -67,44 +55,36 @@ pub fn commands_from(
     Ok(Some(CommandsFrom { name: name.clone(), commit, tree }))
 }
 
-/// Why `state` is not one this runner runs, if so.
-pub fn foreign_state(trust: &Trust, state: &StateName) -> Option<String> {
-    let admitted = trust.states.is_empty() || trust.states.is_match(state.to_string());
-    (!admitted).then(|| {
-        format!("{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)")
-    })
-}
-
-/// Why `branch` is not one this runner runs, if so.
-pub fn foreign_branch(trust: &Trust, branch: &BranchName) -> Option<String> {
-    let admitted = trust.branches.is_empty() || trust.branches.is_match(branch.to_string());
-    (!admitted).then(|| {
-        "it is not one of the branches this runner runs (`git config --get-all aynig.branch`)".to_owned()
-    })
-}
-
 /// Passes over what would be run, or be closed by a commit of ours, and has no good signature.
-pub fn vet(repo: &Repo, trust: &Trust, scanned: &mut [Scanned]) {
+pub fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     if !trust.require_signed {
         return;
     }
-    let wanted = |verdict: &Verdict| matches!(verdict, Verdict::Ready(_) | Verdict::Expired(_));
+    let wanted = |branch: &&mut Branch| refused_verdict(&branch.verdict, "").is_some();
     let heads: HashSet<CommitId> =
-        scanned.iter().filter(|one| wanted(&one.verdict)).filter_map(|one| one.head).collect();
+        branches.iter_mut().filter(wanted).filter_map(|branch| branch.head).collect();
     let refused = refusals(repo, &heads);
-    for one in scanned.iter_mut().filter(|one| wanted(&one.verdict)) {
-        let reason = match one.head {
-            Some(head) => refused.get(&head).cloned(),
-            None => Some(NO_ANSWER.to_owned()),
-        };
-        let Some(reason) = reason else { continue };
-        one.verdict = match std::mem::replace(&mut one.verdict, Verdict::Unmanaged) {
-            Verdict::Ready(Candidate { event, .. }) => {
-                Verdict::Passed { event, reason, pause: Pause::Mistake }
-            }
-            // Our signature on what closes it would vouch for a tree that nobody has signed.
-            _ => Verdict::Excluded { reason: unclosed(&reason) },
-        };
+    for branch in branches {
+        if let Some(why) = branch.head.and_then(|head| refused.get(&head))
+            && let Some(verdict) = refused_verdict(&branch.verdict, why)
+        {
+            branch.verdict = verdict;
+        }
+    }
+}
+
+/// What a branch is if its HEAD has no good signature; none if no signature is needed.
+fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
+    let why = why.to_owned();
+    match verdict {
+        Verdict::Ready { event, .. } => {
+            Some(Verdict::Waiting { state: event.state.clone(), reason: Reason::Unsigned { why } })
+        }
+        // Our signature on what closes it would vouch for a tree that nobody has signed.
+        Verdict::Leased(Leased { over: true, .. }) => {
+            Some(Verdict::Excluded(Exclusion::UnsignedLease { why }))
+        }
+        _ => None,
     }
 }
 
@@ -136,11 +116,6 @@ pub fn refusals_in(
             Some((*head, format!("{reason} (--require-signed, aynig.requireSigned)")))
         })
         .collect()
-}
-
-/// That an expired lease is left as it is.
-pub fn unclosed(reason: &str) -> String {
-    format!("its lease is over and is not closed: {reason}")
 }
 
 const NO_ANSWER: &str = "git said nothing about the signature of its newest commit";

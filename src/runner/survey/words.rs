@@ -1,0 +1,360 @@
+//! The words for why a branch is not run: sentence fragments for `status`, warnings and the log.
+//!
+//! Invariant: each names what to do, where something can be done. Paths and links are quoted as committed; whoever shows them to a
+//! terminal makes them harmless.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::verdict::{
+    CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable, Unusable,
+};
+use crate::contract::ids::CommitId;
+
+impl Display for Invalid {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Declared { why } => f.write_str(why),
+            Self::Unreadable(unreadable) => unreadable.fmt(f),
+        }
+    }
+}
+
+impl Display for Unreadable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { commit, error } = self;
+        write!(
+            f,
+            "{error}; `git fsck` tells what is damaged, and `git ls-tree -r {commit}` fetches what a partial clone has left out"
+        )
+    }
+}
+
+impl Display for Exclusion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::SymbolicRef { target } => {
+                write!(f, "is a symbolic ref to {target}; that branch is looked at instead")
+            }
+            Self::NotSelected => f.write_str("does not match --branch"),
+            Self::NotCurrent => f.write_str("is not the current branch (--current-branch only)"),
+            Self::Current => {
+                f.write_str("is checked out here; use --current-branch include or only to run it in place")
+            }
+            Self::UnsignedLease { why } => write!(f, "its lease is over and is not closed: {why}"),
+        }
+    }
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::ForeignBranch => f.write_str(
+                "it is not one of the branches this runner runs (`git config --get-all aynig.branch`)",
+            ),
+            Self::ForeignState { state } => write!(
+                f,
+                "{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)"
+            ),
+            Self::NoTime { why } | Self::Unsigned { why } => f.write_str(why),
+            Self::CommandsNowhere { why } => f.write_str(why),
+            Self::NoCommand(none) => none.fmt(f),
+            Self::InUse(in_use) => in_use.fmt(f),
+            Self::CheckoutBehind { local } => {
+                write!(f, "{local} in this checkout is not at the same commit; pull (or push) first")
+            }
+            Self::IndexLocked { lock } => write!(
+                f,
+                "{} is there; wait for the git that is at work, or remove it if there is none",
+                lock.display()
+            ),
+            Self::StagedChanges => f.write_str(
+                "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)",
+            ),
+            Self::IndexUnreadable { index, error } => write!(
+                f,
+                "the index cannot be compared with HEAD: {error}; `git status` should say the same, and where the index is \
+                 damaged `rm {} && git reset` makes it anew",
+                index.display()
+            ),
+        }
+    }
+}
+
+impl Display for InUse {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::CheckedOut { path } => write!(f, "is checked out in {}", path.display()),
+            Self::InProgress { path } => {
+                write!(f, "a rebase or bisect of it is under way in {}", path.display())
+            }
+            Self::Attempt { attempt, path } => {
+                write!(f, "attempt {attempt} is still in its worktree {}", path.display())
+            }
+        }
+    }
+}
+
+impl Display for NoCommand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Missing { tried, source } => missing(f, source, tried),
+            Self::Elsewhere { commit, found } => only_elsewhere(f, *commit, found),
+            Self::Unusable { path, source: Source::Head(_), what } => unusable_in_head(f, path, what),
+            Self::Unusable { path, source: Source::Trusted(from), what } => {
+                unusable_in_trusted(f, from, path, what)
+            }
+            Self::Unusable { path, source: Source::Disk, what } => unusable_on_disk(f, path, what),
+            Self::Unreadable(unreadable) => unreadable.fmt(f),
+        }
+    }
+}
+
+fn missing(f: &mut Formatter<'_>, source: &Source, tried: &[String]) -> Result {
+    f.write_str("no command for this state: ")?;
+    match source {
+        Source::Head(commit) => write!(f, "{} is not in commit {}", tried.join(" or "), commit.short()),
+        Source::Trusted(from) => write!(
+            f,
+            "{} is not in {} (commit {}), where commands come from (--commands-from, aynig.commandsFrom)",
+            tried.join(" or "),
+            from.name,
+            from.commit.short()
+        ),
+        Source::Disk => write!(f, "{} does not exist", tried.join(" and ")),
+    }
+}
+
+fn only_elsewhere(f: &mut Formatter<'_>, commit: CommitId, elsewhere: &Elsewhere) -> Result {
+    let Elsewhere { path, checkout, committed } = elsewhere;
+    let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
+    write!(
+        f,
+        "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}bring it into \
+         this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+        checkout.display(),
+        commit.short(),
+    )
+}
+
+fn unusable_in_head(f: &mut Formatter<'_>, path: &str, what: &Unusable) -> Result {
+    match what {
+        Unusable::NotExecutable => write!(
+            f,
+            "{path} is committed without the executable bit; on that branch: `chmod +x {path} && git add --chmod=+x {path} && \
+             aynig set-state --retry`"
+        ),
+        Unusable::Directory => write!(f, "{path} is a directory, not a command"),
+        Unusable::Submodule => {
+            write!(f, "{path} lies in a submodule; commands must be in the branch's own tree")
+        }
+        Unusable::Escapes { target } => write!(
+            f,
+            "{path} is a link to {target}, which leaves the tree; commands must be in the branch's own tree"
+        ),
+        Unusable::Dangling { target } => write!(f, "{path} is a link to {target}, which is not in the tree"),
+    }
+}
+
+fn unusable_in_trusted(f: &mut Formatter<'_>, from: &CommandsFrom, path: &str, what: &Unusable) -> Result {
+    write!(f, "{path} of {} (commit {}), where commands come from, ", from.name, from.commit.short())?;
+    match what {
+        Unusable::NotExecutable => f.write_str("is committed without the executable bit"),
+        Unusable::Directory => f.write_str("is a directory, not a command"),
+        Unusable::Submodule => f.write_str("lies in a submodule; commands must be in the tree itself"),
+        Unusable::Escapes { target } => write!(
+            f,
+            "is a link to {target}, which leaves .aynig/; with --commands-from it must stay in there"
+        ),
+        Unusable::Dangling { target } => write!(f, "is a link to {target}, which is not there"),
+    }
+}
+
+fn unusable_on_disk(f: &mut Formatter<'_>, path: &str, what: &Unusable) -> Result {
+    match what {
+        Unusable::NotExecutable => write!(f, "{path} is not executable; run `chmod +x {path}`"),
+        Unusable::Directory => write!(f, "{path} is a directory, not a command"),
+        Unusable::Submodule => write!(f, "{path} lies in a submodule"),
+        Unusable::Escapes { target } => {
+            write!(f, "{path} is a link to {target}, which is outside the checkout")
+        }
+        Unusable::Dangling { .. } => write!(f, "{path} is a link to something that is not there"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::verdict::Severity::{self, Blocked, Misconfigured, Terminal};
+    use super::*;
+    use crate::contract::ids::{BranchName, StateName};
+
+    fn id(byte: u8) -> CommitId {
+        CommitId::from_bytes(&[byte; 20]).expect("20 bytes")
+    }
+
+    fn trusted() -> Source {
+        Source::Trusted(Arc::new(CommandsFrom { name: "main".into(), commit: id(2), tree: None }))
+    }
+
+    fn missing(source: Source) -> NoCommand {
+        NoCommand::Missing { tried: ["roles/r/command/a", "command/a"].map(String::from).into(), source }
+    }
+
+    fn unusable(source: Source, what: Unusable) -> NoCommand {
+        NoCommand::Unusable { path: "command/a".into(), source, what }
+    }
+
+    fn elsewhere(committed: bool) -> NoCommand {
+        let found = Elsewhere { path: "command/a".into(), checkout: "/repo".into(), committed };
+        NoCommand::Elsewhere { commit: id(1), found: Arc::new(found) }
+    }
+
+    #[test]
+    fn no_command_table() {
+        let escapes = || Unusable::Escapes { target: "/bin".into() };
+        let dangling = || Unusable::Dangling { target: "x".into() };
+        let rows: Vec<(NoCommand, Severity, &str)> = vec![
+            (
+                missing(Source::Head(id(1))),
+                Terminal,
+                "no command for this state: roles/r/command/a or command/a is not in commit 0101010101",
+            ),
+            (
+                missing(trusted()),
+                Terminal,
+                "no command for this state: roles/r/command/a or command/a is not in main (commit 0202020202), where \
+                 commands come from (--commands-from, aynig.commandsFrom)",
+            ),
+            (
+                missing(Source::Disk),
+                Terminal,
+                "no command for this state: roles/r/command/a and command/a does not exist",
+            ),
+            (
+                elsewhere(true),
+                Blocked,
+                "command/a exists in /repo but not in commit 0101010101; a branch runs the commands of its own commits, so \
+                 bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+            ),
+            (
+                elsewhere(false),
+                Misconfigured,
+                "command/a exists in /repo but not in commit 0101010101; a branch runs the commands of its own commits, so \
+                 `git add command/a`, commit it, bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+            ),
+            (
+                unusable(Source::Head(id(1)), Unusable::NotExecutable),
+                Misconfigured,
+                "command/a is committed without the executable bit; on that branch: `chmod +x command/a && git add --chmod=+x \
+                 command/a && aynig set-state --retry`",
+            ),
+            (
+                unusable(Source::Head(id(1)), Unusable::Directory),
+                Misconfigured,
+                "command/a is a directory, not a command",
+            ),
+            (
+                unusable(Source::Head(id(1)), Unusable::Submodule),
+                Misconfigured,
+                "command/a lies in a submodule; commands must be in the branch's own tree",
+            ),
+            (
+                unusable(Source::Head(id(1)), escapes()),
+                Misconfigured,
+                "command/a is a link to /bin, which leaves the tree; commands must be in the branch's own tree",
+            ),
+            (
+                unusable(Source::Head(id(1)), dangling()),
+                Misconfigured,
+                "command/a is a link to x, which is not in the tree",
+            ),
+            (
+                unusable(trusted(), Unusable::NotExecutable),
+                Misconfigured,
+                "command/a of main (commit 0202020202), where commands come from, is committed without the executable bit",
+            ),
+            (
+                unusable(trusted(), escapes()),
+                Misconfigured,
+                "command/a of main (commit 0202020202), where commands come from, is a link to /bin, which leaves .aynig/; with \
+                 --commands-from it must stay in there",
+            ),
+            (
+                unusable(trusted(), dangling()),
+                Misconfigured,
+                "command/a of main (commit 0202020202), where commands come from, is a link to x, which is not there",
+            ),
+            (
+                unusable(Source::Disk, Unusable::NotExecutable),
+                Misconfigured,
+                "command/a is not executable; run `chmod +x command/a`",
+            ),
+            (
+                unusable(Source::Disk, escapes()),
+                Misconfigured,
+                "command/a is a link to /bin, which is outside the checkout",
+            ),
+            (
+                unusable(Source::Disk, dangling()),
+                Misconfigured,
+                "command/a is a link to something that is not there",
+            ),
+        ];
+        for (none, severity, words) in rows {
+            assert_eq!(none.to_string(), words);
+            assert_eq!(
+                (none.severity(), Reason::NoCommand(none).severity()),
+                (severity, severity),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn reasons_table() {
+        let path = || "/w".into();
+        let rows: Vec<(Reason, Severity, &str)> = vec![
+            (
+                Reason::ForeignBranch,
+                Blocked,
+                "it is not one of the branches this runner runs (`git config --get-all aynig.branch`)",
+            ),
+            (
+                Reason::ForeignState { state: StateName::parse("a").expect("a name") },
+                Blocked,
+                "a is not one of the states this runner runs (--states, `git config --get-all aynig.states`)",
+            ),
+            (Reason::InUse(Arc::new(InUse::CheckedOut { path: path() })), Blocked, "is checked out in /w"),
+            (
+                Reason::InUse(Arc::new(InUse::InProgress { path: path() })),
+                Blocked,
+                "a rebase or bisect of it is under way in /w",
+            ),
+            (
+                Reason::CheckoutBehind { local: BranchName::new("b").expect("a name") },
+                Misconfigured,
+                "b in this checkout is not at the same commit; pull (or push) first",
+            ),
+            (
+                Reason::IndexLocked { lock: path() },
+                Misconfigured,
+                "/w is there; wait for the git that is at work, or remove it if there is none",
+            ),
+            (
+                Reason::StagedChanges,
+                Misconfigured,
+                "has staged changes in this checkout; commit or unstage them first (`git restore --staged :/`)",
+            ),
+            (
+                Reason::IndexUnreadable { index: path(), error: "bad".into() },
+                Misconfigured,
+                "the index cannot be compared with HEAD: bad; `git status` should say the same, and where the index is damaged \
+                 `rm /w && git reset` makes it anew",
+            ),
+        ];
+        for (reason, severity, words) in rows {
+            assert_eq!((reason.to_string().as_str(), reason.severity()), (words, severity));
+        }
+    }
+}
