@@ -85,8 +85,8 @@ impl Teller {
     /// Waits for what is still to be told.
     pub fn close(self, shutdown: &Stop) {
         let Some(notifier) = self.notifier else { return };
-        notifier.close(shutdown, &|count| {
-            self.narrator.aside(&format!("telling: {count} more to go (aynig.notify); ^C ends it"));
+        notifier.close(shutdown, || {
+            self.narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
         });
     }
 }

@@ -14,9 +14,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -55,6 +54,9 @@ const MOST_KEPT: usize = 64 * 1024;
 
 /// How long the rest of what a program printed is waited for, once it has exited: something it left running may hold the pipe for ever.
 const REST: Duration = Duration::from_millis(100);
+
+/// What shows what was not told.
+const LOOK: &str = "`aynig status --all` shows how branches stand";
 
 /// The most characters of what a program said that a warning repeats.
 const MOST_QUOTED: usize = 200;
@@ -155,13 +157,9 @@ type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Takes letters and has them told, one at a time.
 pub struct Notifier {
-    letters: Sender<Letter>,
+    letters: SyncSender<Letter>,
     /// Closes when all is told.
     over: Mutex<Receiver<Infallible>>,
-    /// How many are not told yet.
-    open: Arc<AtomicUsize>,
-    /// How many were too many.
-    lost: AtomicUsize,
     /// Tripped when the one that runs is to end; no signal to the runner does.
     end: Stop,
     limit: Duration,
@@ -170,23 +168,26 @@ pub struct Notifier {
 
 impl std::fmt::Debug for Notifier {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Notifier").field("open", &self.open).finish_non_exhaustive()
+        formatter.debug_struct("Notifier").finish_non_exhaustive()
     }
 }
 
 impl Notifier {
     /// One that has nothing to do yet.
     pub fn new(hook: Hook, warn: Warn) -> Self {
-        let (letters, inbox) = mpsc::channel::<Letter>();
+        let (letters, inbox) = mpsc::sync_channel(MOST_WAITING);
         let (working, over) = mpsc::channel();
-        let open = Arc::new(AtomicUsize::new(0));
         let (end, limit) = (Stop::manual(), hook.limit);
-        let (left, stop, say) = (Arc::clone(&open), end.clone(), Arc::clone(&warn));
+        let (stop, say) = (end.clone(), Arc::clone(&warn));
         let work = move || {
             let _working: Sender<Infallible> = working;
             let mut warned = HashSet::new();
-            for letter in inbox {
+            for letter in &inbox {
                 if stop.cause().is_some() {
+                    let count = 1 + inbox.try_iter().count();
+                    say(format!(
+                        "{count} notices were not told (aynig.notify): there was no time left; {LOOK}"
+                    ));
                     return;
                 }
                 if let Err(failure) = hook.tell(&letter, &stop)
@@ -194,57 +195,47 @@ impl Notifier {
                 {
                     say(failure.warning);
                 }
-                left.fetch_sub(1, Ordering::Relaxed);
             }
         };
-        // Where there is no thread nobody takes letters, and all of them are lost.
+        // Where there is no thread nobody takes letters, and each is refused.
         if let Err(error) = thread::Builder::new().name("notifier".to_owned()).spawn(work) {
             tracing::warn!(%error, "no thread to tell anybody with");
         }
-        Self { letters, over: Mutex::new(over), open, lost: AtomicUsize::new(0), end, limit, warn }
+        Self { letters, over: Mutex::new(over), end, limit, warn }
     }
 
     /// Has it told, some time soon; returns at once.
     pub fn send(&self, letter: Letter) {
-        let full = self.open.fetch_add(1, Ordering::Relaxed) > MOST_WAITING;
-        if full || self.letters.send(letter).is_err() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if self.letters.try_send(letter).is_err() {
+            (self.warn)(format!("some notices are not told (aynig.notify): too many wait already; {LOOK}"));
         }
     }
 
     /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
-    /// told yet is given up. `long` is called with the number of those if it is not over in a moment.
-    pub fn close(self, shutdown: &Stop, long: &dyn Fn(usize)) {
-        let Self { letters, over, open, lost, end, limit, warn } = self;
-        drop(letters);
-        let over = over.into_inner().unwrap_or_else(PoisonError::into_inner);
+    /// told yet is given up. `long` is called if it is not over in a moment.
+    pub fn close(self, shutdown: &Stop, long: impl FnOnce()) {
+        drop(self.letters);
+        let over = self.over.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_over = |patience| over.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
         let seen = shutdown.count();
         // From the second signal on there is no grace.
-        let patience = if seen > 1 { Duration::ZERO } else { limit + GRACE + MOMENT };
+        let patience = if seen > 1 { Duration::ZERO } else { self.limit + GRACE + MOMENT };
         let watch = Stopwatch::start();
-        let mut said = false;
+        let mut long = Some(long);
         while !is_over(NAP.min(patience.saturating_sub(watch.elapsed()))) {
             if watch.elapsed() >= patience || shutdown.count() > seen {
-                end.request(SIGTERM);
+                self.end.request(SIGTERM);
                 if seen > 1 {
-                    end.request(SIGTERM);
+                    self.end.request(SIGTERM);
                 }
                 is_over(LAST_WAIT);
-                break;
+                return;
             }
-            if !said && watch.elapsed() >= MOMENT {
-                said = true;
-                long(open.load(Ordering::Relaxed));
+            if watch.elapsed() >= MOMENT
+                && let Some(long) = long.take()
+            {
+                long();
             }
-        }
-        let untold = open.load(Ordering::Relaxed) + lost.load(Ordering::Relaxed);
-        if untold > 0 {
-            warn(format!(
-                "{untold} notices were not told (aynig.notify): there were too many for the time there was; \
-                 `aynig status --all` shows how branches stand"
-            ));
         }
     }
 }
@@ -306,25 +297,6 @@ fn note(letter: &Letter, printed: &Printed, why: Option<&str>) {
     }
 }
 
-/// The program's own name in a line for `sh`, if the line begins with one: not with a variable, a quote or what the shell itself acts on.
-pub fn program_of(line: &str) -> Option<&str> {
-    const BUILT_IN: [&str; 18] = [
-        ".", ":", "[", "case", "cd", "command", "echo", "eval", "exec", "export", "for", "if", "printf",
-        "set", "test", "true", "umask", "while",
-    ];
-    let word = line.split_ascii_whitespace().next()?;
-    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./@%+,:[~".contains(c));
-    (plain && !BUILT_IN.contains(&word)).then_some(word)
-}
-
-/// Whether the program is a path (and not looked up in `PATH`), and which file that is.
-pub fn path_of(word: &str, directory: &Path) -> Option<PathBuf> {
-    if let Some(rest) = word.strip_prefix("~/") {
-        return std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest));
-    }
-    word.contains('/').then(|| directory.join(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,45 +319,24 @@ mod tests {
         let notifier = Notifier::new(hook, Arc::new(move |text| listener.lock().unwrap().push(text)));
         let letter = || Letter { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
         let watch = Stopwatch::start();
-        for _ in 0..MOST_WAITING + 3 {
-            notifier.send(letter());
-        }
+        notifier.send(letter());
         while std::fs::read(&begun).is_err() {
             assert!(watch.elapsed() < LONG);
             clock::pause(Duration::from_millis(1));
         }
-        assert_eq!(notifier.lost.load(Ordering::Relaxed), 2, "one runs, so many wait");
+        for _ in 0..MOST_WAITING + 2 {
+            notifier.send(letter());
+        }
         let shutdown = Stop::manual();
         shutdown.request(SIGTERM);
         shutdown.request(SIGTERM);
-        notifier.close(&shutdown, &|_| {});
+        notifier.close(&shutdown, || {});
         assert!(watch.elapsed() < LONG, "no grace after a second signal");
         assert_eq!(std::fs::read(&begun).unwrap(), b"x\n", "one at a time, and none once it is given up");
         let said = said.lock().unwrap();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].contains("was stopped with the runner"), "{said:?}");
-        assert!(said[1].starts_with(&format!("{} notices were not told", MOST_WAITING + 2)), "{said:?}");
-    }
-
-    #[test]
-    fn programs_in_lines() {
-        for (line, program) in [
-            ("notify-send \"$AYNIG_NOTICE_BRANCH\"", Some("notify-send")),
-            ("  contrib/notify/webhook https://example.com/x?y", Some("contrib/notify/webhook")),
-            ("~/bin/tell", Some("~/bin/tell")),
-            ("URL=x tell", None),
-            ("\"$HOME/bin/tell\"", None),
-            ("cat >>log", Some("cat")),
-            ("(tell)", None),
-            ("exec tell", None),
-            ("cat>log", None),
-            ("", None),
-        ] {
-            assert_eq!(program_of(line), program, "{line:?}");
-        }
-        let top = Path::new("/srv/project");
-        assert_eq!(path_of("contrib/tell", top), Some("/srv/project/contrib/tell".into()));
-        assert_eq!(path_of("/bin/tell", top), Some("/bin/tell".into()));
-        assert_eq!(path_of("tell", top), None);
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert!(said[..2].iter().all(|line| line.contains("too many wait already")), "{said:?}");
+        assert!(said[2].contains("was stopped with the runner"), "{said:?}");
+        assert!(said[3].starts_with(&format!("{MOST_WAITING} notices were not told")), "{said:?}");
     }
 }

@@ -8,7 +8,6 @@ use crate::git::Repo;
 use crate::git::config::ConfigError;
 use crate::git::probe::git_version;
 use crate::ops::settings;
-use crate::runner::notifier::{path_of, program_of};
 use crate::runner::{attempt, counted, error_words, typed};
 
 use super::{Finding, commands, head};
@@ -267,6 +266,25 @@ pub(super) fn path(repo: &Repo) -> Vec<Finding> {
     )]
 }
 
+/// The program's own name in a line for `sh`, if the line begins with one: not with a variable, a quote or what the shell itself acts on.
+fn program_of(line: &str) -> Option<&str> {
+    const BUILT_IN: [&str; 18] = [
+        ".", ":", "[", "case", "cd", "command", "echo", "eval", "exec", "export", "for", "if", "printf",
+        "set", "test", "true", "umask", "while",
+    ];
+    let word = line.split_ascii_whitespace().next()?;
+    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./@%+,:[~".contains(c));
+    (plain && !BUILT_IN.contains(&word)).then_some(word)
+}
+
+/// Whether the program is a path (and not looked up in `PATH`), and which file that is.
+fn path_of(word: &str, directory: &Path) -> Option<PathBuf> {
+    if let Some(rest) = word.strip_prefix("~/") {
+        return std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest));
+    }
+    word.contains('/').then(|| directory.join(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Level;
@@ -295,5 +313,27 @@ mod tests {
         ] {
             assert_eq!(disk(Room { bytes, files }).level, level, "{bytes} {files:?}");
         }
+    }
+
+    #[test]
+    fn programs_in_lines() {
+        for (line, program) in [
+            ("notify-send \"$AYNIG_NOTICE_BRANCH\"", Some("notify-send")),
+            ("  contrib/notify/webhook https://example.com/x?y", Some("contrib/notify/webhook")),
+            ("~/bin/tell", Some("~/bin/tell")),
+            ("URL=x tell", None),
+            ("\"$HOME/bin/tell\"", None),
+            ("cat >>log", Some("cat")),
+            ("(tell)", None),
+            ("exec tell", None),
+            ("cat>log", None),
+            ("", None),
+        ] {
+            assert_eq!(program_of(line), program, "{line:?}");
+        }
+        let top = Path::new("/srv/project");
+        assert_eq!(path_of("contrib/tell", top), Some("/srv/project/contrib/tell".into()));
+        assert_eq!(path_of("/bin/tell", top), Some("/bin/tell".into()));
+        assert_eq!(path_of("tell", top), None);
     }
 }
