@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::clock;
 use crate::contract::ids::BranchName;
 use crate::contract::retention::age_words;
-use crate::git::Store;
+use crate::ops::app::App;
 use crate::runner::clean::{self, CleanError, Fate, Item, Kind, Merged, Report, Wishes};
 use crate::runner::{counted, error_words};
 
@@ -19,8 +19,8 @@ use super::error::{CommandError, Exit};
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
-pub fn run(store: &Store, arguments: &Clean) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Clean) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let named = arguments.into.as_ref().map(|name| {
         BranchName::new(name.as_bytes()).map_err(|error| CommandError::usage(format!("--into: {error}")))
     });

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::git::Store;
 use crate::git::config::CONFIG_VARIABLES;
 use crate::git::incoming::OBJECT_VARIABLES;
 use crate::git::process::LOCAL_VARIABLES;
 use crate::git::repo::Told;
+use crate::ops::app::{App, Process};
 use crate::stop::survive_size_limit;
 
 use super::args::{Arguments, Verb};
@@ -23,23 +23,6 @@ use super::{
     clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, panics, run,
     set_state, set_working, signals, status, ui,
 };
-
-/// What every subcommand may want to know of the process.
-#[derive(Debug, Clone)]
-pub struct Surroundings {
-    /// Where the user is (`-C`, else the working directory).
-    pub start: PathBuf,
-    /// What git was told by its environment.
-    pub told: Told,
-    /// Who we are in leases, if the environment says so.
-    pub runner_id: Option<String>,
-    /// The level of diagnosis, which commands inherit.
-    pub log_level: Level,
-    /// Whether it was given on the command line.
-    pub log_level_fixed: bool,
-    /// This executable.
-    pub program: PathBuf,
-}
 
 /// The whole program.
 pub fn main() -> ExitCode {
@@ -92,37 +75,33 @@ fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
         ));
     }
     survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
-    let surroundings = Surroundings {
+    let process = Process {
         start: start(arguments.directory)?,
         told,
         runner_id: runner_id(),
-        log_level,
+        log_level: log_level.as_str().to_owned(),
         log_level_fixed: arguments.log_level.is_some(),
         program: std::env::current_exe()
             .map_err(|error| CommandError::because("find this executable", &error))?,
     };
+    let open = || App::open(process.clone());
     match &arguments.verb {
-        Verb::Run(options) => run::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Demo(options) => demo::run(&surroundings, options),
-        Verb::SetState(options) => set_state::run(&open(&surroundings)?, &surroundings, options),
-        Verb::SetWorking(options) => set_working::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Status(options) => status::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Log(options) => log::run(&open(&surroundings)?, options),
-        Verb::Events(options) => events::run(&open(&surroundings)?, options),
-        Verb::Logs(options) => logs::run(&open(&surroundings)?, options),
-        Verb::Clean(options) => clean::run(&open(&surroundings)?, options),
-        Verb::Doctor(options) => doctor::run(&surroundings, options),
-        Verb::Init(options) => init::run(&open(&surroundings)?, options),
-        Verb::Install(options) => install::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Hook(options) => hook::run(&open(&surroundings)?, &surroundings, options),
-        Verb::Manual(options) => manual::run(&surroundings, options),
+        Verb::Run(options) => run::run(&open()?, options),
+        Verb::Demo(options) => demo::run(&process, options),
+        Verb::SetState(options) => set_state::run(&open()?, options),
+        Verb::SetWorking(options) => set_working::run(&open()?, options),
+        Verb::Status(options) => status::run(&open()?, options),
+        Verb::Log(options) => log::run(&open()?, options),
+        Verb::Events(options) => events::run(&open()?, options),
+        Verb::Logs(options) => logs::run(&open()?, options),
+        Verb::Clean(options) => clean::run(&open()?, options),
+        Verb::Doctor(options) => doctor::run(&process, options),
+        Verb::Init(options) => init::run(&open()?, options),
+        Verb::Install(options) => install::run(&open()?, options),
+        Verb::Hook(options) => hook::run(&open()?, options),
+        Verb::Manual(options) => manual::run(&process, options),
         Verb::Completions(options) => complete::run(options),
     }
-}
-
-/// Opens the repository the user means.
-pub fn open(surroundings: &Surroundings) -> Result<Store, CommandError> {
-    Ok(Store::open(&surroundings.start, &surroundings.told, surroundings.runner_id.as_deref())?)
 }
 
 fn start(directory: Option<PathBuf>) -> Result<PathBuf, CommandError> {

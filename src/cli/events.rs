@@ -11,7 +11,8 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::git::commit::Stored;
-use crate::git::{CommitError, Repo, Store};
+use crate::git::{CommitError, Repo};
+use crate::ops::app::App;
 
 use super::args::Events;
 use super::error::{CommandError, Exit};
@@ -20,8 +21,8 @@ use super::target;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, styled};
 
 /// Runs the subcommand.
-pub fn run(store: &Store, arguments: &Events) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
     let head = target::existing_head(&repo, &arbiter, &branch)?;

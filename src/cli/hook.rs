@@ -12,14 +12,13 @@ use bstr::{BString, ByteSlice};
 use crate::clock;
 use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
-use crate::git::Store;
 use crate::git::incoming::Incoming;
+use crate::ops::app::App;
 use crate::ops::settings;
 use crate::runner::survey::trust::refusals_in;
 use crate::runner::typed;
 
 use super::args::{Hook, HookName};
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::ui::{self, harmless};
 
@@ -32,21 +31,21 @@ struct Update {
 }
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Hook) -> Result<Exit, CommandError> {
+pub fn run(app: &App, arguments: &Hook) -> Result<Exit, CommandError> {
     match arguments.hook {
-        HookName::PreReceive => pre_receive(store, surroundings, arguments.tolerance_seconds),
+        HookName::PreReceive => pre_receive(app, arguments.tolerance_seconds),
     }
 }
 
-fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Result<Exit, CommandError> {
+fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
     let mut text = Vec::new();
     std::io::stdin()
         .lock()
         .read_to_end(&mut text)
         .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
     let updates = updates(&text)?;
-    let incoming = Incoming::new(store.handle().common_dir(), &surroundings.told.objects);
-    let repo = store.handle();
+    let incoming = Incoming::new(app.repo().common_dir(), &app.process.told.objects);
+    let repo = app.repo();
     let next = format!(
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
         typed(&repo.common_dir().display().to_string())
@@ -89,7 +88,7 @@ fn pre_receive(store: &Store, surroundings: &Surroundings, tolerance: u64) -> Re
     let unsigned = if settings::require_signed(&repo)? {
         let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
         let heads = onto_leases.filter_map(|update| update.new).collect();
-        refusals_in(&repo, &heads, &surroundings.told.objects)
+        refusals_in(&repo, &heads, &app.process.told.objects)
     } else {
         BTreeMap::new()
     };

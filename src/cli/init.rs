@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::fsutil;
-use crate::git::Store;
+use crate::ops::app::App;
 
 use super::args::Init;
 use super::error::{CommandError, Exit};
@@ -23,8 +23,8 @@ const EXAMPLE: &str = include_str!("init/example.sh");
 const IGNORED: [&str; 2] = [".worktrees/", ".aynig/logs/"];
 
 /// Runs the subcommand.
-pub fn run(store: &Store, arguments: &Init) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Init) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let Some(checkout) = repo.checkout() else {
         return Err(CommandError::setup(format!(
             "could not write files for commands: the repository {} is bare and has no checkout",

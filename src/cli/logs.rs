@@ -16,7 +16,8 @@ use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::contract::lease::{Lease, Liveness};
 use crate::fsutil;
-use crate::git::{Repo, Store};
+use crate::git::Repo;
+use crate::ops::app::App;
 use crate::runner::attempt::{self, Record};
 
 use super::args::Logs;
@@ -48,8 +49,8 @@ struct Found {
 }
 
 /// Runs the subcommand.
-pub fn run(store: &Store, arguments: &Logs) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let found = match (&arguments.attempt, &arguments.commit) {
         (Some(id), _) => by_id(&repo, id)?,
         (None, Some(text)) => by_commit(&repo, text)?,

@@ -9,11 +9,11 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::fsutil;
+use crate::ops::app::Process;
 use crate::ops::settings::keys::{Fallback, KEYS, Key};
 use crate::supervise::Pager;
 
 use super::args::{Arguments, Manual};
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::ui;
 
@@ -25,10 +25,10 @@ const SEE_ALSO: &str = ".SH \"SEE ALSO\"\n\\fBaynig\\fR(1), \\fBgit\\fR(1)\n";
 const READER: &str = "man -l -";
 
 /// `aynig manual`.
-pub fn run(surroundings: &Surroundings, arguments: &Manual) -> Result<Exit, CommandError> {
+pub fn run(process: &Process, arguments: &Manual) -> Result<Exit, CommandError> {
     let pages = pages();
     if let Some(directory) = &arguments.into {
-        let directory = surroundings.start.join(directory);
+        let directory = process.start.join(directory);
         write(&pages, &directory)?;
         ui::answer(&format!("{} pages in {}", pages.len(), ui::harmless(&directory.display().to_string())));
         return Ok(Exit::Done);

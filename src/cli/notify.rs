@@ -16,6 +16,7 @@ use crate::contract::message::Message;
 use crate::contract::trailers::Trailer;
 use crate::fsutil;
 use crate::git::{Repo, Store};
+use crate::ops::app::Process;
 use crate::ops::settings;
 use crate::runner::error_words;
 use crate::runner::launch::own_environment;
@@ -25,7 +26,6 @@ use crate::runner::notifier::{Hook, Notifier};
 use crate::stop::Stop;
 use crate::supervise::{Watchdog, detach};
 
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::internal;
 use super::narrator::Narrator;
@@ -51,7 +51,7 @@ impl Teller {
     /// One for a run, if anybody is to be told.
     pub fn new(
         repo: &Repo,
-        surroundings: &Surroundings,
+        process: &Process,
         remote: Option<&RemoteName>,
         role: Option<&RoleName>,
         watchdog: &Watchdog,
@@ -61,7 +61,7 @@ impl Teller {
             return Ok(None);
         };
         let notifier = (!has_notice()).then(|| {
-            let environment = environment(repo, surroundings);
+            let environment = environment(repo, process);
             let directory = repo.top().to_owned();
             let hook = Hook { line, limit, directory, environment, watchdog: Some(watchdog.clone()) };
             let narrator = Arc::clone(narrator);
@@ -93,7 +93,7 @@ impl Teller {
 
 /// What the program finds in its environment besides the notice: the way back to us, and nothing of any command around us. That has
 /// variables of its commit's trailers, which are the choice of whoever can push.
-fn environment(repo: &Repo, surroundings: &Surroundings) -> Vec<(OsString, OsString)> {
+fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
     let mut variables = own_environment();
     let trigger = std::env::var("COMMIT_HASH").ok().and_then(CommitId::parse_hex);
     if let Some(stored) = trigger.and_then(|trigger| repo.commit(trigger).ok()) {
@@ -110,14 +110,14 @@ fn environment(repo: &Repo, surroundings: &Surroundings) -> Vec<(OsString, OsStr
         }
     }
     variables.retain(|name, _| !name.to_string_lossy().starts_with(PREFIX));
-    variables.insert("AYNIG_BIN".into(), surroundings.program.clone().into());
+    variables.insert("AYNIG_BIN".into(), process.program.clone().into());
     variables.into_iter().collect()
 }
 
 /// Tells a state that was just set by hand, or by a command. What goes wrong is a warning: the state is set.
 pub fn state_was_set(
     repo: &Repo,
-    surroundings: &Surroundings,
+    process: &Process,
     remote: Option<&RemoteName>,
     written: &Written,
     state: &StateName,
@@ -133,7 +133,7 @@ pub fn state_was_set(
     }
     let told = told.after(written.before.meaning.state().as_ref(), Some(written.commit.id));
     let letter = told.letter(repo, remote, None);
-    let environment = environment(repo, surroundings);
+    let environment = environment(repo, process);
     if matches!(Inside::of(repo), Ok(None)) {
         let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
         // A signal ends this process, as everything that is to be done is done.
@@ -146,7 +146,7 @@ pub fn state_was_set(
     args.extend(letter.log.map(Into::into));
     let variables = environment.into_iter().chain(letter.variables).collect();
     let started = fsutil::nameless(&letter.body)
-        .and_then(|body| detach(&surroundings.program, args, variables, repo.top(), body));
+        .and_then(|body| detach(&process.program, args, variables, repo.top(), body));
     if let Err(error) = started {
         warn(&format!("nobody is told, as no process could be started: {}", error_words(&error)));
     }

@@ -1,6 +1,5 @@
 //! `aynig run`: options out of arguments, passes, the summary.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,12 +8,13 @@ use serde_json::{Value, json};
 use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, RemoteName, StateName};
 use crate::contract::message::Message;
-use crate::git::{Repo, Store};
-use crate::ops::settings::{self, Settings, globs};
+use crate::git::Repo;
+use crate::ops::app::App;
+use crate::ops::run::options;
+use crate::ops::settings::{self, Settings};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
-use crate::runner::options::{Options, Selection, Trust};
 use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::watch::watch;
 use crate::runner::{Context, counted, error_words, notice::Notice, typed};
@@ -22,7 +22,6 @@ use crate::stop::Cause;
 use crate::supervise::Watchdog;
 
 use super::args::Run;
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::internal;
 use super::live::Live;
@@ -32,19 +31,19 @@ use super::ui::{self, CARE, FAINT, harmless, styled};
 use super::{panics, signals};
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     for text in settings::unknown(&repo) {
         ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
     }
     let settings = Settings::of_run(&repo, &arguments.settings.0)?;
-    let options = options(&repo, surroundings, &settings)?;
+    let options = options(&repo, &app.process, &settings)?;
     let arbiter = arbiter(&repo, settings.remote.as_ref())?;
     let shutdown = signals::shutdown()?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
     let teller =
-        Teller::new(&repo, surroundings, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
+        Teller::new(&repo, &app.process, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
     // What is checked out here is left alone on purpose. That is told to whoever sits at a terminal or names the branch, and else where
     // nothing else was done; not by timers and the like, which come again and again.
     let unsaid: Mutex<Option<Notice>> = Mutex::default();
@@ -58,12 +57,12 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Run) -> Resul
             }
         }
         if let Some(teller) = &teller {
-            teller.hear(store, &notice);
+            teller.hear(&app.store, &notice);
         }
         narrator.tell(notice);
     };
     let context = Context {
-        store,
+        store: &app.store,
         arbiter: &arbiter,
         options: &options,
         shutdown: &shutdown,
@@ -173,66 +172,6 @@ fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName
         "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
     );
     Notice::Warning { branch: Some(branch.clone()), text }
-}
-
-/// The options that settings make.
-pub fn options(
-    repo: &Repo,
-    surroundings: &Surroundings,
-    settings: &Settings,
-) -> Result<Options, CommandError> {
-    Ok(Options {
-        role: settings.role.clone(),
-        selection: Selection {
-            current: settings.current_branch,
-            globs: globs("--branch", &settings.branch)?,
-        },
-        // Of other branches a run looks at none.
-        trust: Trust { branches: globset::GlobSet::empty(), ..settings.trust()? },
-        ..unselective(repo, surroundings, settings)
-    })
-}
-
-/// What `status` and the like scan with: every branch, defaults otherwise.
-pub fn plain_options(repo: &Repo, surroundings: &Surroundings) -> Options {
-    unselective(repo, surroundings, &Settings::default())
-}
-
-/// The options without those that say which branches, states and commands.
-fn unselective(repo: &Repo, surroundings: &Surroundings, settings: &Settings) -> Options {
-    Options {
-        role: None,
-        selection: Selection::everything(),
-        trust: Trust::default(),
-        worktrees: absolute_below(repo.top(), &settings.worktree),
-        jobs: settings.jobs,
-        takeover: settings.takeover,
-        skew_seconds: settings.skew_seconds,
-        lease_seconds: settings.lease_seconds,
-        heartbeat: settings.heartbeat,
-        setup: settings.setup.clone(),
-        grace: Duration::from_secs(settings.grace_seconds),
-        command_timeout: settings.command_timeout.map(Duration::from_secs),
-        runner_id: repo.runner_id().to_owned(),
-        log_level: surroundings.log_level.as_str().to_owned(),
-        log_level_fixed: surroundings.log_level_fixed,
-        program: surroundings.program.clone(),
-    }
-}
-
-/// `path` below `top`, without `.` and `..` in it.
-fn absolute_below(top: &std::path::Path, path: &std::path::Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in top.join(path).components() {
-        match part {
-            std::path::Component::ParentDir => {
-                clean.pop();
-            }
-            std::path::Component::CurDir => {}
-            other => clean.push(other),
-        }
-    }
-    clean
 }
 
 /// Who decides: the remote named on the command line, else the one that `dwp-source` at the checkout's HEAD names, else

@@ -16,14 +16,14 @@ use crate::contract::ids::StateName;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
-use crate::git::{Repo, Store};
+use crate::git::Repo;
+use crate::ops::app::App;
 use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
 use super::args::{CommitOptions, SetState};
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::missing;
 use super::notify;
@@ -31,7 +31,7 @@ use super::target::{Target, Written, arbiter, warn, warn_of_foreign_lease, write
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> Result<Exit, CommandError> {
+pub fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError> {
     let options = &arguments.commit;
     if arguments.state.as_ref().is_some_and(StateName::is_working) {
         // Before stdin is waited for.
@@ -40,8 +40,8 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
     if let Parking::Unreadable(why) = parking(&options.trailer.iter().cloned().collect(), 0) {
         return Err(CommandError::usage(format!("the branch could never be run: {why}")));
     }
-    let body = body(options, &surroundings.start)?;
-    let repo = store.handle();
+    let body = body(options, &app.process.start)?;
+    let repo = app.repo();
     let arbiter = arbiter(&repo, options.remote.as_ref())?;
     let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set state", |target| {
         let asked = match &arguments.state {
@@ -76,7 +76,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetState) -> 
         ui::answer(&transition(&written, state, ""));
     }
     if let Some(declared) = &declared {
-        notify::state_was_set(&repo, surroundings, arbiter.source(), &written, declared);
+        notify::state_was_set(&repo, &app.process, arbiter.source(), &written, declared);
     }
     Ok(Exit::Done)
 }

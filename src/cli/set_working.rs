@@ -10,11 +10,10 @@ use crate::contract::head::Head;
 use crate::contract::ids::AttemptId;
 use crate::contract::manual::{ManualLease, set_working_draft};
 use crate::contract::message::Message;
-use crate::git::Store;
+use crate::ops::app::App;
 use crate::runner::typed;
 
 use super::args::SetWorking;
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit, Kind};
 use super::missing;
 use super::set_state::{body, refused, transition};
@@ -22,10 +21,10 @@ use super::target::{arbiter, lease_words, runner_words, warn, write};
 use super::ui::{self, FAINT, styled};
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -> Result<Exit, CommandError> {
+pub fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandError> {
     let options = &arguments.commit;
-    let body = body(options, &surroundings.start)?;
-    let repo = store.handle();
+    let body = body(options, &app.process.start)?;
+    let repo = app.repo();
     let arbiter = arbiter(&repo, options.remote.as_ref())?;
     let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set working", |target| {
         let head = if target.inside {
@@ -38,7 +37,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
         let asked = ManualLease {
             head,
             attempt: AttemptId::random(),
-            runner: store.handle().runner_id().to_owned(),
+            runner: app.repo().runner_id().to_owned(),
             seconds: arguments.lease_seconds,
             subject: options.subject.clone(),
             body: body.clone(),
@@ -49,7 +48,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, arguments: &SetWorking) -
             .map_err(|error| refused(&error, &missing::options(&repo, &arbiter, &target.branch)))
     })?;
     if let Some((lease, left)) = written.before.foreign_lease()
-        && lease.runner != store.handle().runner_id()
+        && lease.runner != app.repo().runner_id()
     {
         warn(&format!(
             "{} is leased to {} for another {}; the lease was renewed in its name, and the branch is not yours by that",

@@ -3,5 +3,7 @@
 //! A caller parses a request, calls an operation and shows what it returns. Operations print nothing, and know neither
 //! options, terminals nor exit codes. What a caller should show besides the result is returned as data.
 
+pub mod app;
 pub mod error;
+pub mod run;
 pub mod settings;

@@ -13,7 +13,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::fsutil::found_in;
-use crate::git::{Git, Store};
+use crate::git::Git;
+use crate::ops::app::{App, Process};
+use crate::ops::run::plain_options;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::notice::Notice;
 use crate::runner::options::{Options, Selection};
@@ -24,11 +26,9 @@ use crate::supervise::Watchdog;
 
 use self::story::Times;
 use super::args::Demo;
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::live::Live;
 use super::narrator::Narrator;
-use super::run::plain_options;
 use super::ui::{self, FAINT, STRONG, styled};
 use super::{panics, signals};
 
@@ -36,12 +36,12 @@ use super::{panics, signals};
 const PASSES: usize = 20;
 
 /// Runs the subcommand.
-pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, CommandError> {
-    need_git(surroundings)?;
-    let place = place(surroundings, arguments.place.as_deref())?;
+pub fn run(process: &Process, arguments: &Demo) -> Result<Exit, CommandError> {
+    need_git(process)?;
+    let place = place(process, arguments.place.as_deref())?;
     let shutdown = signals::shutdown()?;
     let _panics = panics::stop(&shutdown, Duration::ZERO)?;
-    let store = scene::build(&place, surroundings)
+    let app = scene::build(&place, process)
         .map_err(|error| error.hint(format!("what was made so far is in {}", place.display())))?;
     ui::answer(&format!("A repository to look at: {}", styled(STRONG, place.display())));
     ui::answer("Three branches each ask for a little program, in a trailer of their newest commit:");
@@ -49,7 +49,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
     ui::answer("implement, check, review and stalled are shell scripts in .aynig/command/.");
     ui::answer("");
     ui::answer(&format!("$ {}", styled(STRONG, "aynig run --drain --jobs 2")));
-    let times = drive(&store, surroundings, &shutdown)?;
+    let times = drive(&app, &shutdown)?;
     if let Some(cause) = shutdown.cause() {
         return Ok(cause.into());
     }
@@ -57,9 +57,9 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
     ui::answer("");
     ui::answer(&format!(
         "What happened, as the commits tell it (every attempt was leased by {}):",
-        ui::harmless(store.handle().runner_id())
+        ui::harmless(app.repo().runner_id())
     ));
-    let repo = store.handle();
+    let repo = app.repo();
     let mut unfinished = Vec::new();
     for feature in &scene::FEATURES {
         let told = story::tell(&repo, feature, &times)?;
@@ -70,7 +70,7 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
         }
     }
     ui::answer("");
-    next_steps(&place, &surroundings.program).iter().for_each(|line| ui::answer(line));
+    next_steps(&place, &process.program).iter().for_each(|line| ui::answer(line));
     if unfinished.is_empty() {
         return Ok(Exit::Done);
     }
@@ -79,8 +79,8 @@ pub fn run(surroundings: &Surroundings, arguments: &Demo) -> Result<Exit, Comman
 }
 
 /// Asks for git before anything is made.
-fn need_git(surroundings: &Surroundings) -> Result<(), CommandError> {
-    match Git::new(&surroundings.start).arg("--version").run() {
+fn need_git(process: &Process) -> Result<(), CommandError> {
+    match Git::new(&process.start).arg("--version").run() {
         Ok(_) => Ok(()),
         Err(error) => Err(CommandError::because("make the repository of the demo", &error)
             .hint("the demo needs the program `git` on your PATH; install it and try again")),
@@ -88,11 +88,11 @@ fn need_git(surroundings: &Surroundings) -> Result<(), CommandError> {
 }
 
 /// Where the repository is to be: DIR if it is free, else a fresh temporary directory, which stays.
-fn place(surroundings: &Surroundings, asked: Option<&Path>) -> Result<PathBuf, CommandError> {
+fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, CommandError> {
     let made = match asked {
         None => tempfile::Builder::new().prefix("aynig-demo-").tempdir().map(tempfile::TempDir::keep),
         Some(directory) => {
-            let place = surroundings.start.join(directory);
+            let place = process.start.join(directory);
             match std::fs::read_dir(&place) {
                 Ok(mut entries) => {
                     if entries.next().is_some() {
@@ -117,12 +117,12 @@ fn place(surroundings: &Surroundings, asked: Option<&Path>) -> Result<PathBuf, C
 }
 
 /// Runs what is ready until nothing is.
-fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Stop) -> Result<Times, CommandError> {
-    let repo = store.handle();
+fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
+    let repo = app.repo();
     let options = Options {
         selection: Selection { current: CurrentBranch::Skip, ..Selection::everything() },
         jobs: NonZeroUsize::MIN.saturating_add(1),
-        ..plain_options(&repo, surroundings)
+        ..plain_options(&repo, &app.process)
     };
     let watchdog = Watchdog::lazy(options.program.clone(), vec![crate::cli::internal::WATCHDOG.into()]);
     let narrator = Narrator::new(false, Live::on_terminal());
@@ -136,7 +136,7 @@ fn drive(store: &Store, surroundings: &Surroundings, shutdown: &Stop) -> Result<
         narrator.tell(notice);
     };
     let context = Context {
-        store,
+        store: &app.store,
         arbiter: &Arbiter::Local,
         options: &options,
         shutdown,

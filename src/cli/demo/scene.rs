@@ -10,7 +10,6 @@ use std::path::Path;
 
 use bstr::{BString, ByteSlice};
 
-use crate::cli::entry::Surroundings;
 use crate::cli::error::CommandError;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::manual::{ManualState, set_state_draft};
@@ -19,7 +18,8 @@ use crate::contract::trailers::{Trailer, Trailers};
 use crate::fsutil;
 use crate::git::commit::NewCommit;
 use crate::git::repo::Told;
-use crate::git::{Git, ProcessError, Repo, Store, Swap};
+use crate::git::{Git, ProcessError, Repo, Swap};
+use crate::ops::app::{App, Process};
 
 /// One thing to be written, on a branch of its own.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ const FILES: [(&str, &str, bool); 6] = [
 ];
 
 /// Makes the repository in the empty directory `place`, with a branch for each feature that asks for `implement`.
-pub fn build(place: &Path, surroundings: &Surroundings) -> Result<Store, CommandError> {
+pub fn build(place: &Path, process: &Process) -> Result<App, CommandError> {
     let git = || {
         Git::new(place)
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -93,8 +93,8 @@ pub fn build(place: &Path, surroundings: &Surroundings) -> Result<Store, Command
     }
     git().args(["add", "--all"]).run().map_err(failed)?;
 
-    let store = Store::open(place, &Told::default(), surroundings.runner_id.as_deref())?;
-    let repo = store.handle();
+    let app = App::open(Process { start: place.to_owned(), told: Told::default(), ..process.clone() })?;
+    let repo = app.repo();
     let checkout = repo.checkout().expect("a repository made with a checkout");
     let tree = repo.index_tree(&checkout).map_err(failed)?;
     let start = Draft { subject: BString::from("start: tests, and the commands"), ..Draft::default() };
@@ -103,7 +103,7 @@ pub fn build(place: &Path, surroundings: &Surroundings) -> Result<Store, Command
     for feature in &FEATURES {
         commit(&repo, &feature.branch(), tree, Some(first), &wish(feature)?)?;
     }
-    Ok(store)
+    Ok(app)
 }
 
 /// The commit a person would make with `aynig set-state --state implement …`.

@@ -12,10 +12,10 @@ use serde_json::json;
 
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::ops::app::{App, Process};
 use crate::runner::counted;
 
 use super::args::Doctor;
-use super::entry::{Surroundings, open};
 use super::error::{CommandError, Exit};
 use super::signals;
 use super::ui::{self, BAD, CARE, GOOD, styled};
@@ -69,12 +69,12 @@ impl Finding {
 }
 
 /// Runs the subcommand.
-pub fn run(surroundings: &Surroundings, arguments: &Doctor) -> Result<Exit, CommandError> {
-    let mut findings = surroundings::program(&surroundings.start);
-    match open(surroundings) {
+pub fn run(process: &Process, arguments: &Doctor) -> Result<Exit, CommandError> {
+    let mut findings = surroundings::program(&process.start);
+    match App::open(process.clone()) {
         Err(error) => findings.push(Finding::of("repository", error)),
-        Ok(store) => {
-            let repo = store.handle();
+        Ok(app) => {
+            let repo = app.repo();
             findings.extend(surroundings::repository(&repo));
             // It fetches what the states are then read from.
             let looked = remote::check(&repo, arguments.remote.as_ref());

@@ -15,11 +15,11 @@ use serde_json::json;
 use crate::clock;
 use crate::contract::ids::{RoleName, StateName};
 use crate::git::pack::{Blob, Fetched, Files, PackError, is_refname};
-use crate::git::{Checkout, ProcessError, Repo, Store};
+use crate::git::{Checkout, ProcessError, Repo};
+use crate::ops::app::App;
 use crate::words::{error_words, typed};
 
 use super::args::Install;
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit, Kind};
 use super::signals;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, STRONG, harmless, styled};
@@ -60,9 +60,9 @@ impl Outcome {
 }
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, options: &Install) -> Result<Exit, CommandError> {
+pub fn run(app: &App, options: &Install) -> Result<Exit, CommandError> {
     let wrong = |why: String| CommandError::usage(harmless(&why));
-    let source = Source::parse(&surroundings.start, &options.repository).map_err(|why| {
+    let source = Source::parse(&app.process.start, &options.repository).map_err(|why| {
         wrong(why).hint("give a path, a URL, or OWNER/NAME: `aynig install OWNER/NAME [REF] [SUBFOLDER]`")
     })?;
     let reference = options.reference.as_deref().unwrap_or("HEAD");
@@ -72,7 +72,7 @@ pub fn run(store: &Store, surroundings: &Surroundings, options: &Install) -> Res
     }
     let subfolder = source::subfolder(options.subfolder.as_deref().unwrap_or_default()).map_err(wrong)?;
     let asked = Asked { options, source, reference, subfolder };
-    let repo = store.handle();
+    let repo = app.repo();
     let Some(checkout) = repo.checkout() else {
         return Err(CommandError::setup(format!(
             "could not install a pack: the repository {} is bare and has no checkout",

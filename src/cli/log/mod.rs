@@ -15,7 +15,8 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::story::{Attempt, Entry, Outcome, Stall, Story};
 use crate::git::commit::Signed;
 use crate::git::kept::RescueRef;
-use crate::git::{CommitError, Repo, Store};
+use crate::git::{CommitError, Repo};
+use crate::ops::app::App;
 use crate::runner::attempt::{self, Record};
 
 use super::args::Log;
@@ -27,8 +28,8 @@ use super::ui::{self, FAINT, styled};
 use lines::Teller;
 
 /// Runs the subcommand.
-pub fn run(store: &Store, arguments: &Log) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
     let branch = target::branch(&repo, &arbiter, named)?;

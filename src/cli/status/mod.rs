@@ -11,17 +11,17 @@ mod watch;
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::git::{Repo, Store};
+use crate::git::Repo;
+use crate::ops::app::{App, Process};
+use crate::ops::run::plain_options;
 use crate::ops::settings::{self, globs, role};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::survey::{Question, Survey, Verdict, survey};
 
 use super::args::Status;
-use super::entry::Surroundings;
 use super::error::{CommandError, Exit};
 use super::missing;
-use super::run::plain_options;
 use super::target;
 use super::ui::{self, FAINT, styled};
 use row::{Row, row, row_json};
@@ -51,18 +51,18 @@ struct Seen {
 }
 
 /// Runs the subcommand.
-pub fn run(store: &Store, surroundings: &Surroundings, arguments: &Status) -> Result<Exit, CommandError> {
-    let repo = store.handle();
+pub fn run(app: &App, arguments: &Status) -> Result<Exit, CommandError> {
+    let repo = app.repo();
     let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
     arbiter.refresh(&repo)?;
-    let subject = subject(&repo, surroundings, &arbiter, arguments)?;
+    let subject = subject(&repo, &app.process, &arbiter, arguments)?;
     if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {
         return Err(CommandError::usage(format!("{seconds} would be the name of a branch here"))
             .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
             .hint(format!("for the branch: `--branch {seconds}`")));
     }
     if let Some(seconds) = arguments.watch {
-        return watch::watch(store, &arbiter, subject, seconds);
+        return watch::watch(&app.store, &arbiter, subject, seconds);
     }
     let seen = look(&repo, &arbiter, &subject, clock::wall_seconds())?;
     if subject.json {
@@ -84,14 +84,14 @@ fn is_number(name: &str) -> bool {
 
 fn subject(
     repo: &Repo,
-    surroundings: &Surroundings,
+    process: &Process,
     arbiter: &Arbiter,
     arguments: &Status,
 ) -> Result<Subject, CommandError> {
     let plain = Options {
         role: role(repo, arguments.role.clone())?,
         trust: settings::trust(repo)?,
-        ..plain_options(repo, surroundings)
+        ..plain_options(repo, process)
     };
     let json = arguments.json;
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();

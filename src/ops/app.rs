@@ -1,0 +1,47 @@
+//! What operations act on: an opened repository, and what is known of this process.
+
+use std::path::PathBuf;
+
+use crate::git::repo::Told;
+use crate::git::{Repo, Store};
+
+use super::error::Error;
+
+/// What operations need to know of the process they run in.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// The directory to act in (`-C`, else the working directory).
+    pub start: PathBuf,
+    /// What git was told by its environment.
+    pub told: Told,
+    /// Who we are in leases, if the environment says so.
+    pub runner_id: Option<String>,
+    /// The level of diagnosis, which commands inherit.
+    pub log_level: String,
+    /// Whether it was given on the command line.
+    pub log_level_fixed: bool,
+    /// This executable.
+    pub program: PathBuf,
+}
+
+/// A repository, opened for a process.
+#[derive(Debug)]
+pub struct App {
+    /// The repository.
+    pub store: Store,
+    /// The process.
+    pub process: Process,
+}
+
+impl App {
+    /// Opens the repository that the process was started for.
+    pub fn open(process: Process) -> Result<Self, Error> {
+        let store = Store::open(&process.start, &process.told, process.runner_id.as_deref())?;
+        Ok(Self { store, process })
+    }
+
+    /// Returns a handle to the repository for this thread.
+    pub fn repo(&self) -> Repo {
+        self.store.handle()
+    }
+}
