@@ -78,6 +78,17 @@ pub fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
     }
 }
 
+impl Settlement {
+    /// The state that it writes.
+    pub fn state(&self) -> &str {
+        match self {
+            Self::Advance(declaration) => declaration.state.as_str(),
+            Self::KeepWorking => "working",
+            Self::Stall => "stalled",
+        }
+    }
+}
+
 impl Ending {
     /// The end of a sentence whose subject is the command: "exited with 3".
     pub fn describe(&self) -> String {

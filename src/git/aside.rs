@@ -7,9 +7,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::held::Worktree;
 use super::process::ProcessError;
 use super::repo::Repo;
-use super::worktree::Worktree;
 use crate::contract::headlog;
 use crate::contract::ids::CommitId;
 

@@ -5,12 +5,13 @@
 //! anything is claimed or signed git is asked once what it reads itself ([`Repo::check_git`]). What the values mean is left to whoever asks.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 
+use super::listing::{is_ours, listing, parsed};
 use super::process::{Git, ProcessError};
 use super::repo::{Repo, error_chain};
 
@@ -225,59 +226,12 @@ fn in_words(value: Option<&Option<String>>) -> String {
 /// The sections that hold what is gone by here and must not be read otherwise than git does.
 const SECTIONS: [&str; 2] = ["aynig", "commit"];
 
-/// Whether a key, in git's spelling, is one of those.
-fn is_ours(key: &str) -> bool {
-    key.starts_with("aynig.") || key == "commit.gpgsign"
-}
-
 /// A key in git's spelling: only a subsection keeps its case.
 fn spelt(section: &str, name: &str) -> String {
     match name.rsplit_once('.') {
         Some((subsection, name)) => format!("{section}.{subsection}.{}", name.to_ascii_lowercase()),
         None => format!("{section}.{}", name.to_ascii_lowercase()),
     }
-}
-
-/// Settings of ours that git takes from its environment, as `key=value`, or `key` alone.
-pub(super) fn of_environment(
-    git_dir: &Path,
-    told: &[(&'static str, OsString)],
-) -> Result<Vec<BString>, ProcessError> {
-    if told.is_empty() {
-        return Ok(Vec::new());
-    }
-    let output = listing(git_dir, told, "--show-scope")?;
-    let given = parsed(&output).filter(|(scope, key, _)| scope == "command" && is_ours(key));
-    Ok(given
-        .map(|(_, key, value)| match value {
-            Some(value) => format!("{key}={value}").into(),
-            None => key.into(),
-        })
-        .collect())
-}
-
-/// What git lists of its configuration, each entry with what `show` asks for before it.
-fn listing(git_dir: &Path, told: &[(&'static str, OsString)], show: &str) -> Result<Vec<u8>, ProcessError> {
-    let mut git = Git::new(git_dir).env("GIT_DIR", git_dir);
-    for (name, value) in told {
-        git = git.env(name, value);
-    }
-    git.args(["config", "--list", "-z", show]).run().map(|output| output.stdout)
-}
-
-/// Entry by entry: what stands before it, its key and its value.
-fn parsed(listing: &[u8]) -> impl Iterator<Item = (String, String, Option<String>)> {
-    let mut parts = listing.split(|byte| *byte == 0);
-    std::iter::from_fn(move || {
-        let (before, entry) = (parts.next()?, parts.next()?);
-        let (key, value) = match entry.split_once_str("\n") {
-            Some((key, value)) => (key, Some(value.to_str_lossy().into_owned())),
-            None => (entry, None),
-        };
-        let words = |text: &[u8]| text.to_str_lossy().into_owned();
-        let origin = words(before);
-        Some((origin.strip_prefix("file:").map(str::to_owned).unwrap_or(origin), words(key), value))
-    })
 }
 
 fn entries(config: &gix::config::File, section: &str) -> Vec<Setting> {

@@ -8,10 +8,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::held::Worktree;
 use super::process::{Git, ProcessError};
 use super::registration::Checkout;
 use super::repo::Repo;
-use super::worktree::Worktree;
 
 impl Repo {
     /// The files of `checkout` that git ignores there and the patterns in the file `list` name, relative to its top.

@@ -5,12 +5,13 @@
 
 use bstr::{BString, ByteSlice};
 
+use super::held::Worktree;
 use super::process::Git;
 use super::registration::{Checkout, Mark, Owner, Registered};
 use super::repo::Repo;
 use super::rescue::RescueError;
 use super::swap::{RefError, Swap};
-use super::worktree::{Worktree, WorktreeError};
+use super::worktree_error::WorktreeError;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 
 /// A worktree that is kept.

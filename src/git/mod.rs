@@ -8,6 +8,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `repo` | finding and opening the repository, its directories, one handle a thread |
+//! | `identity` | who commits are by |
+//! | `listing` | what git lists of its configuration |
 //! | `commit` | reading commits, writing commits, identity, signatures, ancestry |
 //! | `config` | git's configuration |
 //! | `swap` | refs: reading, listing, and the compare-and-swap that makes one winner |
@@ -22,6 +24,8 @@
 //! | `registry` | the repository's list of worktrees: getting on it, and off again |
 //! | `untouched` | whether a worktree is as git filled it, without asking git |
 //! | `worktree` | making, finding, proving ours, and removing worktrees |
+//! | `held` | a worktree that this process holds |
+//! | `worktree_error` | why a worktree could not be made, read or removed |
 //! | `whereabouts` | what lies at the path of a worktree by now |
 //! | `place` | the directory that holds worktrees |
 //! | `remote` | fetching, asking, and the leased push |
@@ -42,12 +46,15 @@ mod aside;
 pub mod commit;
 pub mod config;
 mod ending;
+pub mod held;
+mod identity;
 pub mod ignored;
 pub mod incoming;
 pub mod index;
 pub mod interrupt;
 pub mod kept;
 pub mod landed;
+mod listing;
 mod moves;
 pub mod nested;
 pub mod pack;
@@ -70,9 +77,11 @@ pub mod trusted;
 mod untouched;
 pub mod whereabouts;
 pub mod worktree;
+pub mod worktree_error;
 
 pub use aside::Unconcluded;
-pub use commit::{CommitError, Identity};
+pub use commit::CommitError;
+pub use identity::Identity;
 pub use process::{Git, ProcessError};
 pub use registration::{Checkout, Workplace};
 pub use repo::{OpenError, Repo, Store};

@@ -17,13 +17,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bstr::{BStr, ByteSlice};
 
-use super::repo::Repo;
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 
 /// This process's ledger; made with the first move, removed at the end.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    common_dir: PathBuf,
     directory: PathBuf,
     state: Mutex<State>,
 }
@@ -43,7 +43,11 @@ pub(super) struct Announced<'a> {
 
 impl Ledger {
     pub(super) fn new(common_dir: &Path) -> Self {
-        Self { directory: common_dir.join("aynig").join("moves"), state: Mutex::default() }
+        Self {
+            common_dir: common_dir.to_owned(),
+            directory: common_dir.join("aynig").join("moves"),
+            state: Mutex::default(),
+        }
     }
 
     /// Says that `name` is about to be moved to `new`.
@@ -108,13 +112,12 @@ impl Drop for Ledger {
     }
 }
 
-impl Repo {
+impl Ledger {
     /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
-    pub fn release_dead_locks(&self) -> Vec<String> {
+    pub(super) fn release_dead_locks(&self) -> Vec<String> {
         let mut released = Vec::new();
-        let directory = &self.ledger().directory;
-        fsutil::remove_drafts(directory);
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        fsutil::remove_drafts(&self.directory);
+        for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             // Whoever holds this is alive; we ourselves among them.
             let Ok(Some(_dead)) = fsutil::FileLock::try_acquire(&entry.path()) else { continue };
             let Ok(announced) = std::fs::read(entry.path()) else { continue };
@@ -132,7 +135,7 @@ impl Repo {
 
     fn release(&self, value: &[u8], name: &[u8]) -> bool {
         let Ok(name) = gix::refs::FullName::try_from(name.as_bstr()) else { return false };
-        let mut lock = self.common_dir().join(OsStr::from_bytes(name.as_bstr())).into_os_string();
+        let mut lock = self.common_dir.join(OsStr::from_bytes(name.as_bstr())).into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         let is_theirs = CommitId::parse_hex(value).is_some()

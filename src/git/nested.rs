@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
+use super::held::Worktree;
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
-use super::worktree::Worktree;
 use crate::contract::ids::CommitId;
 
 impl Repo {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::process::Git;
 use super::repo::Repo;
-use super::worktree::{WorktreeError, files};
+use super::worktree_error::{WorktreeError, files};
 
 impl Repo {
     /// Whether `directory` is a place for worktrees; asked before anything is claimed.
@@ -70,4 +70,26 @@ impl Repo {
 fn holds_only_worktrees(directory: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.flatten().all(|entry| entry.file_name() == ".gitignore" || entry.path().join(".git").exists())
+}
+
+/// Whether something is at `path` that git would not make a worktree over.
+pub(super) fn occupied(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Removes the directory for worktrees that `path` was in once the last is gone, with the file that hid it.
+pub(super) fn tidy_above(path: &Path) {
+    let Some(directory) = path.parent() else { return };
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    if names.iter().all(|name| name == ".gitignore") && crate::fsutil::hidden_by_us(directory) {
+        let removed =
+            std::fs::remove_file(directory.join(".gitignore")).and_then(|()| std::fs::remove_dir(directory));
+        if let Err(error) = removed {
+            tracing::debug!(directory = %directory.display(), %error, "left in place");
+        }
+    }
 }

@@ -20,12 +20,14 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
+use super::held::{Origin, Worktree};
+use super::place::tidy_above;
 use super::process::Git;
 use super::registration::{Mark, Owner, Workplace};
 use super::registry::Registry;
 use super::repo::Repo;
 use super::stage::Entry;
-use super::worktree::{Worktree, WorktreeError, files, tidy_above};
+use super::worktree_error::{WorktreeError, files};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, FileLock};
 
@@ -43,17 +45,6 @@ const READY: &str = "aynig-pool";
 
 /// What is left of a registration.
 const KEPT: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index", OWN_INDEX];
-
-/// How a large worktree was when its command began.
-#[derive(Debug)]
-pub(super) struct Origin {
-    /// Inode, change time and size of our copy of the index.
-    index: (u64, i64, i64, u64),
-    /// The permissions of the directories in it.
-    mode: u32,
-    /// What decided how its files were written.
-    ways: Vec<u8>,
-}
 
 impl Repo {
     /// How many worktrees may be kept.

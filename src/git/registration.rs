@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 
 use super::process::Git;
-use super::whereabouts::plain;
 use crate::contract::headlog::{self, Moved};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil;
@@ -213,6 +212,19 @@ pub(super) fn named_by(file: &Path) -> Option<PathBuf> {
     let text = text.trim();
     let named = Path::new(OsStr::from_bytes(text.strip_prefix(b"gitdir: ").unwrap_or(text)));
     (!named.as_os_str().is_empty()).then(|| plain(&file.parent().unwrap_or(file).join(named)))
+}
+
+/// A path without its `.` and `..`, which must not lead through links.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(plain.pop()),
+            std::path::Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 fn same_place(one: &Path, other: &Path) -> bool {

@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use super::place::occupied;
 use super::process::Git;
 use super::registration::{
     Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
 };
 use super::repo::Repo;
-use super::worktree::{WorktreeError, files, occupied};
+use super::worktree_error::{WorktreeError, files};
 use crate::contract::ids::CommitId;
 use crate::fsutil::{self, DirLock, FileLock};
 

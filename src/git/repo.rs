@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bstr::{BString, ByteSlice};
 
-use super::commit::Identity;
-use super::config;
+use super::identity::Identity;
 use super::interrupt::Interrupt;
+use super::listing;
 use super::moves::Ledger;
 use super::registration::{Checkout, Workplace, branch_in_progress, head_branch};
 use crate::contract::ids::{BranchName, CommitId};
@@ -143,7 +143,7 @@ impl Store {
             }
         })?;
         let config = told.config.clone();
-        let given = config::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
+        let given = listing::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
         set(&mut gix, &given).map_err(|error| broken(error_chain(&error)))?;
         if let Some(work_tree) = &told.work_tree {
             gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;

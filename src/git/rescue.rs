@@ -11,12 +11,12 @@ use bstr::{BString, ByteSlice};
 
 use super::aside::Aside;
 use super::commit::{CommitError, NewCommit, Stored};
+use super::held::Worktree;
 use super::process::ProcessError;
 use super::registration::Checkout;
 use super::repo::Repo;
 use super::swap::{RefError, Swap};
 use super::whereabouts::Misplaced;
-use super::worktree::Worktree;
 use crate::contract::ids::{BranchName, CommitId};
 
 /// What a rescue did.

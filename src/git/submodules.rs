@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
+use super::held::Worktree;
 use super::interrupt::Errand;
 use super::nested::gitlinks;
 use super::process::{Git, ProcessError};
 use super::repo::Repo;
-use super::worktree::Worktree;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 

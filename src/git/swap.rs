@@ -312,6 +312,11 @@ impl Repo {
             },
         })
     }
+
+    /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
+    pub fn release_dead_locks(&self) -> Vec<String> {
+        self.ledger().release_dead_locks()
+    }
 }
 
 /// Removes a directory that holds nothing but directories.

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use bstr::BString;
 
+use super::held::Worktree;
 use super::repo::Repo;
 use super::stage::{Entry, Stage};
-use super::worktree::Worktree;
 
 /// Beyond this many files git, which looks at them in several threads, is as fast.
 const FEW: usize = 2000;

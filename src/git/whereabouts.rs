@@ -64,16 +64,3 @@ fn is_where_it_was(worktree: &Path, git_dir: &Path) -> bool {
 fn inode_above(worktree: &Path) -> Option<u64> {
     Some(worktree.parent()?.metadata().ok().filter(std::fs::Metadata::is_dir)?.ino())
 }
-
-/// A path without its `.` and `..`, which must not lead through links.
-pub(super) fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => drop(plain.pop()),
-            std::path::Component::CurDir => {}
-            other => plain.push(other),
-        }
-    }
-    plain
-}

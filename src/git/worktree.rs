@@ -7,94 +7,25 @@
 //!
 //! What is inside a worktree is saved by [`super::rescue`] before it is removed; that order is the caller's.
 
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use super::pool::Origin;
-use super::process::{Git, ProcessError};
+use super::held::Worktree;
+use super::place::{occupied, tidy_above};
+use super::process::Git;
 use super::registration::{Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch};
 use super::registry::Registry;
 use super::repo::Repo;
-use super::swap::{RefError, Swap};
+use super::swap::Swap;
 use super::whereabouts::Misplaced;
+use super::worktree_error::{WorktreeError, files};
 use crate::contract::headlog::{self, Moved};
-use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil::FileLock;
 
 /// How often to try again when a command commits at the same moment.
 const TRIES: u32 = 10;
-
-/// Why a worktree could not be made, read or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum WorktreeError {
-    /// Git refused.
-    #[error(transparent)]
-    Git(#[from] ProcessError),
-    /// A ref could not be moved.
-    #[error(transparent)]
-    Ref(#[from] RefError),
-    /// The file system refused.
-    #[error("could not {what} {}", path.display())]
-    Files {
-        /// The verb.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A checkout has gone another way.
-    #[error("{branch} in {} has gone another way; `git log --oneline --graph {branch} {to}` shows both", path.display(), to = to.short())]
-    Diverged {
-        /// The checkout.
-        path: PathBuf,
-        /// What it has checked out.
-        branch: BranchName,
-        /// Where it was to go.
-        to: CommitId,
-    },
-    /// It is not where it was made.
-    #[error(transparent)]
-    Misplaced(#[from] Misplaced),
-    /// The place for worktrees is not one we may use.
-    #[error("{} is {what}; choose another place with --worktree", path.display())]
-    Unsuitable {
-        /// The place.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-}
-
-pub(super) fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorktreeError {
-    let path = path.to_owned();
-    move |source| WorktreeError::Files { what, path, source }
-}
-
-/// A worktree of ours that this process holds.
-#[derive(Debug)]
-pub struct Worktree {
-    place: Workplace,
-    /// Whose it is.
-    pub mark: Mark,
-    /// Whether its HEAD is the branch (local mode) or a commit.
-    pub attached: bool,
-    /// How it was when its command began, if it is worth keeping.
-    pub(super) origin: Option<Origin>,
-    /// Dropped last: while it is held nobody else sweeps this worktree away.
-    _held: FileLock,
-}
-
-impl Deref for Worktree {
-    type Target = Workplace;
-
-    fn deref(&self) -> &Workplace {
-        &self.place
-    }
-}
 
 /// What there is of an attempt's worktree.
 #[derive(Debug)]
@@ -105,12 +36,6 @@ pub enum Found {
     Held,
     /// Its runner is gone, and this process has hold of it now.
     Free(Worktree),
-}
-
-impl Worktree {
-    pub(super) fn held(place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
-        Self { place, mark, attached, origin: None, _held: held }
-    }
 }
 
 impl Repo {
@@ -352,14 +277,6 @@ impl Repo {
     }
 }
 
-/// Whether something is at `path` that git would not make a worktree over.
-pub(super) fn occupied(path: &Path) -> bool {
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-    }
-}
-
 /// Removes the directory at `path`, if there is one.
 fn remove_files(path: &Path) -> Result<(), WorktreeError> {
     let mut tries = 0;
@@ -373,20 +290,6 @@ fn remove_files(path: &Path) -> Result<(), WorktreeError> {
             // Something in it was removed by somebody else at the same moment.
             Err(_) if tries < TRIES => tries += 1,
             Err(error) => return Err(files("remove", path)(error)),
-        }
-    }
-}
-
-/// Removes the directory for worktrees that `path` was in once the last is gone, with the file that hid it.
-pub(super) fn tidy_above(path: &Path) {
-    let Some(directory) = path.parent() else { return };
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    if names.iter().all(|name| name == ".gitignore") && crate::fsutil::hidden_by_us(directory) {
-        let removed =
-            std::fs::remove_file(directory.join(".gitignore")).and_then(|()| std::fs::remove_dir(directory));
-        if let Err(error) = removed {
-            tracing::debug!(directory = %directory.display(), %error, "left in place");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::contract::declaration::Declaration;
 use crate::contract::ids::CommitId;
 use crate::contract::settlement::{Ending, StopReason};
-use crate::git::worktree::Worktree;
+use crate::git::held::Worktree;
 use crate::git::{Checkout, Workplace};
 use crate::supervise::{How, StopCause};
 

@@ -25,7 +25,7 @@ use super::survey::trust::{TrustError, commands_from};
 use super::survey::verdict::{Exclusion, Severity};
 use super::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
 use super::{Context, error_words};
-use crate::git::worktree::WorktreeError;
+use crate::git::worktree_error::WorktreeError;
 
 /// Why a pass could not be made. Nothing was claimed.
 #[derive(Debug, thiserror::Error)]

@@ -336,8 +336,9 @@ impl Remote {
         branches: &[BranchName],
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, String> {
-        let asked =
-            repo.ask_remote(&self.name, branches, within).map_err(|error| super::error_words(&error))?;
+        let asked = repo
+            .ask_remote(&self.name, branches, within)
+            .map_err(|error| crate::words::error_words(&error))?;
         let unknown: Vec<BranchName> = asked
             .iter()
             .filter(|(_, head)| repo.commit(**head).is_err())

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Repo;
-use crate::git::worktree::Worktree;
+use crate::git::held::Worktree;
 use crate::stop::Stop;
 use crate::supervise::{How, Spec};
 

@@ -18,10 +18,11 @@ use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::fsutil;
 use crate::git::commit::{NewCommit, Stored};
+use crate::git::held::Worktree;
 use crate::git::registration::Mark;
 use crate::git::remote::Move;
 use crate::git::rescue::Saved;
-use crate::git::worktree::{Found, Worktree};
+use crate::git::worktree::Found;
 use crate::git::{Repo, Swap};
 use crate::supervise::occupants;
 

@@ -7,8 +7,8 @@
 
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::git::held::Worktree;
 use crate::git::rescue::{Rescue, Saved, Situation};
-use crate::git::worktree::Worktree;
 use crate::supervise::{occupants, users};
 
 use super::error_words;

@@ -17,7 +17,7 @@ use bstr::BString;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::git::landed::LandedError;
-use crate::git::worktree::WorktreeError;
+use crate::git::worktree_error::WorktreeError;
 
 use super::attempt;
 

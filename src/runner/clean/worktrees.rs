@@ -5,10 +5,11 @@
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
+use crate::git::held::Worktree;
 use crate::git::kept::Kept;
 use crate::git::registration::Checkout;
 use crate::git::registration::{Mark, Registered};
-use crate::git::worktree::{Found, Worktree};
+use crate::git::worktree::Found;
 use crate::supervise::occupants;
 
 use super::super::recover::base_of;

@@ -11,7 +11,6 @@ use crate::git::remote::HASTE;
 use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::{Repo, Swap, Workplace};
 
-use super::write::state_of;
 use crate::runner::finished::{Finished, Site};
 use crate::runner::ground::{self, Ground, Taken};
 use crate::runner::heartbeat::{catch_up, look};
@@ -69,7 +68,7 @@ impl<'a> End<'a> {
                 Order::Move { head, new } => {
                     crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
                     let log =
-                        format!("aynig: {} after {}", state_of(landing.settlement()), claim.trigger.state);
+                        format!("aynig: {} after {}", landing.settlement().state(), claim.trigger.state);
                     Fact::Moved(self.swap(head, new, &log, &patience))
                 }
                 Order::Pause => Fact::Paused(patience.wait(context)),

@@ -20,7 +20,7 @@ use bstr::ByteSlice;
 use crate::contract::ids::CommitId;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Repo;
-use crate::git::worktree::Worktree;
+use crate::git::held::Worktree;
 
 use self::end::{End, Landed};
 use super::finished::{Finished, Site};

@@ -81,15 +81,6 @@ fn write(
         .map_err(|error| error_words(&error))
 }
 
-/// The state a settlement writes.
-pub(super) fn state_of(settlement: &Settlement) -> &str {
-    match settlement {
-        Settlement::Advance(declaration) => declaration.state.as_str(),
-        Settlement::KeepWorking => "working",
-        Settlement::Stall => "stalled",
-    }
-}
-
 fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
     let tail = |log: Option<&File>| log.and_then(|log| fsutil::tail_of(log, TAIL).ok()).unwrap_or_default();
     let stdout = tail(finished.files.as_ref().map(|files| &files.readers.0));

@@ -21,7 +21,7 @@ use crate::contract::lease::Liveness;
 use crate::contract::parking::{Parking, parking};
 use crate::git::registration::{Owner, Registered};
 use crate::git::swap::Tip;
-use crate::git::worktree::WorktreeError;
+use crate::git::worktree_error::WorktreeError;
 use crate::git::{Checkout, RefError, Repo};
 
 /// A thread more is worth it from this many branches on.
