@@ -15,8 +15,8 @@ use crate::git::Repo;
 use super::super::attempt::{self, Record};
 use super::super::survey::observe;
 use super::super::{counted, error_words};
+use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 use super::standing::{self, Of};
-use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 
 /// What a file is for, if its name is one that the runner gives.
 type NameOf = fn(&str) -> Option<String>;

@@ -8,8 +8,7 @@ use crate::git::Repo;
 use super::super::survey::resolve::Resolver;
 use super::super::survey::verdict::NoCommand;
 use super::super::typed;
-use super::rescues::{short, words};
-use super::{CleanError, Wishes};
+use super::item::{CleanError, Wishes, short, words};
 
 /// A branch that could go.
 #[derive(Debug, Clone)]

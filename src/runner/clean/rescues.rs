@@ -6,12 +6,12 @@
 use crate::contract::ids::CommitId;
 use crate::contract::retention::age_words;
 use crate::git::kept::RescueRef;
-use crate::git::landed::{Landed, LandedError};
+use crate::git::landed::LandedError;
 use crate::git::{Repo, Swap};
 
 use super::super::{attempt, error_words, shows_rescued, typed};
+use super::item::{CleanError, Item, Kind, Wishes, age, short, words};
 use super::standing::{self, Of};
-use super::{CleanError, Item, Kind, Wishes, age};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
@@ -99,21 +99,4 @@ fn landed(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Result<Option<Str
         return Ok(Some(format!("its work is in {name}: {}", words(how))));
     }
     Ok(None)
-}
-
-/// How work is in a branch.
-pub(super) fn words(how: Landed) -> &'static str {
-    match how {
-        Landed::Reachable => "its commit is in the history",
-        Landed::SameFiles => "the newest commit has all files it changes as it has them",
-        Landed::SamePatch => "one commit makes the same change (a squash merge)",
-    }
-}
-
-/// A ref's name as people say it.
-pub(super) fn short(name: &str) -> &str {
-    ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"]
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))
-        .unwrap_or(name)
 }

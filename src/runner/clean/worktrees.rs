@@ -15,8 +15,8 @@ use crate::supervise::occupants;
 use super::super::recover::base_of;
 use super::super::salvage::{Disposal, Fate, Work, dispose};
 use super::super::{attempt, error_words, typed};
+use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 use super::standing::{self, Of, Unsettled};
-use super::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
