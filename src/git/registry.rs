@@ -198,6 +198,8 @@ impl Repo {
     ) -> Result<(PathBuf, FileLock), WorktreeError> {
         let add = || {
             Git::shared(self.common_dir())
+                // Else it has as few files as a person may have chosen for their own: without a list of them it has all.
+                .args(["-c", "core.sparseCheckout=false"])
                 .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
                 .arg(OsStr::from_bytes(&Owner::Attempt(mark.clone()).text()))
                 .arg("--")

@@ -63,6 +63,7 @@ mod set_working;
 mod settle_table;
 mod signals;
 mod signatures;
+mod sparse;
 mod speed;
 mod status;
 mod status_table;
