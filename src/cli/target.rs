@@ -21,8 +21,10 @@ use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
 use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Checkout, Repo, Swap, Unconcluded};
+use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::ground::{Ground, named};
+use crate::runner::options::Trust;
 use crate::runner::{attempt, error_words, typed};
 
 use super::error::{CommandError, Kind, unlock};
@@ -304,8 +306,12 @@ impl Target {
         let attempt = lease.attempt()?;
         let record = attempt::find(repo, attempt)?;
         let ground = Ground::new(repo, attempt, CommitId::parse_hex(&record.lease)?, Some(&checkout.git_dir));
+        let require_signed = settings::require_signed(repo).unwrap_or(true);
+        let trust = Trust { require_signed, ..Trust::default() };
         match ground.origin(head) {
-            Origin::Elsewhere(commit) if parent == Some(head) && !ground.is_in(commit, tree) => Some(commit),
+            Origin::Elsewhere(commit) if parent == Some(head) && !ground.is_in(&trust, commit, tree) => {
+                Some(commit)
+            }
             Origin::Elsewhere(_) | Origin::Here | Origin::Unknown => None,
         }
     }

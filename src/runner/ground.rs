@@ -76,8 +76,12 @@ impl<'a> Ground<'a> {
         self.others(head).1
     }
 
-    /// Whether `tree` has everything that `commit` changes, as `commit` has it.
-    pub fn is_in(&self, commit: CommitId, tree: CommitId) -> bool {
+    /// Whether `tree`, an index, has everything that `commit` changes, as `commit` has it. That does not count where signatures are
+    /// asked for and nobody vouches for `commit`: a push may put it into the index (`receive.denyCurrentBranch=updateInstead`).
+    pub fn is_in(&self, trust: &Trust, commit: CommitId, tree: CommitId) -> bool {
+        if self.taken(trust, commit).without.is_some() {
+            return false;
+        }
         let tree_of = |id| self.repo.commit(id).map(|stored| stored.tree);
         let compared =
             tree_of(self.own(commit)).and_then(|base| self.repo.tree_landed(base, tree_of(commit)?, tree));

@@ -175,7 +175,9 @@ impl<'a> End<'a> {
         let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
         let is_taken_in = if self.context.arbiter.attaches() {
             // A program that keeps no log has committed what the index has.
-            self.index().is_some_and(|tree| tree.is_ok_and(|tree| ground.is_in(commit, tree)))
+            self.index().is_some_and(|tree| {
+                tree.is_ok_and(|tree| ground.is_in(&self.context.options.trust, commit, tree))
+            })
         } else {
             self.worktree_head(head).is_some_and(|own| self.repo.descends(own, head))
         };

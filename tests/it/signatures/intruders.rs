@@ -190,3 +190,19 @@ fn a_commands_own_commits_need_no_signature() {
     assert_eq!(place.repo.state("task"), "stalled");
     assert_eq!(place.repo.show("task:own"), "own");
 }
+
+/// CONTRACT 13.8
+#[test]
+fn a_push_that_git_puts_into_the_worktree_is_not_signed_either() {
+    let place = place("say ready $$; await release; echo r >out; git add out; next done");
+    let repo = &place.repo;
+    repo.git(["config", "receive.denyCurrentBranch", "updateInstead"]);
+    let runner = repo.aynig_start(["run", "--drain"]);
+    repo.said("ready");
+    let intruder = place.intruder(&repo.head("task"), 0);
+    repo.git(["push", "--quiet", ".", &format!("{intruder}:refs/heads/task")]);
+    assert!(repo.path.join(".worktrees/task/build.sh").exists(), "git has updated the worktree");
+    repo.release("release");
+    runner.finish();
+    assert_closed(repo, "task", &intruder);
+}
