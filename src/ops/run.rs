@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use globset::GlobSet;
 
+use crate::contract::ids::RoleName;
 use crate::git::Repo;
 use crate::runner::options::{Options, Selection, Trust};
 
 use super::app::Process;
 use super::error::Error;
-use super::settings::{Settings, globs};
+use super::settings::{self, Settings, globs};
 
 /// The options that settings make.
 pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Options, Error> {
@@ -26,9 +27,17 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
     })
 }
 
-/// What `status` and the like scan with: every branch, defaults otherwise.
+/// Defaults, and every branch.
 pub fn plain_options(repo: &Repo, process: &Process) -> Options {
     unselective(repo, process, &Settings::default())
+}
+
+/// What `status` and `doctor` survey with: every branch, judged as a plain `aynig run` here would judge it. `named` is the role, if
+/// it was given.
+pub fn survey_options(repo: &Repo, process: &Process, named: Option<RoleName>) -> Result<Options, Error> {
+    let settings = settings::judging(repo)?;
+    let trust = settings.trust()?;
+    Ok(Options { role: settings::role(repo, named)?, trust, ..unselective(repo, process, &settings) })
 }
 
 /// The options without those that say which branches, states and commands.

@@ -211,7 +211,7 @@ impl Pass<'_> {
                 Severity::Misconfigured => warn(format!("{state} was not run: {reason}")),
             },
             Verdict::Invalid(invalid) => warn(invalid.to_string()),
-            Verdict::Parked { state, until } => {
+            Verdict::Parked { state, until, .. } => {
                 self.summary.next_wake = earlier(self.summary.next_wake, *until);
                 passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
             }

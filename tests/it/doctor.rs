@@ -297,6 +297,39 @@ fn states_have_commands_or_are_ends() {
 }
 
 #[test]
+fn commands_are_looked_for_where_a_run_would_look() {
+    let repo = healthy();
+    repo.git(["rm", "-rq", "--cached", ".aynig/command"]);
+    let tree = repo.git(["write-tree"]);
+    repo.git(["reset", "--quiet"]);
+    let commit = repo.git(["commit-tree", "-p", "main", "-m", "s\n\ndwp-state: build", &tree]);
+    repo.git(["update-ref", "refs/heads/elder", &commit]);
+    told(&repo.doctor(0), "states", "warning", "elder asks for build", "--branch elder");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    fine(&repo.doctor(0), "states");
+    repo.git(["config", "aynig.commandsFrom", "nothing"]);
+    let report = repo.doctor(3);
+    told(&report, "states", "error", "commands are to come from nothing", "aynig.commandsFrom");
+    repo.git(["config", "--unset", "aynig.commandsFrom"]);
+    repo.git(["branch", "-D", "elder"]);
+    repo.command(".aynig/roles/tester/command/check", "true");
+    repo.commit_all("a role");
+    repo.ready("tested", "check");
+    repo.git(["config", "aynig.role", "tester"]);
+    let report = repo.doctor(0);
+    assert!(report.to_string().contains("every state that is asked for has a command"), "{report:#}");
+}
+
+#[test]
+fn a_parked_state_without_a_command_is_named_before_it_wakes() {
+    let repo = healthy();
+    let text = "later\n\ndwp-state: biuld\ndwp-not-before: 2999-01-01T00:00:00Z\n";
+    repo.git(["branch", "parked"]);
+    repo.branch_from("parked", "parked", text.as_bytes());
+    told(&repo.doctor(0), "states", "warning", "did you mean build?", "--branch parked");
+}
+
+#[test]
 fn where_a_remote_decides_its_branches_are_looked_at() {
     let repo = healthy();
     let origin = repo.with_origin();

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
+use crate::clock;
 use crate::contract::alike::nearest;
-use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
 use crate::fsutil::{found_in, is_executable};
-use crate::git::swap::Tip;
 use crate::git::trusted::Content;
 use crate::git::{CommitError, Repo};
-use crate::runner::survey::resolve::Resolver;
-use crate::runner::survey::verdict::{NoCommand, Severity};
+use crate::ops::app::Process;
+use crate::ops::run::{plain_options, survey_options};
+use crate::runner::survey::verdict::{NoCommand, Reason, Severity};
+use crate::runner::survey::{Question, Survey, Verdict, survey};
 use crate::runner::{error_words, typed};
 
 use super::remote::Looked;
@@ -191,55 +192,79 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
 }
 
 /// States at the HEADs of the branches that count, which nothing will run.
-pub(super) fn states(repo: &Repo, looked: &Looked) -> Finding {
+pub(super) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Finding {
     let Some(arbiter) = &looked.arbiter else {
         return Finding::warning("states", "it cannot be told which branches count", "git remote -v");
     };
-    let tips = match arbiter.branches(repo) {
-        Ok(tips) => tips,
+    // Settings that cannot be read have a finding of their own.
+    let options = survey_options(repo, process, None).unwrap_or_else(|_| plain_options(repo, process));
+    let question = Question { repo, arbiter, options: &options, now: clock::wall_seconds(), notes: false };
+    let surveyed = match survey(&question) {
+        Ok(surveyed) => surveyed,
         Err(error) => return Finding::error("states", error_words(&error), "git fsck"),
     };
     let (mut there, mut option) = (String::new(), String::new());
     if let Some(remote) = arbiter.source() {
-        if tips.is_empty() && !looked.fresh {
+        if surveyed.branches.is_empty() && !looked.fresh {
             let text =
                 format!("no branch of {remote} was ever fetched here, so nothing is known of their states");
             return Finding::warning("states", text, format!("git ls-remote {remote}"));
         }
         (there, option) = (format!(" on {remote}"), format!(" --remote {}", typed(remote.as_str())));
     }
-    let mut found = judge(repo, &tips, &there, &option);
+    let mut found = judge(repo, &surveyed, &there, &option);
     if !looked.fresh {
         found.text.push_str(" (as last fetched)");
     }
     found
 }
 
-/// What is to be said of these tips; `there` tells where they are, `option` leads a call to them.
-fn judge(repo: &Repo, tips: &[Tip], there: &str, option: &str) -> Finding {
-    let mut known: BTreeSet<String> = BTreeSet::new();
-    let mut seen: HashSet<CommitId> = HashSet::new();
-    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut mistakes = Vec::new();
-    let mut resolver = Resolver::new(None);
-    for tip in tips {
-        let Ok(head) = tip.target else { continue };
-        let Ok(stored) = repo.commit(head) else { continue };
-        if seen.insert(stored.tree) {
+/// The names of the commands that there are: those of all branches, or of the one tree that all commands come from.
+fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
+    let heads = match &surveyed.commands_from {
+        Some(from) => vec![from.commit],
+        None => surveyed.branches.iter().filter_map(|branch| branch.head).collect(),
+    };
+    let mut known = BTreeSet::new();
+    let mut seen = HashSet::new();
+    for head in heads {
+        if repo.commit(head).is_ok_and(|stored| seen.insert(stored.tree)) {
             let files = committed(repo, head).unwrap_or_default();
-            known.extend(files.iter().filter_map(|file| {
-                Some(file.path.to_string_lossy().split_once("/command/").or(None)?.1.to_owned())
-            }));
-        }
-        let Head::Ready(event) = Head::read(&stored.facts()) else { continue };
-        match resolver.in_commit(repo, head, stored.tree, &event.state) {
-            Ok(_) | Err(NoCommand::Unreadable(_)) => {}
-            Err(none) if none.severity() == Severity::Misconfigured => {
-                mistakes.push(format!("{}: {none}", tip.branch))
-            }
-            Err(_) => without.entry(event.state.to_string()).or_default().push(tip.branch.to_string()),
+            known.extend(
+                files.iter().filter_map(|file| {
+                    Some(file.path.to_string_lossy().split_once("/command/")?.1.to_owned())
+                }),
+            );
         }
     }
+    known
+}
+
+/// What is to be said of these branches; `there` tells where they are, `option` leads a call to them.
+fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for branch in &surveyed.branches {
+        let (Verdict::Waiting { state, reason } | Verdict::Parked { state, trouble: Some(reason), .. }) =
+            &branch.verdict
+        else {
+            continue;
+        };
+        match reason {
+            Reason::CommandsNowhere { why } => {
+                return Finding::error("states", &**why, "git config aynig.commandsFrom REF");
+            }
+            Reason::NoCommand(NoCommand::Unreadable(_)) => {}
+            Reason::NoCommand(none) if none.severity() == Severity::Misconfigured => {
+                mistakes.push(format!("{}: {none}", branch.name));
+            }
+            Reason::NoCommand(_) => {
+                without.entry(state.to_string()).or_default().push(branch.name.to_string());
+            }
+            _ => {}
+        }
+    }
+    let known = known(repo, surveyed);
     if !mistakes.is_empty() {
         return Finding::warning("states", mistakes.join("; "), format!("aynig status --all{option}"));
     }

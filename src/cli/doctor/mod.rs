@@ -79,7 +79,7 @@ pub fn run(process: &Process, arguments: &Doctor) -> Result<Exit, CommandError> 
             // It fetches what the states are then read from.
             let looked = remote::check(&repo, arguments.remote.as_ref());
             findings.extend(commands::check(&repo));
-            findings.push(commands::states(&repo, &looked));
+            findings.push(commands::states(&repo, process, &looked));
             findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);

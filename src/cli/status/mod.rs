@@ -13,8 +13,8 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::ops::app::{App, Process};
-use crate::ops::run::plain_options;
-use crate::ops::settings::{self, globs, role};
+use crate::ops::run::survey_options;
+use crate::ops::settings::globs;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::survey::{Question, Survey, Verdict, survey};
@@ -88,11 +88,7 @@ fn subject(
     arbiter: &Arbiter,
     arguments: &Status,
 ) -> Result<Subject, CommandError> {
-    let plain = Options {
-        role: role(repo, arguments.role.clone())?,
-        trust: settings::trust(repo)?,
-        ..plain_options(repo, process)
-    };
+    let plain = survey_options(repo, process, arguments.role.clone())?;
     let json = arguments.json;
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
     if arguments.all || !named.is_empty() {

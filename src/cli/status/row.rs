@@ -113,7 +113,7 @@ pub fn row(repo: &Repo, arbiter: &Arbiter, from: Option<&CommandsFrom>, branch: 
                 waiting(&mut row, repo, from, stored.as_ref(), state, reason);
             }
         }
-        Verdict::Parked { state, until } => {
+        Verdict::Parked { state, until, .. } => {
             asked(&mut row, state, stored.as_ref());
             row.not_before = Some(*until);
         }

@@ -187,6 +187,11 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
     Settings::read(repo, Key::is_security)?.trust()
 }
 
+/// What decides here which branches `aynig run` would run without options, and when a lease is over.
+pub fn judging(repo: &Repo) -> Result<Settings, Error> {
+    Settings::read(repo, |key| key.is_security() || ["takeover", "skewSeconds"].contains(&key.name))
+}
+
 /// The role: the one named, else `ROLE` unless it is empty, else `aynig.role`.
 pub fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Error> {
     if named.is_some() {

@@ -193,9 +193,9 @@ impl<'a> View<'a> {
                 return Verdict::Invalid(Invalid::Unreadable(Unreadable { commit: head, error }));
             }
         };
-        let event = match read(&stored.facts(), name, &self.options.trust, self.now, self.skew) {
+        let (event, until) = match read(&stored.facts(), name, &self.options.trust, self.now, self.skew) {
             Reading::Final(verdict) => return verdict,
-            Reading::Asks(event) => event,
+            Reading::Asks { event, until } => (event, until),
         };
         let resolved = match (&self.commands, run_in) {
             (Err(why), _) => Err(Reason::CommandsNowhere { why: Arc::clone(why) }),
@@ -209,9 +209,10 @@ impl<'a> View<'a> {
                 resolver.in_commit(repo, head, stored.tree, &event.state).map_err(Reason::NoCommand)
             }
         };
-        match resolved {
-            Ok(command) => Verdict::Ready { event: Arc::new(event), command, run_in },
-            Err(reason) => Verdict::Waiting { state: event.state, reason },
+        match (until, resolved) {
+            (Some(until), resolved) => Verdict::Parked { state: event.state, until, trouble: resolved.err() },
+            (None, Ok(command)) => Verdict::Ready { event: Arc::new(event), command, run_in },
+            (None, Err(reason)) => Verdict::Waiting { state: event.state, reason },
         }
     }
 
@@ -312,7 +313,12 @@ enum Reading {
     /// All there is to know.
     Final(Verdict),
     /// That a command is to be looked for.
-    Asks(Event),
+    Asks {
+        /// The state.
+        event: Event,
+        /// The second until which it is parked, if it is.
+        until: Option<i64>,
+    },
 }
 
 /// Reads a HEAD at `now`; a lease is over only `skew` seconds after its end.
@@ -334,10 +340,8 @@ fn read(facts: &CommitFacts<'_>, name: &BranchName, trust: &Trust, now: i64, ske
         Reason::ForeignState { state: event.state.clone() }
     } else {
         match parking(&event.message.trailers, now) {
-            Parking::Over => return Reading::Asks(event),
-            Parking::Until(until) => {
-                return Reading::Final(Verdict::Parked { state: event.state, until });
-            }
+            Parking::Over => return Reading::Asks { event, until: None },
+            Parking::Until(until) => return Reading::Asks { event, until: Some(until) },
             Parking::Unreadable(why) => Reason::NoTime { why },
         }
     };
@@ -399,9 +403,9 @@ mod tests {
 
     fn shown(reading: Reading) -> String {
         match reading {
-            Reading::Asks(event) => format!("asks for {}", event.state),
+            Reading::Asks { event, until: None } => format!("asks for {}", event.state),
+            Reading::Asks { event, until: Some(until) } => format!("parks {} until {until}", event.state),
             Reading::Final(Verdict::Waiting { state, reason }) => format!("waiting {state}: {reason:?}"),
-            Reading::Final(Verdict::Parked { state, until }) => format!("parked {state} until {until}"),
             Reading::Final(Verdict::Leased(leased)) => format!("leased, over: {}", leased.over),
             Reading::Final(verdict) => verdict.word().to_owned(),
         }
@@ -418,7 +422,7 @@ mod tests {
             ("task", "dwp-state: a", 0, 0, "asks for a"),
             ("other", "dwp-state: a", 0, 0, "waiting a: ForeignBranch"),
             ("task", "dwp-state: c", 0, 0, "waiting c: ForeignState { state: StateName(\"c\") }"),
-            ("task", parked, 119, 0, "parked a until 120"),
+            ("task", parked, 119, 0, "parks a until 120"),
             ("task", parked, 120, 0, "asks for a"),
             ("other", parked, 119, 0, "waiting a: ForeignBranch"),
             (

@@ -58,6 +58,8 @@ pub enum Verdict {
         state: StateName,
         /// The second it may be run, since the epoch.
         until: i64,
+        /// Why it would not be run even then, as far as that is known now.
+        trouble: Option<Reason>,
     },
     /// A state that is not run.
     Waiting {

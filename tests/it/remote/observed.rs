@@ -59,6 +59,26 @@ fn a_lease_that_looks_over_is_taken_over_when_it_was_seen_for_its_length() {
 }
 
 #[test]
+fn status_judges_leases_as_a_plain_run_here_would() {
+    let (_hub, clone) = abandoned(60, -3600);
+    let kind = || {
+        let rows = json(&clone.aynig_ok(["status", "--branch", "task", "--remote", "origin", "--json"]));
+        rows[0]["kind"].as_str().expect("a kind").to_owned()
+    };
+    assert_eq!(kind(), "expired");
+    clone.git(["config", "aynig.skewSeconds", "7200"]);
+    assert_eq!(kind(), "working");
+    clone.git(["config", "aynig.skewSeconds", "0"]);
+    clone.git(["config", "aynig.takeover", "observed"]);
+    assert_eq!(kind(), "working", "no pass has seen it yet");
+    assert!(!kept(&clone).exists(), "status notes nothing");
+    clone.aynig_ok(["run", "--remote", "origin"]);
+    // Long ago, by the clock that counts.
+    rewrite(&clone, |row| row[1] = "1".to_owned());
+    assert_eq!(kind(), "expired");
+}
+
+#[test]
 fn a_lease_from_the_future_is_taken_over_as_well() {
     let (hub, clone) = abandoned(1, 86_400);
     clone.aynig_ok(["run", "--remote", "origin", "--skew-seconds", "0"]);
