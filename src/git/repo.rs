@@ -205,6 +205,13 @@ impl Repo {
         &self.place.top
     }
 
+    /// Whether there is no repository any more where it was opened: without a HEAD git takes a directory for none.
+    pub fn is_gone(&self) -> bool {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        let head = self.place.common_dir.join("HEAD").symlink_metadata();
+        head.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+    }
+
     /// Whether the repository has no main worktree.
     pub fn is_bare(&self) -> bool {
         self.place.top == self.place.common_dir

@@ -207,6 +207,8 @@ impl From<PassError> for Error {
             }
             PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
                 .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
+            PassError::Gone { .. } => Self::setup(error.to_string())
+                .hint("where it was moved to, start anew: `aynig -C DIR run --watch`; leases held here end by themselves"),
             PassError::Worktrees(_) | PassError::Logs(_) => {
                 Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
             }

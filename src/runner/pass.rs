@@ -1,6 +1,7 @@
 //! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,12 @@ pub enum PassError {
     /// The commands are nowhere to be found.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// The repository was removed or moved.
+    #[error("there is no repository at {} any more", path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
 }
 
 /// What passes did, added up.

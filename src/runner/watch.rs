@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, EventKind, RecursiveMode, Watcher};
 
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
@@ -30,6 +30,11 @@ const SHORTEST_NAP: Duration = Duration::from_millis(50);
 /// A remote that does not answer is asked at least this often.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
+/// A repository that is not there is waited for so many intervals, and no longer than that: it may be on a disk that comes
+/// back, or be moved for a moment.
+const MOST_ABSENT: u32 = 20;
+const LONGEST_ABSENCE: Duration = Duration::from_secs(600);
+
 /// The first pause before what failed is tried again; it grows with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -46,12 +51,22 @@ pub fn watch(
         // Nobody listens any more once the watch is over.
         drop(from_signals.send(Wake::Stop));
     });
+    let ring = move || {
+        let wake = wake.clone();
+        on_ref_changes(repo, move || drop(wake.send(Wake::Refs)))
+    };
     // Held until the end: dropping it ends the notifications.
-    let _watcher = on_ref_changes(repo, move || drop(wake.send(Wake::Refs)));
+    let mut _watcher = ring();
+    let mut absence = Absence { limit: (interval * MOST_ABSENT).min(LONGEST_ABSENCE), since: None };
     let mut doorbell = Doorbell::default();
     let mut memory = Memory::staying(interval.min(FIRST_PAUSE));
     loop {
-        if doorbell.rings(context, repo) {
+        let presence = absence.look(context, repo)?;
+        if presence == Presence::Back {
+            _watcher = ring();
+            doorbell = Doorbell::default();
+        }
+        if presence != Presence::Gone && doorbell.rings(context, repo) {
             match drain(context, repo, &mut memory) {
                 Ok(round) => {
                     doorbell.answered(context);
@@ -72,6 +87,8 @@ pub fn watch(
                     }
                     match error {
                         PassError::Remote(_) if context.shutdown.cause().is_some() => return Ok(()),
+                        // It went in the middle of a pass.
+                        _ if repo.is_gone() => {}
                         PassError::Remote(error) => doorbell.failed(context, &error),
                         error => return Err(error),
                     }
@@ -81,7 +98,8 @@ pub fn watch(
         if context.shutdown.cause().is_some() {
             return Ok(());
         }
-        match woken.recv_timeout(doorbell.nap(context, interval)) {
+        let nap = if repo.is_gone() { interval.min(absence.left()) } else { doorbell.nap(context, interval) };
+        match woken.recv_timeout(nap) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
             Err(RecvTimeoutError::Timeout) => {
@@ -98,6 +116,51 @@ pub fn watch(
                 }
             }
         }
+    }
+}
+
+/// Since when the repository is not there.
+struct Absence {
+    limit: Duration,
+    since: Option<Stopwatch>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Here,
+    Gone,
+    Back,
+}
+
+impl Absence {
+    /// Tells of its going and its coming back; an error once it has been away for too long.
+    fn look(&mut self, context: &Context<'_>, repo: &Repo) -> Result<Presence, PassError> {
+        let place = repo.top().display();
+        match (repo.is_gone(), self.since) {
+            (false, None) => Ok(Presence::Here),
+            (false, Some(_)) => {
+                self.since = None;
+                (context.tell)(Notice::Relieved {
+                    text: format!("the repository at {place} is there again"),
+                });
+                Ok(Presence::Back)
+            }
+            (true, None) => {
+                self.since = Some(Stopwatch::start());
+                let text = format!(
+                    "there is no repository at {place} any more; waiting {} for it to come back",
+                    clock::span(self.limit.as_secs())
+                );
+                (context.tell)(Notice::Warning { branch: None, text });
+                Ok(Presence::Gone)
+            }
+            (true, Some(_)) if self.left().is_zero() => Err(PassError::Gone { path: repo.top().to_owned() }),
+            (true, Some(_)) => Ok(Presence::Gone),
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.since.as_ref().map_or(self.limit, |since| self.limit.saturating_sub(since.elapsed()))
     }
 }
 

@@ -8,6 +8,7 @@
     reason = "tests start processes, read clocks and write files as they need"
 )]
 
+mod absent;
 mod architecture;
 mod attacks;
 mod broken;
