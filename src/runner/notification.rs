@@ -62,6 +62,9 @@ pub struct Notification {
     /// The branch's name to the byte, for who acts on it.
     #[serde(skip)]
     exact: Vec<u8>,
+    /// Paths to the byte, by the names of their fields.
+    #[serde(skip)]
+    paths: Vec<(&'static str, PathBuf)>,
 }
 
 /// One thing to tell, as the program is given it.
@@ -149,7 +152,11 @@ impl Notification {
 
     /// Complete with what the repository knows of it on this host, and ready to go.
     pub fn letter(mut self, repo: &Repo, remote: Option<&RemoteName>, role: Option<&RoleName>) -> Letter {
-        let path = |path: &Path| line(path.as_os_str().as_bytes());
+        let mut paths = Vec::new();
+        let mut path = |field: &'static str, path: &Path| {
+            paths.push((field, path.to_owned()));
+            line(path.as_os_str().as_bytes())
+        };
         self.remote = remote.map(ToString::to_string);
         self.role = role.map(ToString::to_string);
         self.runner_id = line(repo.runner_id().as_bytes());
@@ -157,11 +164,12 @@ impl Notification {
         self.subject = commit.map(|stored| line(&Message::parse(&stored.message).subject));
         let attempt = self.run_id.as_ref().and_then(|id| AttemptId::parse(id.as_bytes()));
         let record = attempt.and_then(|id| attempt::find(repo, id));
-        self.stdout_log = record.as_ref().map(|record| path(&record.stdout));
-        self.stderr_log = record.as_ref().map(|record| path(&record.stderr));
+        self.stdout_log = record.as_ref().map(|record| path("stdoutLog", &record.stdout));
+        self.stderr_log = record.as_ref().map(|record| path("stderrLog", &record.stderr));
         self.time = clock::format_utc(clock::wall_seconds());
-        self.repository = path(repo.top());
-        self.git_dir = path(repo.common_dir());
+        self.repository = path("repository", repo.top());
+        self.git_dir = path("gitDir", repo.common_dir());
+        self.paths = paths;
         self.next = self.next_steps();
         // Looked at each time: a link may have come with a checkout.
         let log = attempt::make_log_directory(repo).ok().map(|directory| directory.join(LOG));
@@ -175,7 +183,10 @@ impl Notification {
             let shown = match value {
                 Value::Null => continue,
                 _ if name == "branch" => OsStr::from_bytes(&self.exact).to_owned(),
-                Value::String(text) => text.into(),
+                Value::String(text) => {
+                    let exact = self.paths.iter().find(|(field, _)| field == name);
+                    exact.map_or_else(|| text.into(), |(_, path)| path.into())
+                }
                 Value::Array(_) => self.next.join("\n").into(),
                 other => other.to_string().into(),
             };

@@ -15,6 +15,7 @@ mod broken;
 mod bytes;
 #[cfg(debug_assertions)]
 mod chaos;
+mod circles;
 mod clean;
 mod completions;
 mod configuration;
