@@ -118,7 +118,7 @@ fn a_remote_at_such_a_place() {
 
 #[test]
 fn the_current_branch_and_a_killed_runner() {
-    let repo = Repo::scene(&[("waits", "say ready $$; echo loose >loose.txt; await release; next done")])
+    let repo = Repo::scene(&[("waits", "echo loose >loose.txt; say ready $$; await release; next done")])
         .at_odd_place();
     repo.ready("task", "waits");
     repo.killed_over_its_command(&["run", "--lease-seconds", "2"]);
