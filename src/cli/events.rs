@@ -13,17 +13,18 @@ use crate::contract::message::Message;
 use crate::git::commit::Stored;
 use crate::git::{CommitError, Repo};
 use crate::ops::app::App;
+use crate::ops::{missing, target};
 
 use super::args::Events;
 use super::error::{CommandError, Exit};
-use super::missing;
-use super::target;
+use super::signals;
+use super::target::runner_words;
 use super::ui::{self, BAD, CARE, FAINT, GOOD, styled};
 
 /// Runs the subcommand.
 pub fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
     let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
     let head = target::existing_head(&repo, &arbiter, &branch)?;
     let limit = if arguments.history { arguments.max_count.unwrap_or(usize::MAX) } else { 1 };
@@ -84,7 +85,7 @@ fn event_line(stored: &Stored) -> String {
     let (style, state) = match Head::read(&stored.facts()) {
         Head::Working(lease) => {
             let origin = lease.origin.as_ref().map_or_else(String::new, |origin| format!(" ({origin})"));
-            let who = target::runner_words(&lease);
+            let who = runner_words(&lease);
             let attempt =
                 lease.attempt().map_or_else(String::new, |attempt| format!(", attempt {}", attempt.short()));
             (CARE, format!("working{origin} by {who}{attempt}"))

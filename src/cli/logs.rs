@@ -18,13 +18,13 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::fsutil;
 use crate::git::Repo;
 use crate::ops::app::App;
+use crate::ops::{missing, target};
 use crate::runner::attempt::{self, Record};
 
 use super::args::Logs;
 use super::error::{CommandError, Exit};
 use super::escapes::Escapes;
-use super::missing;
-use super::target;
+use super::signals;
 use super::ui::{self, FAINT, styled};
 
 /// Between two looks at a log that is followed.
@@ -55,7 +55,7 @@ pub fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
         (Some(id), _) => by_id(&repo, id)?,
         (None, Some(text)) => by_commit(&repo, text)?,
         (None, None) => {
-            let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+            let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
             let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
             let head = target::existing_head(&repo, &arbiter, &branch)?;
             let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {

@@ -24,7 +24,6 @@ pub mod log;
 pub mod logging;
 pub mod logs;
 pub mod manual;
-pub mod missing;
 pub mod narrator;
 pub mod notify;
 pub mod page;

@@ -17,6 +17,7 @@ use crate::contract::trailers::Trailer;
 use crate::fsutil;
 use crate::git::{Repo, Store};
 use crate::ops::app::Process;
+use crate::ops::inside::Inside;
 use crate::ops::settings;
 use crate::runner::error_words;
 use crate::runner::launch::own_environment;
@@ -29,7 +30,7 @@ use crate::supervise::{Watchdog, detach};
 use super::error::{CommandError, Exit};
 use super::internal;
 use super::narrator::Narrator;
-use super::target::{Inside, Written, warn};
+use super::target::{Written, warn};
 use super::ui;
 
 /// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, RemoteName, StateName};
-use crate::contract::message::Message;
-use crate::git::Repo;
 use crate::ops::app::App;
+use crate::ops::authority;
 use crate::ops::run::options;
 use crate::ops::settings::{self, Settings};
-use crate::runner::arbiter::Arbiter;
 use crate::runner::memory::Memory;
 use crate::runner::notice::StepReport;
 use crate::runner::pass::{Halted, PassError, Summary, drain, pass};
@@ -38,7 +35,7 @@ pub fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     }
     let settings = Settings::of_run(&repo, &arguments.settings.0)?;
     let options = options(&repo, &app.process, &settings)?;
-    let arbiter = arbiter(&repo, settings.remote.as_ref())?;
+    let arbiter = authority::for_run(&repo, settings.remote.as_ref())?;
     let shutdown = signals::shutdown()?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
@@ -172,31 +169,6 @@ fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName
         "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
     );
     Notice::Warning { branch: Some(branch.clone()), text }
-}
-
-/// Who decides: the remote named on the command line, else the one that `dwp-source` at the checkout's HEAD names, else
-/// `aynig.remote`, else this repository.
-pub fn arbiter(repo: &Repo, flag: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
-    let Some(remote) = flag.cloned().or_else(|| source_at_head(repo)) else {
-        return Ok(settings::remote(repo)?.map_or(Arbiter::Local, Arbiter::remote));
-    };
-    if repo.has_remote(&remote) {
-        return Ok(Arbiter::remote(remote));
-    }
-    let from = if flag.is_some() { "--remote" } else { "dwp-source at HEAD" };
-    let error =
-        CommandError::usage(format!("{from} names the remote {remote}, which this repository does not have"));
-    Err(match nearest(remote.as_str(), &repo.remote_names()) {
-        Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
-        None => error
-            .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
-    })
-}
-
-fn source_at_head(repo: &Repo) -> Option<RemoteName> {
-    let head = repo.branch_head(&repo.checkout()?.branch?).ok()??;
-    let message = Message::parse(&repo.commit(head).ok()?.message);
-    message.trailers.last("dwp-source").and_then(RemoteName::from_source)
 }
 
 fn summary_json(summary: &Summary) -> Value {

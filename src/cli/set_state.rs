@@ -18,6 +18,7 @@ use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailers, is_runner_managed};
 use crate::git::Repo;
 use crate::ops::app::App;
+use crate::ops::missing;
 use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::survey::resolve::Resolver;
@@ -25,9 +26,9 @@ use crate::runner::survey::verdict::NoCommand;
 
 use super::args::{CommitOptions, SetState};
 use super::error::{CommandError, Exit};
-use super::missing;
 use super::notify;
-use super::target::{Target, Written, arbiter, warn, warn_of_foreign_lease, write};
+use super::signals::arbiter;
+use super::target::{Target, Written, warn, warn_of_foreign_lease, write};
 use super::ui::{self, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.

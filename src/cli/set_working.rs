@@ -11,13 +11,14 @@ use crate::contract::ids::AttemptId;
 use crate::contract::manual::{ManualLease, set_working_draft};
 use crate::contract::message::Message;
 use crate::ops::app::App;
+use crate::ops::missing;
 use crate::runner::typed;
 
 use super::args::SetWorking;
 use super::error::{CommandError, Exit, Kind};
-use super::missing;
 use super::set_state::{body, refused, transition};
-use super::target::{arbiter, lease_words, runner_words, warn, write};
+use super::signals::arbiter;
+use super::target::{lease_words, runner_words, warn, write};
 use super::ui::{self, FAINT, styled};
 
 /// Runs the subcommand.

@@ -11,8 +11,10 @@ use std::time::Duration;
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::contract::ids::RemoteName;
 use crate::git::Repo;
 use crate::git::interrupt::Interrupt;
+use crate::ops::authority;
 use crate::runner::arbiter::Arbiter;
 use crate::stop::{Cause, Stop, Subscription};
 
@@ -61,6 +63,20 @@ pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
     });
     *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
     Ok(())
+}
+
+/// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
+/// checkout's HEAD says.
+///
+/// Where that is a remote, or commits are signed, a signal ends the calls that wait for somebody else from now on.
+pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
+    let arbiter = authority::for_branch(repo, named)?;
+    // Where that cannot be read, nothing will be written.
+    if arbiter.source().is_some() || repo.signs().unwrap_or(true) {
+        end_calls(repo)?;
+        say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
+    }
+    Ok(arbiter)
 }
 
 /// Says once to a person at a terminal that a remote does not answer, when it has not for a while, by `say`; not once somebody else

@@ -6,157 +6,33 @@
 //! (contract §5, "Working Lease"). What the commit says is left to `contract::manual`.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::headlog::Origin;
-use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
 use crate::contract::trailers::Trailers;
 use crate::git::commit::{NewCommit, Stored};
-use crate::git::remote::{Move, PATIENCE};
+use crate::git::remote::Move;
 use crate::git::{Checkout, Repo, Swap, Unconcluded};
+use crate::ops::inside::{Inside, same_place};
+use crate::ops::missing::{Want, missing};
 use crate::ops::settings;
+use crate::ops::target::{branch_name, current_branch, head_of};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::ground::{Ground, named};
 use crate::runner::options::Trust;
 use crate::runner::{attempt, error_words, typed};
 
 use super::error::{CommandError, Kind, unlock};
-use super::missing::{Want, missing};
-use super::{run, signals, ui};
+use super::ui;
 
 /// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
 const TRIES: u32 = 10;
-
-/// The command we were called by, as its environment says.
-#[derive(Debug, Clone)]
-pub struct Inside {
-    /// `AYNIG_BRANCH`.
-    pub branch: BranchName,
-    /// `AYNIG_RUN_ID`.
-    pub run: Option<BString>,
-    /// `AYNIG_REMOTE`.
-    remote: Option<RemoteName>,
-    /// `WORKTREE_PATH`.
-    worktree: Option<PathBuf>,
-}
-
-impl Inside {
-    /// The surrounding command, if there is one and it belongs to this repository.
-    pub fn of(repo: &Repo) -> Result<Option<Self>, CommandError> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let Some(branch) = variable("AYNIG_BRANCH") else { return Ok(None) };
-        if let Some(git_dir) = variable("AYNIG_GIT_DIR")
-            && !same_place(Path::new(&git_dir), repo.common_dir())
-        {
-            // A command may work on other repositories: those know nothing of its branch.
-            return Ok(None);
-        }
-        let branch = BranchName::new(branch.as_bytes())
-            .map_err(|error| CommandError::usage(format!("the variable AYNIG_BRANCH: {error}")))?;
-        let run = variable("AYNIG_RUN_ID").map(|run| BString::from(run.as_bytes()));
-        let remote = match variable("AYNIG_REMOTE") {
-            None => None,
-            Some(name) => Some(
-                RemoteName::parse(name.as_bytes())
-                    .map_err(|error| CommandError::usage(format!("the variable AYNIG_REMOTE: {error}")))?,
-            ),
-        };
-        Ok(Some(Self { branch, run, remote, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
-    }
-}
-
-/// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
-/// checkout's HEAD says.
-///
-/// Where that is a remote, or commits are signed, a signal ends the calls that wait for somebody else from now on.
-pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
-    let arbiter = deciding(repo, named)?;
-    // Where that cannot be read, nothing will be written.
-    if arbiter.source().is_some() || repo.signs().unwrap_or(true) {
-        signals::end_calls(repo)?;
-        signals::say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
-    }
-    Ok(arbiter)
-}
-
-fn deciding(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
-    if named.is_none()
-        && let Some(inside) = Inside::of(repo)?
-    {
-        return match inside.remote {
-            Some(remote) => run::arbiter(repo, Some(&remote)),
-            None => Ok(Arbiter::Local),
-        };
-    }
-    run::arbiter(repo, named)
-}
-
-/// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
-pub fn branch(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<BranchName, CommandError> {
-    if let Some(named) = named {
-        return branch_name(named);
-    }
-    match Inside::of(repo)? {
-        Some(inside) => Ok(inside.branch),
-        None => current_branch(repo, arbiter),
-    }
-}
-
-fn branch_name(named: &OsStr) -> Result<BranchName, CommandError> {
-    BranchName::new(named.as_bytes()).map_err(|error| {
-        CommandError::usage(format!("--branch: {error}")).hint("`git branch` lists the branches there are")
-    })
-}
-
-fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, CommandError> {
-    let local = checked_out(repo)?;
-    let Some(remote) = arbiter.source() else { return Ok(local) };
-    repo.upstream_on(&local, remote).ok_or_else(|| {
-        CommandError::setup(format!(
-            "the branch {local} that is checked out here follows no branch of {remote}"
-        ))
-        .hint("name a branch with --branch")
-        .hint(format!("or let it follow one: `git branch --set-upstream-to={remote}/BRANCH`"))
-    })
-}
-
-fn checked_out(repo: &Repo) -> Result<BranchName, CommandError> {
-    let name_one = "name a branch with --branch";
-    match repo.checkout() {
-        None => Err(CommandError::setup(format!(
-            "there is no current branch: the repository {} is bare",
-            repo.common_dir().display()
-        ))
-        .hint(name_one)),
-        Some(checkout) => checkout.branch.ok_or_else(|| {
-            CommandError::setup(format!(
-                "there is no current branch: HEAD of {} is detached",
-                checkout.place.path.display()
-            ))
-            .hint(name_one)
-            .hint("or check one out: `git switch BRANCH`")
-        }),
-    }
-}
-
-/// The HEAD of a branch that is to be looked at, which must exist.
-pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<CommitId, CommandError> {
-    match head_of(repo, arbiter, branch)? {
-        Some(head) => Ok(head),
-        None => Err(missing(repo, arbiter, branch, Want::Read)),
-    }
-}
-
-fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, CommandError> {
-    Ok(arbiter.head(repo, branch, PATIENCE)?)
-}
 
 /// A branch that a commit is to be put on, as it was when it was looked at.
 #[derive(Debug)]
@@ -506,10 +382,6 @@ fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
 /// Whether a branch without a value is merely unborn, and not a symbolic ref.
 fn unborn(repo: &Repo, branch: &BranchName) -> bool {
     repo.branches().is_ok_and(|tips| tips.iter().all(|tip| tip.branch != *branch))
-}
-
-fn same_place(one: &Path, other: &Path) -> bool {
-    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.

@@ -4,6 +4,10 @@
 //! options, terminals nor exit codes. What a caller should show besides the result is returned as data.
 
 pub mod app;
+pub mod authority;
 pub mod error;
+pub mod inside;
+pub mod missing;
 pub mod run;
 pub mod settings;
+pub mod target;

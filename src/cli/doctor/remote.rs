@@ -13,7 +13,7 @@ use crate::git::remote::QUESTION;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::{error_words, typed};
 
-use super::super::target;
+use super::super::signals;
 use super::{Finding, head};
 
 /// How far a commit may be dated ahead of this host's clock, seconds.
@@ -30,7 +30,7 @@ pub(super) struct Looked {
 }
 
 pub(super) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
-    let arbiter = match target::arbiter(repo, named) {
+    let arbiter = match signals::arbiter(repo, named) {
         Ok(arbiter) => arbiter,
         Err(error) => {
             return Looked { findings: vec![Finding::of("remote", error)], arbiter: None, fresh: false };

@@ -17,20 +17,20 @@ use crate::git::commit::Signed;
 use crate::git::kept::RescueRef;
 use crate::git::{CommitError, Repo};
 use crate::ops::app::App;
+use crate::ops::{missing, target};
 use crate::runner::attempt::{self, Record};
 
 use super::args::Log;
 use super::error::{CommandError, Exit};
-use super::missing;
 use super::page::Page;
-use super::target;
+use super::signals;
 use super::ui::{self, FAINT, styled};
 use lines::Teller;
 
 /// Runs the subcommand.
 pub fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
     let branch = target::branch(&repo, &arbiter, named)?;
     let head = target::existing_head(&repo, &arbiter, &branch)?;

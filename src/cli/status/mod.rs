@@ -15,14 +15,14 @@ use crate::git::Repo;
 use crate::ops::app::{App, Process};
 use crate::ops::run::survey_options;
 use crate::ops::settings::globs;
+use crate::ops::{missing, target};
 use crate::runner::arbiter::Arbiter;
 use crate::runner::options::{CurrentBranch, Options, Selection};
 use crate::runner::survey::{Question, Survey, Verdict, survey};
 
 use super::args::Status;
 use super::error::{CommandError, Exit};
-use super::missing;
-use super::target;
+use super::signals;
 use super::ui::{self, FAINT, styled};
 use row::{Row, row, row_json};
 
@@ -53,7 +53,7 @@ struct Seen {
 /// Runs the subcommand.
 pub fn run(app: &App, arguments: &Status) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = target::arbiter(&repo, arguments.remote.as_ref())?;
+    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
     arbiter.refresh(&repo)?;
     let subject = subject(&repo, &app.process, &arbiter, arguments)?;
     if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {

@@ -6,7 +6,6 @@
 use bstr::ByteSlice;
 use serde_json::{Value, json};
 
-use crate::cli::missing;
 use crate::cli::target::runner_words;
 use crate::clock;
 use crate::contract::commits;
@@ -18,6 +17,7 @@ use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
 use crate::git::Repo;
 use crate::git::commit::Stored;
+use crate::ops::missing;
 use crate::runner::arbiter::Arbiter;
 use crate::runner::survey::verdict::{Reason, RunIn, Severity};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};

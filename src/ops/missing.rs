@@ -7,10 +7,10 @@ use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
 use crate::runner::arbiter::Arbiter;
-use crate::runner::typed;
+use crate::words::typed;
 
-use super::error::{CommandError, Kind};
-use super::target::Inside;
+use super::error::{Error, Kind};
+use super::inside::Inside;
 
 /// What is said where there is nothing to look at yet.
 pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
@@ -51,18 +51,18 @@ pub fn command(repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String
 }
 
 /// Explains why there is nothing to read at a branch, and suggests the one that was probably meant.
-pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) -> CommandError {
+pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) -> Error {
     let remote = arbiter.source();
     let tips = repo.branches().unwrap_or_default();
     if remote.is_none() {
         let tip = tips.iter().find(|tip| tip.branch == *branch);
         if let Some(target) = tip.and_then(|tip| tip.target.as_ref().err()).map(ToString::to_string) {
             let short = target.strip_prefix("refs/heads/").unwrap_or(&target);
-            return CommandError::usage(format!("branch {branch} is a symbolic ref to {target}"))
+            return Error::usage(format!("branch {branch} is a symbolic ref to {target}"))
                 .hint(format!("name that one: --branch {}", typed(short)));
         }
         if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
-            return CommandError::setup(format!("branch {branch} has no commit yet"))
+            return Error::setup(format!("branch {branch} has no commit yet"))
                 .hint("make its first one: `git commit`, with the commands it is to have");
         }
     }
@@ -75,7 +75,7 @@ pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) 
             tips.iter().map(|tip| tip.branch.to_string()).collect(),
         ),
     };
-    let mut error = CommandError::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
+    let mut error = Error::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
     let short = shortened(branch, remote);
     if short != branch.to_string() && names.contains(&short) {
         return error.hint(format!("name it without what is before it: `--branch {}`", typed(&short)));
@@ -84,7 +84,7 @@ pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) 
         // In a clone the branch of the remote was meant. A local one would only hide it.
         let tracked = tracked(repo, branch);
         if !tracked.is_empty() {
-            return tracked.into_iter().fold(error, CommandError::hint);
+            return tracked.into_iter().fold(error, Error::hint);
         }
     }
     if let Some(near) = nearest(&branch.to_string(), &names) {

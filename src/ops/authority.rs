@@ -1,0 +1,51 @@
+//! Who decides races: this repository, or a remote.
+//!
+//! Invariant: two processes that act on a branch alike come to the same answer, wherever its name comes from.
+
+use crate::contract::alike::nearest;
+use crate::contract::ids::RemoteName;
+use crate::contract::message::Message;
+use crate::git::Repo;
+use crate::runner::arbiter::Arbiter;
+
+use super::error::Error;
+use super::inside::Inside;
+use super::settings;
+
+/// Returns who decides over one branch: the remote named, else the surrounding command's arbiter, else what the checkout's HEAD says.
+pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, Error> {
+    if named.is_none()
+        && let Some(inside) = Inside::of(repo)?
+    {
+        return match inside.remote {
+            Some(remote) => for_run(repo, Some(&remote)),
+            None => Ok(Arbiter::Local),
+        };
+    }
+    for_run(repo, named)
+}
+
+/// Returns who decides for a run: the remote named, else the one that `dwp-source` at the checkout's HEAD names, else
+/// `aynig.remote`, else this repository.
+pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, Error> {
+    let Some(remote) = named.cloned().or_else(|| source_at_head(repo)) else {
+        return Ok(settings::remote(repo)?.map_or(Arbiter::Local, Arbiter::remote));
+    };
+    if repo.has_remote(&remote) {
+        return Ok(Arbiter::remote(remote));
+    }
+    let from = if named.is_some() { "--remote" } else { "dwp-source at HEAD" };
+    let error =
+        Error::usage(format!("{from} names the remote {remote}, which this repository does not have"));
+    Err(match nearest(remote.as_str(), &repo.remote_names()) {
+        Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
+        None => error
+            .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
+    })
+}
+
+fn source_at_head(repo: &Repo) -> Option<RemoteName> {
+    let head = repo.branch_head(&repo.checkout()?.branch?).ok()??;
+    let message = Message::parse(&repo.commit(head).ok()?.message);
+    message.trailers.last("dwp-source").and_then(RemoteName::from_source)
+}

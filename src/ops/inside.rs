@@ -1,0 +1,55 @@
+//! The command that this process was called by, if it was.
+//!
+//! Invariant: a command may work on other repositories, and those know nothing of its branch.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::BString;
+
+use crate::contract::ids::{BranchName, RemoteName};
+use crate::git::Repo;
+
+use super::error::Error;
+
+/// The command we were called by, as its environment says.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    /// `AYNIG_BRANCH`.
+    pub branch: BranchName,
+    /// `AYNIG_RUN_ID`.
+    pub run: Option<BString>,
+    /// `AYNIG_REMOTE`.
+    pub(crate) remote: Option<RemoteName>,
+    /// `WORKTREE_PATH`.
+    pub(crate) worktree: Option<PathBuf>,
+}
+
+impl Inside {
+    /// The surrounding command, if there is one and it belongs to this repository.
+    pub fn of(repo: &Repo) -> Result<Option<Self>, Error> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let Some(branch) = variable("AYNIG_BRANCH") else { return Ok(None) };
+        if let Some(git_dir) = variable("AYNIG_GIT_DIR")
+            && !same_place(Path::new(&git_dir), repo.common_dir())
+        {
+            return Ok(None);
+        }
+        let branch = BranchName::new(branch.as_bytes())
+            .map_err(|error| Error::usage(format!("the variable AYNIG_BRANCH: {error}")))?;
+        let run = variable("AYNIG_RUN_ID").map(|run| BString::from(run.as_bytes()));
+        let remote = match variable("AYNIG_REMOTE") {
+            None => None,
+            Some(name) => Some(
+                RemoteName::parse(name.as_bytes())
+                    .map_err(|error| Error::usage(format!("the variable AYNIG_REMOTE: {error}")))?,
+            ),
+        };
+        Ok(Some(Self { branch, run, remote, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
+    }
+}
+
+/// Whether two paths lead to the same place.
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

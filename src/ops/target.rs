@@ -1,0 +1,75 @@
+//! Which branch is meant.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::Repo;
+use crate::git::remote::PATIENCE;
+use crate::runner::arbiter::Arbiter;
+
+use super::error::Error;
+use super::inside::Inside;
+use super::missing::{Want, missing};
+
+/// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
+pub fn branch(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<BranchName, Error> {
+    if let Some(named) = named {
+        return branch_name(named);
+    }
+    match Inside::of(repo)? {
+        Some(inside) => Ok(inside.branch),
+        None => current_branch(repo, arbiter),
+    }
+}
+
+pub(crate) fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
+    BranchName::new(named.as_bytes()).map_err(|error| {
+        Error::usage(format!("--branch: {error}")).hint("`git branch` lists the branches there are")
+    })
+}
+
+pub(crate) fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, Error> {
+    let local = checked_out(repo)?;
+    let Some(remote) = arbiter.source() else { return Ok(local) };
+    repo.upstream_on(&local, remote).ok_or_else(|| {
+        Error::setup(format!("the branch {local} that is checked out here follows no branch of {remote}"))
+            .hint("name a branch with --branch")
+            .hint(format!("or let it follow one: `git branch --set-upstream-to={remote}/BRANCH`"))
+    })
+}
+
+fn checked_out(repo: &Repo) -> Result<BranchName, Error> {
+    let name_one = "name a branch with --branch";
+    match repo.checkout() {
+        None => Err(Error::setup(format!(
+            "there is no current branch: the repository {} is bare",
+            repo.common_dir().display()
+        ))
+        .hint(name_one)),
+        Some(checkout) => checkout.branch.ok_or_else(|| {
+            Error::setup(format!(
+                "there is no current branch: HEAD of {} is detached",
+                checkout.place.path.display()
+            ))
+            .hint(name_one)
+            .hint("or check one out: `git switch BRANCH`")
+        }),
+    }
+}
+
+/// The HEAD of a branch that is to be looked at, which must exist.
+pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<CommitId, Error> {
+    match head_of(repo, arbiter, branch)? {
+        Some(head) => Ok(head),
+        None => Err(missing(repo, arbiter, branch, Want::Read)),
+    }
+}
+
+pub(crate) fn head_of(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    branch: &BranchName,
+) -> Result<Option<CommitId>, Error> {
+    Ok(arbiter.head(repo, branch, PATIENCE)?)
+}
