@@ -5,21 +5,20 @@
 //! commits and runs; what only shows is in `look`, what a repository and a machine need once or now and then in `upkeep`.
 
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use super::logging::Level;
-use crate::contract::ids::{RemoteName, RoleName, StateName};
-use crate::contract::protocol::parse_trailer_arg;
-use crate::contract::retention::parse_age;
+use crate::contract::ids::{RemoteName, StateName};
 use crate::contract::trailers::Trailer;
-use crate::ops::settings::keys;
 
 mod look;
+mod parse;
 mod settings;
 mod upkeep;
+
+use parse::{number, parse_remote, parse_state, parse_trailer};
 
 pub use self::settings::Given;
 pub use look::{Events, Log, Logs, Status};
@@ -201,35 +200,4 @@ pub struct CommitOptions {
     /// Print what was set as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Reads whole numbers of a range, and says which are wanted.
-fn number(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    move |text| keys::number(&range, text)
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    number(0..=u64::MAX)(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
-}
-
-fn parse_state(text: &str) -> Result<StateName, String> {
-    StateName::parse(text).map_err(|error| error.to_string())
-}
-
-fn parse_trailer(text: &str) -> Result<Trailer, String> {
-    parse_trailer_arg(text).map_err(|error| error.to_string())
-}
-
-fn parse_remote(text: &str) -> Result<RemoteName, String> {
-    RemoteName::parse(text).map_err(|error| error.to_string())
-}
-
-fn parse_duration(text: &str) -> Result<u64, String> {
-    parse_age(text).map_err(|error| error.to_string())
-}
-
-fn parse_role(text: &str) -> Result<RoleName, String> {
-    RoleName::parse(text).map_err(|error| error.to_string())
 }

@@ -19,16 +19,13 @@ use super::notify;
 /// Ends the commands of a runner that was killed. Started by `run`, with the pipe that tells it which.
 pub const WATCHDOG: &str = "__watchdog";
 
-/// Tells people of a state that a command set. Started by `set-state`, with the notice.
-pub const NOTIFY: &str = "__notify";
-
 /// Makes the call if this process was started for one; else there is a command line to be read.
 pub fn call() -> Option<Result<Exit, CommandError>> {
     let mut words = std::env::args_os().skip(1);
     let name = words.next()?;
     if name == WATCHDOG {
         Some(guard(words.next()))
-    } else if name == NOTIFY {
+    } else if name == notify::NOTIFY {
         Some(tell(words.collect()))
     } else {
         None
@@ -49,7 +46,8 @@ fn guard(more: Option<OsString>) -> Result<Exit, CommandError> {
 }
 
 fn tell(words: Vec<OsString>) -> Result<Exit, CommandError> {
-    let refused = || by_hand(NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
+    let refused =
+        || by_hand(notify::NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
     let told = words.len() <= 3 && notify::has_notice();
     let mut words = words.into_iter();
     let line = words.next().and_then(|word| word.into_string().ok());

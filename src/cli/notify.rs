@@ -28,10 +28,12 @@ use crate::stop::Stop;
 use crate::supervise::{Watchdog, detach};
 
 use super::error::{CommandError, Exit};
-use super::internal;
 use super::narrator::Narrator;
 use super::target::{Written, warn};
 use super::ui;
+
+/// Tells people of a state that a command set. Started by `set-state`, with the notice.
+pub const NOTIFY: &str = "__notify";
 
 /// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
@@ -143,7 +145,7 @@ pub fn state_was_set(
         }
         return;
     }
-    let mut args = vec![internal::NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
+    let mut args = vec![NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
     args.extend(letter.log.map(Into::into));
     let variables = environment.into_iter().chain(letter.variables).collect();
     let started = fsutil::nameless(&letter.body)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, Args};
 
-use super::{count, number, parse_remote, parse_role};
+use super::parse::{count, number, parse_remote, parse_role};
 use crate::contract::ids::{RemoteName, RoleName};
 
 /// `aynig status`.

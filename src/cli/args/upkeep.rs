@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{count, number, parse_duration, parse_remote};
+use super::parse::{count, number, parse_duration, parse_remote};
 use crate::contract::ids::RemoteName;
 
 /// `aynig clean`.

@@ -15,7 +15,7 @@ use crate::contract::parking::{Parking, parking};
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use crate::runner::counted;
 
-use super::Host;
+use super::host::Host;
 
 /// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
 /// there is more.

@@ -4,27 +4,26 @@
 //! rescued work lie on this host is looked up besides. What belongs together is decided by `contract::story`, and drawn by
 //! `lines`; the JSON is made by `value`.
 
+mod host;
 mod lines;
 mod value;
 
-use bstr::ByteSlice;
 use serde_json::Value;
 
 use crate::clock;
-use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::contract::story::{Attempt, Entry, Outcome, Stall, Story};
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::story::{Entry, Story};
 use crate::git::commit::Signed;
-use crate::git::kept::RescueRef;
 use crate::git::{CommitError, Repo};
 use crate::ops::app::App;
 use crate::ops::{missing, target};
-use crate::runner::attempt::{self, Record};
 
 use super::args::Log;
 use super::error::{CommandError, Exit};
 use super::page::Page;
 use super::signals;
 use super::ui::{self, FAINT, styled};
+use host::Host;
 use lines::Teller;
 
 /// Runs the subcommand.
@@ -148,52 +147,5 @@ where
             }
             .into_iter();
         }
-    }
-}
-
-/// What this host knows of attempts beyond their commits.
-struct Host<'a> {
-    repo: &'a Repo,
-    /// All rescue refs there are: listed once, as a history may tell of thousands of attempts.
-    rescues: Vec<RescueRef>,
-}
-
-/// A ref of saved work.
-struct Saved {
-    name: String,
-    /// Whether it is in this clone.
-    here: bool,
-}
-
-impl<'a> Host<'a> {
-    fn new(repo: &'a Repo) -> Self {
-        let mut rescues = repo.rescue_refs().unwrap_or_default();
-        // `…-2` before `…-10`.
-        rescues.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
-        Self { repo, rescues }
-    }
-
-    /// What was kept of an attempt, if what it printed is here.
-    fn logs_of(&self, told: &Attempt) -> Option<Record> {
-        let id = AttemptId::parse(&told.run_id)?;
-        attempt::find(self.repo, id).filter(|record| record.stdout.exists())
-    }
-
-    /// Where work of an attempt was saved: what the stalled commit names, and what bears the attempt's id here. No commit names it where
-    /// the step went well, the lease was lost, or the result did not land.
-    fn saved(&self, told: &Attempt) -> Vec<Saved> {
-        let named = match &told.outcome {
-            Outcome::Ended { event, .. } => Stall::of(event).and_then(|stall| stall.rescue),
-            Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => None,
-        };
-        let id = AttemptId::parse(&told.run_id);
-        let own = self.rescues.iter().filter(|rescue| id.is_some() && rescue.attempt == id);
-        let found: Vec<String> = own.map(|rescue| rescue.name.to_string()).collect();
-        let is_here = |name: &String| {
-            found.contains(name) || matches!(self.repo.read_ref(name.as_bytes().as_bstr()), Ok(Some(_)))
-        };
-        let first = named.clone().map(|name| Saved { here: is_here(&name), name });
-        let others = found.iter().filter(|name| Some(*name) != named.as_ref());
-        first.into_iter().chain(others.map(|name| Saved { name: name.clone(), here: true })).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::contract::head::Event;
 use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::story::{Attempt, Commits, Entry, LeaseMark, Outcome, Stall};
 
-use super::Host;
+use super::host::Host;
 
 /// One entry.
 pub(super) fn entry(host: &Host<'_>, entry: &Entry) -> Value {

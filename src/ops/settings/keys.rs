@@ -12,7 +12,7 @@ use crate::contract::ids::{RemoteName, RoleName};
 use crate::git::config::boolean;
 use crate::runner::options::{CurrentBranch, Takeover};
 
-use super::Settings;
+use super::values::Settings;
 
 /// One setting.
 #[derive(Debug)]
