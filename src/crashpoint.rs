@@ -8,6 +8,8 @@
 //! Invariant: a build without debug assertions, which is what `cargo build --release` makes, has none of this: there
 //! [`reach`] is empty, and neither the names of the points nor that of the variable are in the binary.
 
+use std::time::Duration;
+
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
         /// Where, in the order in which a step comes by.
@@ -95,6 +97,20 @@ points! {
     StalledMoved = "stalled-moved",
     /// A worktree whose runner is gone is about to be saved.
     AbandonedHeld = "abandoned-held",
+}
+
+/// The longest a program for signatures may take, if the environment says so (`AYNIG_SIGNATURE_SECONDS`), for tests that do not
+/// wait that long; in a release build never.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub fn signature_limit() -> Option<Duration> {
+    None
+}
+
+/// The longest a program for signatures may take, if the environment says so.
+#[cfg(debug_assertions)]
+pub fn signature_limit() -> Option<Duration> {
+    std::env::var("AYNIG_SIGNATURE_SECONDS").ok()?.parse().map(Duration::from_secs).ok()
 }
 
 /// Dies, stops or panics here if the environment says so; in a release build nothing at all.

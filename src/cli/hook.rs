@@ -13,13 +13,15 @@ use crate::clock;
 use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::incoming::Incoming;
+use crate::git::interrupt::Errand;
 use crate::ops::app::App;
 use crate::ops::settings;
-use crate::runner::survey::trust::refusals_in;
+use crate::runner::survey::trust::refusals;
 use crate::runner::typed;
 
 use super::args::{Hook, HookName};
 use super::error::{CommandError, Exit};
+use super::signals;
 use super::ui::{self, harmless};
 
 /// One line of what git tells the hook.
@@ -86,9 +88,10 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
     };
     // Signatures and ancestry are questions to git of their own, and only matter where a lease is.
     let unsigned = if settings::require_signed(&repo)? {
+        signals::end_calls(&repo)?;
         let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
         let heads = onto_leases.filter_map(|update| update.new).collect();
-        refusals_in(&repo, &heads, &app.process.told.objects)
+        refusals(&repo, &heads, &app.process.told.objects, Errand::Scan)
     } else {
         BTreeMap::new()
     };

@@ -69,11 +69,12 @@ pub fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     let grace = settings.grace_seconds;
     let running = narrator.running();
     let _panics = panics::stop(&shutdown, options.grace)?;
-    let interrupt = repo.interrupt().clone();
+    let (interrupt, longest) = (repo.interrupt().clone(), options.grace);
     let _words = shutdown.subscribe(move |notice| {
         // What has begun is to land, and its lease to be known; at the second signal that may fail.
         if notice.signals == 1 {
             interrupt.end_scans();
+            interrupt.end_signatures(longest);
         } else {
             interrupt.end_all();
         }

@@ -15,6 +15,7 @@ use crate::contract::ids::RemoteName;
 use crate::git::Repo;
 use crate::git::interrupt::Interrupt;
 use crate::ops::authority;
+use crate::ops::settings;
 use crate::runner::arbiter::Arbiter;
 use crate::stop::{Cause, Stop, Subscription};
 
@@ -68,11 +69,12 @@ pub fn end_calls(repo: &Repo) -> Result<(), CommandError> {
 /// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
 /// checkout's HEAD says.
 ///
-/// Where that is a remote, or commits are signed, a signal ends the calls that wait for somebody else from now on.
+/// Where that is a remote, or signatures are made or checked, a signal ends the calls that wait for somebody else from now on.
 pub fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
     let arbiter = authority::for_branch(repo, named)?;
     // Where that cannot be read, nothing will be written.
-    if arbiter.source().is_some() || repo.signs().unwrap_or(true) {
+    let checks = settings::require_signed(repo).unwrap_or(true);
+    if arbiter.source().is_some() || checks || repo.signs().unwrap_or(true) {
         end_calls(repo)?;
         say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
     }

@@ -39,7 +39,10 @@ pub enum StopReason {
     /// The branch's HEAD is no longer ours.
     LeaseLost,
     /// The lease could not be renewed before it ended.
-    LeaseUnrenewable,
+    LeaseUnrenewable {
+        /// What stood in the way.
+        why: String,
+    },
     /// A thread of the runner panicked.
     RunnerFailed,
 }
@@ -124,7 +127,9 @@ impl fmt::Display for StopReason {
             },
             Self::TimedOut { seconds } => write!(f, "ran longer than {seconds} s and was stopped"),
             Self::LeaseLost => f.write_str("was stopped: its lease was lost, the branch moved on without it"),
-            Self::LeaseUnrenewable => f.write_str("was stopped: its lease could not be renewed in time"),
+            Self::LeaseUnrenewable { .. } => {
+                f.write_str("was stopped: its lease could not be renewed in time")
+            }
             Self::RunnerFailed => f.write_str("was given up: its runner failed because of a bug in aynig"),
         }
     }
@@ -178,7 +183,10 @@ mod tests {
                 stopped(StopReason::LeaseLost),
                 "was stopped: its lease was lost, the branch moved on without it",
             ),
-            (stopped(StopReason::LeaseUnrenewable), "was stopped: its lease could not be renewed in time"),
+            (
+                stopped(StopReason::LeaseUnrenewable { why: "x".to_owned() }),
+                "was stopped: its lease could not be renewed in time",
+            ),
             (stopped(StopReason::RunnerFailed), "was given up: its runner failed because of a bug in aynig"),
         ];
         for (ending, text) in failures {

@@ -4,12 +4,15 @@
 //! runs, no clean-up of the message happens, and where signing is asked for an unsigned commit is never written
 //! (CONTRACT.md §1). Which ref will point at it is [`super::swap`]'s business: an object nobody points at harms nobody.
 
+use std::time::Duration;
+
 use bstr::{BString, ByteSlice};
 
 use super::config::ConfigError;
 use super::interrupt::Errand;
 use super::process::ProcessError;
 use super::repo::{Repo, error_chain, gits, ours};
+use super::signatures::SIGNING;
 use crate::clock;
 use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
@@ -41,12 +44,19 @@ pub enum CommitError {
     },
     /// `commit.gpgSign` is set and the signature could not be made.
     #[error(
-        "could not sign the commit (commit.gpgSign is set; nobody is asked for a passphrase, so an agent must hold the key; `aynig doctor` tries it)"
+        "could not sign the commit with {program} (commit.gpgSign is set; nobody is asked for a passphrase, so an agent must hold the \
+         key; `aynig doctor` tries it)"
     )]
-    Unsigned(#[source] ProcessError),
+    Unsigned {
+        /// What signs, and the setting that names it.
+        program: String,
+        /// What went wrong.
+        #[source]
+        source: Box<ProcessError>,
+    },
     /// Whether it is to be signed, and how, cannot be told.
     #[error("could not tell whether the commit is to be signed (commit.gpgSign)")]
-    Unsettled(#[from] ConfigError),
+    Unsettled(#[source] Box<ConfigError>),
 }
 
 /// A commit as read: what a decision needs, owned.
@@ -145,10 +155,21 @@ impl Repo {
 
     /// Writes one commit, dated now; nothing points at it yet.
     pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
-        if self.signs()? {
+        self.write_commit_for(new, Errand::Signature, SIGNING)
+    }
+
+    /// The same where its signature is of no use after `within`, and a stop ends what is made for `errand`.
+    pub fn write_commit_for(
+        &self,
+        new: &NewCommit<'_>,
+        errand: Errand,
+        within: Duration,
+    ) -> Result<CommitId, CommitError> {
+        let unsettled = |error| CommitError::Unsettled(Box::new(error));
+        if self.signs().map_err(unsettled)? {
             // A signature vouches for what it is put on: not before it is known what may be.
-            self.check_settings()?;
-            return self.write_signed(new);
+            self.check_settings().map_err(unsettled)?;
+            return self.write_signed(new, errand, within);
         }
         let time = clock::local_time();
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
@@ -186,7 +207,12 @@ impl Repo {
     }
 
     /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them.
-    fn write_signed(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
+    fn write_signed(
+        &self,
+        new: &NewCommit<'_>,
+        errand: Errand,
+        within: Duration,
+    ) -> Result<CommitId, CommitError> {
         let time = clock::local_time();
         let date = format!("{} {}", time.seconds, time.offset_text());
         let identity = self.identity();
@@ -200,7 +226,7 @@ impl Repo {
         for parent in new.parents {
             git = git.args(["-p", &parent.to_string()]);
         }
-        let output = git
+        let signed = git
             .args(["-F", "-", &new.tree.to_string()])
             .env("GIT_AUTHOR_NAME", text(&identity.author.0))
             .env("GIT_AUTHOR_EMAIL", text(&identity.author.1))
@@ -209,10 +235,13 @@ impl Repo {
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)
             .stdin(message)
-            .for_others(self.interrupt(), Errand::Other)
+            .for_signatures(self.interrupt(), errand, self.signing_limit(within))
             .known_as("commit-tree -S")
-            .run()
-            .map_err(CommitError::Unsigned)?;
+            .run();
+        self.interrupt()
+            .note_hung(matches!(signed, Err(ProcessError::TooSlow { .. } | ProcessError::Stopped { .. })));
+        let output = signed
+            .map_err(|error| CommitError::Unsigned { program: self.signer(), source: Box::new(error) })?;
         CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {
             objects: self.common_dir().display().to_string(),
             why: format!("git commit-tree answered {:?}", output.text()),

@@ -141,6 +141,11 @@ impl Repo {
         self.told_config().iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 
+    /// A setting as git reads it from here.
+    pub(super) fn config_here(&self, key: &str) -> Option<String> {
+        self.git_here().args(["config", "--get", key]).run().ok().map(|output| output.text())
+    }
+
     /// A setting that names a file, as git finds it from here; `None` where it is not set, or empty.
     pub fn config_file(&self, key: &str) -> Result<Option<PathBuf>, ProcessError> {
         let asked = self.git_here().args(["config", "--type=path", "--get", key]).run();

@@ -2,14 +2,15 @@
 //!
 //! Invariant: git itself is not killed while it may be changing refs or files, of which it would leave the locks. What it
 //! talks to a remote by is asked to go first: git then gives up by itself, or, with all it needs, comes to its end. Only one
-//! that does nothing is asked as well, as git takes its locks along then; and only what is deaf to that is killed.
+//! that does nothing is asked as well, as git takes its locks along then; and only what is deaf to that is killed. A call that changes
+//! nothing is ended at once ([`end_at_once`]).
 
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::session::{Place, processes};
 
 /// How often is looked.
@@ -20,6 +21,9 @@ const QUIET: Duration = Duration::from_millis(1_500);
 
 /// How long what was asked to go may take, which is more where many want the processor.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The same for one that changes nothing.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// The most that all of it takes.
 const MOST: Duration = Duration::from_secs(30);
@@ -67,6 +71,33 @@ pub(super) fn end(
         }
         if gone.is_some_and(|gone| gone.elapsed() >= OUTPUT) {
             return Ok(false);
+        }
+    }
+}
+
+/// Like [`end`], for a call that changes nothing which others see: git goes first, so that it does not take the end of the program it
+/// waits for as an answer.
+pub(super) fn end_at_once(
+    leader: i32,
+    mut is_over: impl FnMut(Duration) -> std::io::Result<bool>,
+) -> std::io::Result<bool> {
+    let (group, watch) = (Pid::from_raw(leader), Stopwatch::start());
+    tell(kill(group, Signal::SIGTERM));
+    loop {
+        let over = is_over(LOOK)?;
+        let look = Look::at(leader);
+        let late = watch.elapsed() >= MOMENT;
+        if late || !look.sees {
+            tell(killpg(group, Signal::SIGKILL));
+        } else if over || !look.leader_lives {
+            tell(killpg(group, Signal::SIGTERM));
+        }
+        let gone = over && look.others.is_empty();
+        if gone || watch.elapsed() >= MOST || (late && !look.leader_lives && look.others.is_empty()) {
+            return Ok(over || is_over(OUTPUT)?);
+        }
+        if over {
+            clock::pause(LOOK);
         }
     }
 }

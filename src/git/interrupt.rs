@@ -6,16 +6,23 @@
 //! business.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
+
+/// What a signature takes that is not waited for in vain.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// The switch; clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     scans: Arc<AtomicBool>,
     all: Arc<AtomicBool>,
+    /// Since when signatures are to come to an end, and how long they may take for that.
+    signatures: Arc<OnceLock<(Stopwatch, Duration)>>,
+    /// Whether the last program that signs had to be ended.
+    hung: Arc<AtomicBool>,
     calls: Arc<(Mutex<Calls>, Condvar)>,
 }
 
@@ -32,16 +39,18 @@ impl Calls {
     fn of(&mut self, errand: Errand) -> &mut usize {
         match errand {
             Errand::Scan => &mut self.scans,
-            Errand::Other => &mut self.others,
+            Errand::Signature | Errand::Other => &mut self.others,
         }
     }
 }
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Errand {
+pub enum Errand {
     /// Looking for work, or fetching what a command is to find: nothing is lost when it is ended.
     Scan,
+    /// Making or checking a signature that work already begun depends on.
+    Signature,
     /// Anything that work already begun depends on.
     Other,
 }
@@ -60,6 +69,21 @@ impl Interrupt {
     pub fn end_all(&self) {
         self.end_scans();
         self.all.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends what makes or checks signatures, when it has had `grace`; one that begins later has a moment.
+    pub fn end_signatures(&self, grace: Duration) {
+        self.signatures.get_or_init(|| (Stopwatch::start(), grace));
+    }
+
+    /// Whether the last program that signs had to be ended.
+    pub(super) fn has_hung(&self) -> bool {
+        self.hung.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether one had to be ended.
+    pub(super) fn note_hung(&self, hung: bool) {
+        self.hung.store(hung, Ordering::Relaxed);
     }
 
     /// Whether no call is under way.
@@ -86,13 +110,16 @@ impl Interrupt {
         self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
     }
 
-    /// Whether a call for this is to end.
-    pub(super) fn ends(&self, errand: Errand) -> bool {
+    /// Whether a call for this, which has taken so long, is to end.
+    pub(super) fn ends(&self, errand: Errand, taken: Duration) -> bool {
+        let signatures_end = || {
+            self.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
+        };
         match errand {
-            Errand::Scan => &self.scans,
-            Errand::Other => &self.all,
+            Errand::Scan => self.scans.load(Ordering::Relaxed),
+            Errand::Signature => self.all.load(Ordering::Relaxed) || signatures_end(),
+            Errand::Other => self.all.load(Ordering::Relaxed),
         }
-        .load(Ordering::Relaxed)
     }
 
     /// Notes that a call is under way.

@@ -122,6 +122,7 @@ pub struct Git {
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
     others: Option<(Interrupt, Errand)>,
+    harmless: bool,
     name: Option<String>,
 }
 
@@ -146,6 +147,7 @@ impl Git {
             stdin: None,
             timeout: None,
             others: None,
+            harmless: false,
             name: None,
         }
     }
@@ -214,6 +216,12 @@ impl Git {
         self
     }
 
+    /// The same for one that waits for a program which makes or checks signatures, and changes nothing that others read.
+    pub(super) fn for_signatures(mut self, interrupt: &Interrupt, errand: Errand, limit: Duration) -> Self {
+        self.harmless = true;
+        self.for_others(interrupt, errand).timeout(limit)
+    }
+
     /// Runs the call; an exit other than 0 is an error with git's own words.
     pub fn run(self) -> Result<Output, ProcessError> {
         let (whole, directory) = (self.described(), self.directory.clone());
@@ -228,11 +236,20 @@ impl Git {
 
     /// Runs the call; any exit is an answer.
     pub fn run_unchecked(self) -> Result<Output, ProcessError> {
+        match self.run_partly()? {
+            // What was done by then is done, and its answer is one.
+            (output, Some(ended)) if !output.status.success() => Err(ended),
+            (output, _) => Ok(output),
+        }
+    }
+
+    /// Runs the call; any exit is an answer, and what was said by one that had to be ended is, too.
+    pub(super) fn run_partly(self) -> Result<(Output, Option<ProcessError>), ProcessError> {
         let whole = self.described();
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
         let what = self.name.clone().unwrap_or(whole);
         if self.stdin.is_none() && self.timeout.is_none() && self.others.is_none() {
-            self.run_plainly(what)
+            self.run_plainly(what).map(|output| (output, None))
         } else {
             self.run_watched(what)
         }
@@ -277,12 +294,14 @@ impl Git {
     }
 
     /// A call that has something to read, or is ended if it takes too long.
-    fn run_watched(mut self, what: String) -> Result<Output, ProcessError> {
+    fn run_watched(mut self, what: String) -> Result<(Output, Option<ProcessError>), ProcessError> {
         let stdin = self.stdin.take();
         let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
+        let harmless = self.harmless;
         let _under_way = others.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
-        let stopped = || others.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand));
-        if stopped() {
+        let stopped =
+            |taken| others.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand, taken));
+        if stopped(Duration::ZERO) {
             return Err(ProcessError::Stopped { what, directory });
         }
         let mut expression = duct::cmd("git", &self.arguments)
@@ -313,13 +332,18 @@ impl Git {
                 Some(limit) => {
                     Some(ProcessError::TooSlow { what: what.clone(), directory: directory.clone(), limit })
                 }
-                None if stopped() => {
+                None if stopped(watch.elapsed()) => {
                     Some(ProcessError::Stopped { what: what.clone(), directory: directory.clone() })
                 }
                 None => continue,
             };
             for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
-                let over = ending::end(leader, |slice| Ok(handle.wait_timeout(slice)?.is_some()));
+                let is_over = |slice| Ok(handle.wait_timeout(slice)?.is_some());
+                let over = if harmless {
+                    ending::end_at_once(leader, is_over)
+                } else {
+                    ending::end(leader, is_over)
+                };
                 has_output &= over.map_err(not_started)?;
             }
             break;
@@ -328,11 +352,7 @@ impl Git {
             return Err(ended);
         }
         let output = handle.into_output().map_err(not_started)?;
-        // What was done by then is done, and its answer is one.
-        if let Some(ended) = ended.filter(|_| !output.status.success()) {
-            return Err(ended);
-        }
-        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+        Ok((Output { status: output.status, stdout: output.stdout, stderr: output.stderr }, ended))
     }
 
     /// The arguments as a person would type them, without our fixed configuration.

@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
+use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use super::process::{Output, ProcessError};
+use super::interrupt::Errand;
+use super::process::ProcessError;
 use super::repo::{Repo, gits};
+use crate::clock::Stopwatch;
 use crate::contract::ids::CommitId;
 
 /// What came of checking one signature.
@@ -30,6 +33,33 @@ pub enum Checked {
         /// How much it would have to be.
         least: String,
     },
+    /// The program that checks it did not come to an end.
+    TooSlow {
+        /// Which program.
+        program: String,
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// It was not checked, as such a program had used up all the time there is.
+    NotReached,
+}
+
+/// The longest that a program may take to make a signature: somebody may have to touch a key.
+pub(super) const SIGNING: Duration = Duration::from_secs(120);
+
+/// The same after it had to be ended the last time, and for any that hangs over one more commit.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The longest that checking so many may take.
+const CHECKING: Duration = Duration::from_secs(30);
+const SHARE: usize = 100;
+
+/// Once a program has hung, checking all of them may take so many times [`CHECKING`] in all.
+const SHARES: u32 = 4;
+
+/// A limit, or the shorter one of a test.
+pub(super) fn at_most(limit: Duration) -> Duration {
+    crate::crashpoint::signature_limit().map_or(limit, |shorter| shorter.min(limit))
 }
 
 /// How much a key may be trusted, in git's words.
@@ -45,39 +75,46 @@ fn suffices(trust: &str, least: &str) -> bool {
 const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
 impl Repo {
-    /// What git finds of the signature of each commit. All of it is asked in one call, unless git cannot read one of the commits.
-    pub fn signatures(&self, commits: &HashSet<CommitId>) -> BTreeMap<CommitId, Checked> {
-        self.signatures_in(commits, &[])
-    }
-
-    /// Like [`Repo::signatures`], for commits in a quarantine that the variables `objects` lead git to.
-    pub fn signatures_in(
+    /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
+    /// of them, or hangs over one. `errand` says when a stop ends that.
+    pub fn signatures(
         &self,
         commits: &HashSet<CommitId>,
         objects: &[(&'static str, OsString)],
+        errand: Errand,
     ) -> BTreeMap<CommitId, Checked> {
         let mut found = BTreeMap::new();
         let mut trusts = BTreeMap::new();
-        let mut ahead = vec![commits.iter().copied().collect::<Vec<CommitId>>()];
+        let all: Vec<CommitId> = commits.iter().copied().collect();
+        let mut ahead: Vec<Vec<CommitId>> = all.chunks(SHARE).map(<[CommitId]>::to_vec).collect();
+        let (watch, mut limit) = (Stopwatch::start(), at_most(CHECKING));
+        let mut hung = false;
         while let Some(asked) = ahead.pop() {
-            if asked.is_empty() {
+            if hung && watch.elapsed() >= at_most(CHECKING) * SHARES {
+                found.extend(asked.into_iter().map(|id| (id, Checked::NotReached)));
                 continue;
             }
-            let trouble = match self.ask_signatures(&asked, objects) {
-                Ok(output) => {
-                    for Answer { id, letter, trust } in answers(&output.stdout) {
-                        found.insert(id, Checked::Letter(letter));
-                        trusts.insert(id, trust);
-                    }
-                    output.complaint()
-                }
-                Err(why) => why,
-            };
+            let (answers, ended) = self.ask_signatures(&asked, objects, errand, limit);
+            for Answer { id, letter, trust } in answers {
+                found.insert(id, Checked::Letter(letter));
+                trusts.insert(id, trust);
+            }
             let open: Vec<CommitId> = asked.into_iter().filter(|id| !found.contains_key(id)).collect();
-            match open.as_slice() {
-                [] => {}
-                [one] => drop(found.insert(*one, Checked::Unreadable(trouble))),
-                more => {
+            match (open.as_slice(), ended) {
+                ([], _) => {}
+                (open, Some(Trouble::Stopped(why))) => {
+                    found.extend(open.iter().map(|id| (*id, Checked::Unreadable(why.clone()))));
+                    let rest = ahead.drain(..).flatten();
+                    found.extend(rest.map(|id| (id, Checked::NotReached)));
+                }
+                ([one, rest @ ..], Some(Trouble::Hung)) => {
+                    let program = self.program(self.format_of(*one));
+                    found.insert(*one, Checked::TooSlow { program, limit });
+                    (hung, limit) = (true, at_most(AGAIN));
+                    ahead.push(rest.to_vec());
+                }
+                ([one], Some(Trouble::Said(why))) => drop(found.insert(*one, Checked::Unreadable(why))),
+                (more, _) => {
                     let (one, other) = more.split_at(more.len() / 2);
                     ahead.extend([other.to_vec(), one.to_vec()]);
                 }
@@ -88,21 +125,73 @@ impl Repo {
         found
     }
 
+    /// The answers to one call, in the order of `commits`, and what kept it from the others.
     fn ask_signatures(
         &self,
         commits: &[CommitId],
         objects: &[(&'static str, OsString)],
-    ) -> Result<Output, String> {
+        errand: Errand,
+        limit: Duration,
+    ) -> (Vec<Answer>, Option<Trouble>) {
         let asked: String = commits.iter().map(|id| format!("{id}\n")).collect();
-        objects
+        let output = objects
             .iter()
             .fold(self.git_here(), |git, (name, value)| git.env(name, value))
             .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
             .args(["--no-decorate", "--format=%H %G? %GT", "--stdin"])
             .stdin(asked)
+            .for_signatures(self.interrupt(), errand, limit)
             .known_as("log --format=%G?")
-            .run_unchecked()
-            .map_err(|error| error.to_string())
+            .run_partly();
+        let trouble = |ended: &ProcessError| match ended {
+            ProcessError::TooSlow { .. } => Trouble::Hung,
+            ProcessError::Stopped { .. } => Trouble::Stopped(ended.to_string()),
+            ProcessError::NotStarted { .. } | ProcessError::Failed { .. } => Trouble::Said(ended.to_string()),
+        };
+        match output {
+            Ok((output, None)) => {
+                (answers(&output.stdout).collect(), Some(Trouble::Said(output.complaint())))
+            }
+            Ok((output, Some(ended))) => (answers(&output.stdout).collect(), Some(trouble(&ended))),
+            Err(ended) => (Vec::new(), Some(trouble(&ended))),
+        }
+    }
+
+    /// The program that signs here, like [`Repo::program`].
+    pub(super) fn signer(&self) -> String {
+        self.program(&self.config_here("gpg.format").unwrap_or_default())
+    }
+
+    /// How long a program may take to sign what is of no use after `within`.
+    pub(super) fn signing_limit(&self, within: Duration) -> Duration {
+        let most = if self.interrupt().has_hung() { AGAIN } else { SIGNING };
+        at_most(most.min(within))
+    }
+
+    /// The program that makes and checks signatures of this format, and the setting that names it, if one does.
+    pub(super) fn program(&self, format: &str) -> String {
+        let (keys, usual): (&[&str], _) = match format {
+            "ssh" => (&["gpg.ssh.program"], "ssh-keygen"),
+            "x509" => (&["gpg.x509.program"], "gpgsm"),
+            _ => (&["gpg.openpgp.program", "gpg.program"], "gpg"),
+        };
+        let set = |key: &&str| Some(format!("`{}` of {key}", self.config_here(key)?));
+        keys.iter().find_map(set).unwrap_or_else(|| format!("`{usual}`"))
+    }
+
+    /// The format of a commit's signature, by git's names.
+    fn format_of(&self, id: CommitId) -> &'static str {
+        match self.head_of(id) {
+            Some(head) if head.contains_str(BY_SSH) => "ssh",
+            Some(head) if head.contains_str("-----BEGIN SIGNED MESSAGE-----") => "x509",
+            Some(_) | None => "openpgp",
+        }
+    }
+
+    /// The headers of a commit; `None` for one in a quarantine.
+    fn head_of(&self, id: CommitId) -> Option<Vec<u8>> {
+        let object = self.gix.find_object(gits(id)).ok()?;
+        object.data.split_str("\n\n").next().map(<[u8]>::to_vec)
     }
 
     /// The letter is the same for all keys that are trusted at all, whatever `git verify-commit` makes of them.
@@ -126,11 +215,7 @@ impl Repo {
 
     /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
     fn doubt_unrevocable(&self, found: &mut BTreeMap<CommitId, Checked>) {
-        let by_ssh = |id: &CommitId| match self.gix.find_object(gits(*id)) {
-            Ok(object) => object.data.split_str("\n\n").next().is_some_and(|head| head.contains_str(BY_SSH)),
-            // In a quarantine.
-            Err(_) => true,
-        };
+        let by_ssh = |id: &CommitId| self.head_of(*id).is_none_or(|head| head.contains_str(BY_SSH));
         let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Letter('G') && by_ssh(id));
         let good: Vec<&mut Checked> = good.map(|(_, checked)| checked).collect();
         if good.is_empty() {
@@ -148,6 +233,16 @@ impl Repo {
             *checked = Checked::Unrevocable(why.clone());
         }
     }
+}
+
+/// What kept git from answering for a commit.
+enum Trouble {
+    /// A stop, in words.
+    Stopped(String),
+    /// A program that did not come to an end.
+    Hung,
+    /// What git said.
+    Said(String),
 }
 
 /// What git says of one commit.

@@ -5,12 +5,14 @@
 //! the lease runs out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contract::commits::{LeaseTerms, lease_draft};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::{Message, MessageError};
 use crate::git::commit::NewCommit;
+use crate::git::interrupt::Errand;
 use crate::git::remote::Move;
 use crate::git::{CommitError, Repo, Swap};
 
@@ -202,9 +204,10 @@ fn draft(
         .encode()
         .map_err(|source| ClaimError::Message { branch: branch.clone(), source })?;
     let tree = repo.commit(trigger.commit).map_err(failed)?.tree;
-    let lease = repo
-        .write_commit(&NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None })
-        .map_err(failed)?;
+    // Dated now: a signature that took longer would come too late to hold anything.
+    let within = Duration::from_secs((options.lease_seconds / 2).max(1));
+    let new = NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None };
+    let lease = repo.write_commit_for(&new, Errand::Scan, within).map_err(failed)?;
     crate::crashpoint::reach(crate::crashpoint::Point::LeaseWritten);
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
     let message = Message::parse(&encoded);

@@ -79,6 +79,25 @@ pub struct Finished {
     pub lease_left: Duration,
 }
 
+/// What a signature may take however little of the lease is left.
+const SIGNING: Duration = Duration::from_secs(10);
+
+impl Finished {
+    /// How long the signature of the result may take: half of what was left of the lease, as there may be another to make.
+    pub fn signing_time(&self) -> Duration {
+        (self.lease_left / 2).max(SIGNING)
+    }
+
+    /// How the lease was lost where it is still the branch's HEAD.
+    pub fn unrenewed(&self) -> String {
+        let how = "it could not be renewed before it ended";
+        match &self.ending {
+            Ending::Stopped { why: StopReason::LeaseUnrenewable { why } } => format!("{how}: {why}"),
+            _ => how.to_owned(),
+        }
+    }
+}
+
 /// What the end of a process means as the end of an attempt; `given_up` says why the lease's keeper called it off, if it did.
 pub fn ending(how: How, given_up: Option<StopReason>) -> Ending {
     match how {
@@ -94,7 +113,8 @@ pub fn ending(how: How, given_up: Option<StopReason>) -> Ending {
         }
         How::Stopped(StopCause::Panic) => Ending::Stopped { why: StopReason::RunnerFailed },
         How::Stopped(StopCause::CalledOff) => {
-            Ending::Stopped { why: given_up.unwrap_or(StopReason::LeaseUnrenewable) }
+            let unknown = || StopReason::LeaseUnrenewable { why: "its keeper did not say why".to_owned() };
+            Ending::Stopped { why: given_up.unwrap_or_else(unknown) }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::contract::headlog::{Moved, Origin, origin};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::report::plain_line;
 use crate::git::Repo;
+use crate::git::interrupt::Errand;
 
 use super::options::Trust;
 use super::survey::trust;
@@ -96,7 +97,7 @@ impl<'a> Ground<'a> {
         }
         let (others, floor) = self.others(head);
         let asked: HashSet<CommitId> = others.iter().copied().collect();
-        let refused = trust::refusals(self.repo, &asked);
+        let refused = trust::refusals(self.repo, &asked, &[], Errand::Signature);
         let from = others.into_iter().find(|commit| !refused.contains_key(commit)).unwrap_or(floor);
         Taken { from, without: (from != head).then_some(head) }
     }

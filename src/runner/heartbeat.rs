@@ -13,6 +13,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::settlement::StopReason;
 use crate::contract::standing::{Standing, standing};
 use crate::git::commit::NewCommit;
+use crate::git::interrupt::Errand;
 use crate::git::remote::{HASTE, Move};
 use crate::git::{Repo, Swap, Workplace};
 
@@ -245,13 +246,15 @@ impl<'a> Heartbeat<'a> {
         let git_dir = self.place.as_ref().map(|place| place.git_dir.as_path());
         let ground = Ground::new(&self.repo, self.claim.attempt, self.claim.lease, git_dir);
         let tree = ground.taken(self.trust, parent).tree(&self.repo)?;
+        // Half of what is left: if this signature, or this connection, hangs there is time for another.
+        let within = || (self.left() / 2).max(Duration::from_secs(1));
+        let new = NewCommit { tree, parents: &[parent], message: &message, attempt: None };
         let renewal = self
             .repo
-            .write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt: None })
-            .map_err(|error| error.to_string())?;
+            .write_commit_for(&new, Errand::Signature, within())
+            .map_err(|error| error_words(&error))?;
         crate::crashpoint::reach(crate::crashpoint::Point::RenewalWritten);
-        // Half of what is left: if this connection hangs there is time for another.
-        let within = (self.left() / 2).max(Duration::from_secs(1));
+        let within = within();
         let branch = self.claim.branch.clone();
         let wanted = Move { branch, expected: head, new: renewal, within: Some(within) };
         let swap = self
@@ -291,7 +294,7 @@ impl<'a> Heartbeat<'a> {
     fn troubled(&mut self, why: &str) -> Beat {
         tracing::warn!(branch = %self.claim.branch, attempt = %self.claim.attempt, why, "could not look after the lease");
         if self.renews && self.left().is_zero() {
-            return Beat::GiveUp(StopReason::LeaseUnrenewable);
+            return Beat::GiveUp(StopReason::LeaseUnrenewable { why: why.to_owned() });
         }
         if self.arbiter.attaches() || !self.renews {
             return self.go_on();

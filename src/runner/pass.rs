@@ -124,6 +124,10 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
     let recovered = sweep(context, repo, None);
     let now = clock::wall_seconds();
     let branches = look(context, repo, now)?;
+    if context.shutdown.cause().is_some() {
+        // What was being looked at has come to no end.
+        return Ok(Summary { passes: 1, recovered, ..Summary::default() });
+    }
     if memory.is_about_heads() {
         let heads = branches.iter().filter_map(|branch| Some((branch.name.clone(), branch.head?)));
         memory.keep(&heads.collect());

@@ -82,7 +82,7 @@ impl<'a> End<'a> {
     pub(super) fn not_landed(&mut self) -> Landed {
         let seen = look(self.repo, self.context.arbiter, &self.finished.claim, HASTE);
         let (how, head) = match seen {
-            Ok((Standing::Ours, head)) => ("it could not be renewed before it ended".to_owned(), head),
+            Ok((Standing::Ours, head)) => (self.finished.unrenewed(), head),
             Ok((standing, head)) => return self.moved_on(standing, head),
             Err(why) => (why, None),
         };

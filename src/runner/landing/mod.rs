@@ -32,7 +32,9 @@ use super::{Context, attempt};
 pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
     let mut end = End::new(context, repo, &finished);
     let landed = match &finished.ending {
-        Ending::Stopped { why: StopReason::LeaseLost | StopReason::LeaseUnrenewable } => end.not_landed(),
+        Ending::Stopped { why: StopReason::LeaseLost | StopReason::LeaseUnrenewable { .. } } => {
+            end.not_landed()
+        }
         Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { .. } => {
             end.land()
         }

@@ -11,6 +11,7 @@ use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
 use crate::git::commit::NewCommit;
+use crate::git::interrupt::Errand;
 use crate::git::rescue::Saved;
 use crate::git::{Repo, Unconcluded};
 
@@ -44,11 +45,11 @@ impl End<'_> {
                 }
                 let source = self.context.arbiter.source();
                 let draft = advance_draft(declaration, &claim.message.trailers, source);
-                write(repo, &draft, tree, parent, named)
+                self.commit(&draft, tree, parent, named)
             }
             Settlement::KeepWorking => {
                 let draft = kept_draft(&claim.message, self.finished.misspoken);
-                write(repo, &draft, self.taken(parent).tree(repo)?, parent, None)
+                self.commit(&draft, self.taken(parent).tree(repo)?, parent, None)
             }
             Settlement::Stall => {
                 let taken = self.taken(parent);
@@ -63,22 +64,23 @@ impl End<'_> {
                 let body = stalled_text(self.finished, why, notes);
                 let run = claim.attempt.to_string();
                 let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
-                write(repo, &draft, taken.tree(repo)?, parent, named)
+                self.commit(&draft, taken.tree(repo)?, parent, named)
             }
         }
     }
-}
 
-fn write(
-    repo: &Repo,
-    draft: &Draft,
-    tree: CommitId,
-    parent: CommitId,
-    attempt: Option<AttemptId>,
-) -> Result<CommitId, String> {
-    let message = draft.encode().map_err(|error| error_words(&error))?;
-    repo.write_commit(&NewCommit { tree, parents: &[parent], message: &message, attempt })
-        .map_err(|error| error_words(&error))
+    fn commit(
+        &self,
+        draft: &Draft,
+        tree: CommitId,
+        parent: CommitId,
+        attempt: Option<AttemptId>,
+    ) -> Result<CommitId, String> {
+        let message = draft.encode().map_err(|error| error_words(&error))?;
+        let new = NewCommit { tree, parents: &[parent], message: &message, attempt };
+        let written = self.repo.write_commit_for(&new, Errand::Signature, self.finished.signing_time());
+        written.map_err(|error| error_words(&error))
+    }
 }
 
 fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {

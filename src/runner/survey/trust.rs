@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use crate::contract::ids::CommitId;
+use crate::git::interrupt::Errand;
 use crate::git::signatures::Checked;
 use crate::git::trusted::NameError;
 use crate::git::{CommitError, Repo};
@@ -63,7 +64,7 @@ pub fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     let wanted = |branch: &&mut Branch| refused_verdict(&branch.verdict, "").is_some();
     let heads: HashSet<CommitId> =
         branches.iter_mut().filter(wanted).filter_map(|branch| branch.head).collect();
-    let refused = refusals(repo, &heads);
+    let refused = refusals(repo, &heads, &[], Errand::Scan);
     for branch in branches {
         if let Some(why) = branch.head.and_then(|head| refused.get(&head))
             && let Some(verdict) = refused_verdict(&branch.verdict, why)
@@ -94,21 +95,18 @@ pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     if !trust.require_signed {
         return None;
     }
-    refusals(repo, &HashSet::from([head])).remove(&head)
+    refusals(repo, &HashSet::from([head]), &[], Errand::Scan).remove(&head)
 }
 
-/// Why each of these HEADs has no good signature; those that have one are left out.
-pub fn refusals(repo: &Repo, heads: &HashSet<CommitId>) -> BTreeMap<CommitId, String> {
-    refusals_in(repo, heads, &[])
-}
-
-/// Like [`refusals`], for commits of a push that is not accepted yet, in a quarantine that the variables `objects` lead to.
-pub fn refusals_in(
+/// Why each of these HEADs has no good signature; those that have one are left out. They may be in a quarantine that the
+/// variables `objects` lead to. `errand` says when a stop ends looking.
+pub fn refusals(
     repo: &Repo,
     heads: &HashSet<CommitId>,
     objects: &[(&'static str, OsString)],
+    errand: Errand,
 ) -> BTreeMap<CommitId, String> {
-    let mut answers = repo.signatures_in(heads, objects);
+    let mut answers = repo.signatures(heads, objects, errand);
     heads
         .iter()
         .filter_map(|head| {
@@ -135,6 +133,20 @@ fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
             return Some(format!(
                 "whether the ssh key of its newest commit was revoked cannot be told: gpg.ssh.revocationFile cannot be read ({why})"
             ));
+        }
+        Some(Checked::TooSlow { program, limit }) => {
+            return Some(format!(
+                "the signature of its newest commit {} could not be checked: {program} took longer than {} s and was ended",
+                head.short(),
+                limit.as_secs()
+            ));
+        }
+        Some(Checked::NotReached) => {
+            return Some(
+                "the signature of its newest commit was not checked: the program that checks signatures took too long for others, or a \
+                 stop was asked for"
+                    .to_owned(),
+            );
         }
         Some(Checked::Distrusted { trust, least }) => {
             return Some(format!(
@@ -164,6 +176,8 @@ fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// CONTRACT 13.4
@@ -175,6 +189,8 @@ mod tests {
             Checked::Unreadable(text()),
             Checked::Unrevocable(text()),
             Checked::Distrusted { trust: text(), least: text() },
+            Checked::TooSlow { program: text(), limit: Duration::from_secs(1) },
+            Checked::NotReached,
         ];
         let letters = "BUXYREN?g".chars().map(Checked::Letter);
         for checked in letters.chain(doubtful).map(Some).chain([None]) {

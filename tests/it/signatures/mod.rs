@@ -3,6 +3,8 @@
 mod files;
 mod gpg;
 mod guard;
+#[cfg(debug_assertions)]
+mod hanging;
 mod intruders;
 mod odd;
 mod settings;
