@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +92,7 @@ impl Hook {
     /// # Errors
     /// How it failed.
     pub fn tell(&self, letter: &Letter, stop: &Stop) -> Result<(), Failure> {
+        crate::crashpoint::reach(crate::crashpoint::Point::NoticeTaken);
         let (how, printed) = self.run(letter, stop).unwrap_or_else(|error| {
             (How::Lost(format!("could not be started: {error}")), Printed::default())
         });
@@ -190,7 +192,14 @@ impl Notifier {
                     ));
                     return;
                 }
-                if let Err(failure) = hook.tell(&letter, &stop)
+                // The panic stops the run, which still waits for what is told.
+                let told = catch_unwind(AssertUnwindSafe(|| hook.tell(&letter, &stop)));
+                let bug = || {
+                    let why = "was not run because of a bug in aynig".to_owned();
+                    let warning = format!("`{}` (aynig.notify) {why}", hook.line);
+                    Err(Failure { why, warning })
+                };
+                if let Err(failure) = told.unwrap_or_else(|_| bug())
                     && warned.insert(failure.why)
                 {
                     say(failure.warning);

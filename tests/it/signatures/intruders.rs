@@ -147,7 +147,12 @@ fn with_a_remote_neither_a_failure_nor_a_success_takes_them() {
             let head = hub.head("task");
             work.git(["fetch", "--quiet", "origin", "task"]);
             let commit = place.intruder(&head, 0);
-            work.git(["push", "--quiet", "origin", &format!("+{commit}:refs/heads/task")]);
+            // A renewal may move the branch in the middle of the push; whoever pushes tries again.
+            let update = format!("+{commit}:refs/heads/task");
+            wait_until("the push", || {
+                let push = work.git_command().args(["push", "--quiet", "origin", &update]).output();
+                push.expect("git runs").status.success()
+            });
             commit
         };
         let intruder = intrude();
