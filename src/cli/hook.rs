@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
@@ -45,9 +45,9 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         .lock()
         .read_to_end(&mut text)
         .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
-    let updates = updates(&text)?;
-    let incoming = Incoming::new(app.repo().common_dir(), &app.process.told.objects);
     let repo = app.repo();
+    let updates = updates(&text, |name| repo.meant(name))?;
+    let incoming = Incoming::new(repo.common_dir(), &app.process.told.objects);
     let next = format!(
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
         typed(&repo.common_dir().display().to_string())
@@ -118,8 +118,9 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
     Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
 }
 
-/// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there".
-fn updates(text: &[u8]) -> Result<Vec<Update>, CommandError> {
+/// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there". A push to a symbolic ref moves the ref
+/// that it stands for, which `meant` finds.
+fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>, CommandError> {
     let mut updates = Vec::new();
     for line in text.lines() {
         let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -131,7 +132,7 @@ fn updates(text: &[u8]) -> Result<Vec<Update>, CommandError> {
             None => Err(not_gits(line)),
         };
         let (old, new) = (id(old)?, id(new)?);
-        if let Some(branch) = BranchName::from_full_ref(name.as_bstr()) {
+        if let Some(branch) = BranchName::from_full_ref(meant(name.as_bstr()).as_bstr()) {
             updates.push(Update { branch, old, new });
         }
     }
@@ -213,12 +214,12 @@ mod tests {
         let (none, one) = ("0".repeat(40), "1".repeat(40));
         let text =
             format!("{none} {one} refs/heads/a b\n{one} {none} refs/heads/c\n{none} {one} refs/tags/t\n");
-        let read = updates(text.as_bytes()).expect("three lines");
+        let read = updates(text.as_bytes(), BStr::to_owned).expect("three lines");
         let branches: Vec<String> = read.iter().map(|update| update.branch.to_string()).collect();
         assert_eq!(branches.len(), 1, "spaces are not in branch names: {branches:?}");
         assert_eq!((read[0].old.is_some(), read[0].new.is_some()), (true, false));
         for odd in ["x", "a b c", &format!("{one} {one}")] {
-            assert!(updates(odd.as_bytes()).is_err(), "{odd}");
+            assert!(updates(odd.as_bytes(), BStr::to_owned).is_err(), "{odd}");
         }
     }
 }

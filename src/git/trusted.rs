@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
 use super::commit::CommitError;
 use super::repo::{Repo, error_chain, gits, ours};
@@ -108,17 +108,19 @@ impl Repo {
 
     /// What a ref points at, by way of symbolic ones (`refs/remotes/origin/HEAD`).
     fn followed(&self, full: &str) -> Result<Option<CommitId>, RefError> {
-        let mut name = BString::from(full);
+        self.read_ref(self.meant(full.into()).as_bstr())
+    }
+
+    /// The ref that `name` stands for: the one that a symbolic ref leads to, else `name`.
+    pub fn meant(&self, name: &BStr) -> BString {
+        let mut name = name.to_owned();
         for _ in 0..MAX_LINKS {
-            if let Some(id) = self.read_ref(name.as_bstr())? {
-                return Ok(Some(id));
-            }
             let link = self.common_dir().join(OsStr::from_bytes(&name));
-            let Ok(text) = std::fs::read(link) else { break };
+            let text = std::fs::read(link).unwrap_or_default();
             let Some(target) = text.strip_prefix(b"ref:") else { break };
             name = target.trim().into();
         }
-        Ok(None)
+        name
     }
 
     /// The commit an object is, or the one an annotated tag is about.

@@ -118,6 +118,28 @@ fn what_a_client_says_of_the_old_value_is_not_believed() {
     }
 }
 
+/// CONTRACT 12.2, 12.3
+#[test]
+fn a_symbolic_ref_is_no_way_around_a_lease() {
+    let hub = guarded(&[("work", "next done")]);
+    let trigger = hub.ready("task", "work");
+    let held = hub.taken_by_other(&trigger, "task", 300);
+    let none = "0".repeat(40);
+    for link in ["refs/aliases/latest", "refs/heads/latest"] {
+        hub.git(["symbolic-ref", link, "refs/heads/task"]);
+        let clone = clone(&hub);
+        let before = heads(&hub);
+        refused(&hub, &clone, &["origin", &format!("+{trigger}:{link}")], &["task is leased to other-host"]);
+        refused(&hub, &clone, &["origin", &format!(":{link}")], &["task is leased to other-host"]);
+        // Also if a client claims that nothing was there.
+        let line = format!("{none} {trigger} {link}\n");
+        let output = told_by_git(&hub, &line);
+        assert!(err(&output).contains("task is leased to other-host"), "{link}: {}", told(&output));
+        assert_eq!((heads(&hub), hub.head("task")), (before, held.clone()), "{link}");
+        hub.git(["symbolic-ref", "--delete", link]);
+    }
+}
+
 /// CONTRACT 12.3, 12.5
 #[test]
 fn a_result_that_names_its_attempt_is_taken() {
