@@ -352,7 +352,13 @@ impl Landing {
     }
 
     fn give_up(&mut self) -> Order {
-        let why = std::mem::take(&mut self.trouble);
+        let trouble = std::mem::take(&mut self.trouble);
+        let why = match self.settlement {
+            // Nobody else would say how the attempt ended.
+            Settlement::Stall if self.why.contains(&trouble) => self.why.clone(),
+            Settlement::Stall => format!("{}, and `stalled` could not be written: {trouble}", self.why),
+            Settlement::Advance(_) | Settlement::KeepWorking => trouble,
+        };
         self.finish(Finish::Unwritten { why, open: self.open })
     }
 

@@ -116,9 +116,10 @@ fn visible(line: &[u8]) -> String {
     shown
 }
 
-/// Characters that change the order or the breaking of the text around them on display.
+/// Characters that nobody sees, or that change the order or the breaking of the text around them on display. Joiners are text:
+/// scripts and emoji need them.
 pub fn is_invisible_order(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Steps behind one escape sequence, its escape character already taken. An unfinished one swallows the line: what
@@ -173,6 +174,7 @@ mod tests {
             (b"a\x00\x07\x08\x0bb\x7f", "ab"),
             (b"\xff\xfeok", "\u{fffd}\u{fffd}ok"),
             ("a\u{9b}31mb\u{85}c\u{202e}d".as_bytes(), "abcd"),
+            ("a\u{200b}b\u{feff}c\u{2060}d\u{61c}e\u{ad}f".as_bytes(), "abcdef"),
             (b"x\x1b[12", "x"),
             (b"x\x1b", "x"),
         ];

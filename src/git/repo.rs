@@ -145,6 +145,8 @@ impl Store {
         let config = told.config.clone();
         let given = listing::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
         set(&mut gix, &given).map_err(|error| broken(error_chain(&error)))?;
+        // Of GIT_NAMESPACE git itself takes note only where a repository is served.
+        gix.clear_namespace();
         if let Some(work_tree) = &told.work_tree {
             gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;
         }

@@ -291,7 +291,8 @@ fn a_kept_worktree_goes_once_all_it_holds_is_elsewhere() {
     repo.ready("work", "build");
     repo.aynig(["run"]);
     let path = PathBuf::from(repo.worktrees().remove(0));
-    let report = repo.clean(["--apply"]);
+    repo.age_records("work", 10);
+    let report = repo.clean(["--apply", "--older-than", "1s", "--keep", "0"]);
     assert_stays(item(&report, "/work"), "holds other repositories");
     assert!(item(&report, "/work")["next"].as_str().unwrap().contains("git worktree remove --force --force"));
 

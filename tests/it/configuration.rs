@@ -281,3 +281,14 @@ fn the_readme_has_the_table_of_settings() {
         readme.lines().filter(|line| line.starts_with("| `aynig.")).map(unlinked).collect();
     assert_eq!(listed, KEYS.iter().map(row).collect());
 }
+
+/// Git regards it where a repository is served, not where one is worked in.
+#[test]
+fn a_namespace_hides_no_branch() {
+    let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);
+    repo.ready("task", "build");
+    let output = repo.aynig_command().env("GIT_NAMESPACE", "other").arg("run").output().expect("it runs");
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(repo.state("task"), "done", "{}{}", out(&output), err(&output));
+    repo.assert_tidy();
+}

@@ -167,8 +167,22 @@ fn a_result_that_cannot_be_written_is_a_failure_and_a_failure_that_cannot_ends_i
             (unwritable(), Order::Pause),
         ],
     );
-    assert_eq!(landing.why(), "`build` exited with 0, but its result could not be written: disk full");
-    assert_eq!(unwritten(&mut landing, Fact::Paused(false)), ("disk full".to_owned(), false));
+    let why = "`build` exited with 0, but its result could not be written: disk full";
+    assert_eq!(landing.why(), why);
+    assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why.to_owned(), false), "said once");
+}
+
+#[test]
+fn of_a_failure_that_cannot_be_written_both_reasons_are_told() {
+    let (mut landing, _) = begin(1, Store::Local);
+    let save = Order::Save { base: id(LEASE), kept: id(LEASE) };
+    let unwritable = Fact::Written(Err("disk full".to_owned()));
+    play(
+        &mut landing,
+        &[(ours(LEASE, Position::Nowhere), save), (Fact::Saved, writes(LEASE)), (unwritable, Order::Pause)],
+    );
+    let why = "`build` exited with 1, and `stalled` could not be written: disk full";
+    assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why.to_owned(), false));
 }
 
 #[test]

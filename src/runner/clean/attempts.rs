@@ -29,11 +29,13 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
     let records = repo.common_dir().join("aynig").join("attempts");
     let mut known: HashSet<PathBuf> = HashSet::new();
     let mut rows = Vec::new();
-    let worktrees: HashSet<AttemptId> = repo
+    let mut worktrees: HashSet<AttemptId> = repo
         .linked_worktrees()?
         .into_iter()
         .filter_map(|registered| Some(registered.mark()?.attempt))
         .collect();
+    // Of a worktree that was kept the record alone says for which branch.
+    worktrees.extend(repo.kept_worktrees()?.into_iter().map(|kept| kept.attempt));
     for record in attempt::all(repo) {
         let (Some(id), Ok(branch)) =
             (AttemptId::parse(record.attempt.as_bytes()), BranchName::new(record.branch.as_str()))

@@ -114,6 +114,22 @@ fn a_checkout_that_does_not_fit_stalls_its_branch_and_goes() {
 }
 
 #[test]
+fn of_a_setup_that_fills_the_disk_it_is_told_how_it_failed() {
+    if !may_mount() {
+        return;
+    }
+    let (repo, small) = small(DONE);
+    let fill = "dd if=/dev/zero of=\"$AYNIG_GIT_DIR/../../filler\" bs=4k 2>/dev/null; exit 7";
+    repo.git(["config", "aynig.setup", fill]);
+    let output = repo.run(&["--lease-seconds", "5"]);
+    assert_exit(&output, 1);
+    let row = out(&output);
+    assert!(row.contains("(nothing landed)") && row.contains("No space left on device"), "{row}");
+    assert!(row.contains("its worktree could not be made ready") && row.contains("exited with 7"), "{row}");
+    drop(small);
+}
+
+#[test]
 fn what_a_command_cannot_log_is_its_failure() {
     if !may_mount() {
         return;
