@@ -4,6 +4,7 @@
 //! runs, no clean-up of the message happens, and where signing is asked for an unsigned commit is never written
 //! (CONTRACT.md §1). Which ref will point at it is [`super::swap`]'s business: an object nobody points at harms nobody.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
@@ -169,7 +170,7 @@ impl Repo {
         if self.signs().map_err(unsettled)? {
             // A signature vouches for what it is put on: not before it is known what may be.
             self.check_settings().map_err(unsettled)?;
-            return self.write_signed(new, errand, within);
+            return self.write_signed(new, errand, within, None);
         }
         let time = clock::local_time();
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
@@ -206,12 +207,14 @@ impl Repo {
         }
     }
 
-    /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them.
-    fn write_signed(
+    /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them. With `elsewhere` the commit goes into that
+    /// directory, and the repository is left as it is.
+    pub(super) fn write_signed(
         &self,
         new: &NewCommit<'_>,
         errand: Errand,
         within: Duration,
+        elsewhere: Option<&Path>,
     ) -> Result<CommitId, CommitError> {
         let time = clock::local_time();
         let date = format!("{} {}", time.seconds, time.offset_text());
@@ -225,6 +228,9 @@ impl Repo {
         let mut git = self.git_here().args(["commit-tree", "-S"]);
         for parent in new.parents {
             git = git.args(["-p", &parent.to_string()]);
+        }
+        if let Some(objects) = elsewhere {
+            git = git.env("GIT_OBJECT_DIRECTORY", objects);
         }
         let signed = git
             .args(["-F", "-", &new.tree.to_string()])
@@ -292,6 +298,11 @@ impl Repo {
             Ok(base) => base.is_some_and(|base| ours(&base) == ancestor),
             Err(_) => false,
         }
+    }
+
+    /// The name of the empty tree, which need not be stored.
+    pub(super) fn no_files(&self) -> CommitId {
+        ours(&gix::ObjectId::empty_tree(self.gix.object_hash()))
     }
 
     /// The empty tree, written if the repository does not have it yet.

@@ -1,6 +1,6 @@
 //! Questions about git and the repository that only a check-up asks.
 //!
-//! Invariant: nothing that anybody reads is changed: at most an object is written that no ref names, and what is pushed is a dry run.
+//! Invariant: nothing in the repository is changed. A commit that is tried is written elsewhere, a push is a dry run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,9 @@ use super::interrupt::Errand;
 use super::process::{Git, ProcessError};
 use super::remote::{PLAIN_PUSH, QUESTION};
 use super::repo::Repo;
+use super::signatures::SIGNING;
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::fsutil::check_place;
 
 /// What `git version` says.
 pub fn git_version(directory: &Path) -> Result<String, ProcessError> {
@@ -29,15 +31,24 @@ impl Repo {
         known(self.gix.author()) && known(self.gix.committer())
     }
 
-    /// Writes a commit of nothing, signed if that is configured; no ref names it, and git prunes it some day.
-    pub fn try_commit(&self) -> Result<CommitId, CommitError> {
-        let tree = self.empty_tree()?;
-        self.write_commit(&NewCommit {
-            tree,
-            parents: &[],
-            message: b"aynig doctor: can a commit be written?\n",
-            attempt: None,
-        })
+    /// Whether a commit can be written, and signed if that is configured: into a directory that is removed again.
+    pub fn try_commit(&self) -> Result<(), CommitError> {
+        let objects = self.common_dir().join("objects");
+        let unwritable = |place: &Path, error: std::io::Error| CommitError::Unwritable {
+            objects: place.display().to_string(),
+            why: error.to_string(),
+        };
+        check_place(&objects).map_err(|error| unwritable(&objects, error))?;
+        let unsettled = |error| CommitError::Unsettled(Box::new(error));
+        if !self.signs().map_err(unsettled)? {
+            return Ok(());
+        }
+        self.check_settings().map_err(unsettled)?;
+        let elsewhere = tempfile::tempdir().map_err(|error| unwritable(&std::env::temp_dir(), error))?;
+        let message = b"aynig doctor: can a commit be signed?\n";
+        // Git knows the empty tree without having it.
+        let new = NewCommit { tree: self.no_files(), parents: &[], message, attempt: None };
+        self.write_signed(&new, Errand::Signature, SIGNING, Some(elsewhere.path())).map(drop)
     }
 
     /// Whether git ignores `path` in the checkout at `top`.

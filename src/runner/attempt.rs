@@ -39,6 +39,15 @@ pub enum AttemptError {
     },
 }
 
+impl AttemptError {
+    /// Where that was.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Files { path, .. } | Self::Link { path } => path,
+        }
+    }
+}
+
 /// The record of an attempt, as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -490,3 +490,34 @@ fn worktrees_and_locks_that_were_left() {
     fine(&report, "locks");
     assert!(report.to_string().contains("main.lock is of this moment"), "{report:#}");
 }
+
+/// Every file of a repository, with its content.
+fn contents(repo: &Repo) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> = files_below(&repo.path)
+        .into_iter()
+        .map(|path| (path.clone(), fs::read(&path).unwrap_or_default()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn nothing_is_written_where_no_remote_decides() {
+    for signs in [false, true] {
+        let repo = healthy();
+        if signs {
+            let bin = programs(
+                &repo,
+                &[("signer", "cat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; echo 'a signature'")],
+            );
+            repo.git(["config", "commit.gpgSign", "true"]);
+            repo.git(["config", "gpg.program", bin.join("signer").to_str().expect("text")]);
+        }
+        // Git refreshes its index when it is asked for the state of the files.
+        repo.git(["status"]);
+        let before = contents(&repo);
+        let report = repo.doctor(0);
+        fine(&report, "signing");
+        assert_eq!(contents(&repo), before, "signs: {signs}");
+    }
+}

@@ -54,7 +54,7 @@ pub struct Clean {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Every line is ok, a warning or an error; what is not ok says what to type. Nothing is changed: a push is tried as a dry run, and \
-    where commits are signed one is written that no ref names.\n\
+    a signature on a commit that is thrown away. But a remote that decides is fetched from, into refs/aynig/remotes/ and .git/aynig/.\n\
     Exit codes: 0 no error, though there may be warnings; 2 usage; 3 an error."
 )]
 pub struct Doctor {

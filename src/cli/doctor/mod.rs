@@ -1,6 +1,6 @@
 //! `aynig doctor`: whether the surroundings are as a runner needs them.
 //!
-//! Invariant: it looks and changes nothing (an object that no ref names, refs as last fetched and a dry run of a push aside). Every finding
+//! Invariant: it looks and changes nothing but what is known of the remote that decides, which it fetches from. Every finding
 //! is `ok`, `warning` or `error`; whatever is not `ok` says what to type. One check that cannot be made does not keep the others from it.
 
 mod commands;

@@ -62,8 +62,8 @@ pub(super) fn repository(repo: &Repo) -> Vec<Finding> {
     });
     let signs = repo.signs().unwrap_or(true);
     findings.push(match repo.try_commit() {
-        Ok(_) if signs => Finding::ok("signing", "commits are signed (commit.gpgSign), and that works"),
-        Ok(_) => Finding::ok("signing", "commits are not signed (commit.gpgSign is not set)"),
+        Ok(()) if signs => Finding::ok("signing", "commits are signed (commit.gpgSign), and that works"),
+        Ok(()) => Finding::ok("signing", "commits are not signed (commit.gpgSign is not set)"),
         Err(error) if signs => Finding::error(
             "signing",
             error_words(&error),
@@ -154,7 +154,8 @@ fn disk(room: Room) -> Finding {
 fn ignored(repo: &Repo) -> Option<Finding> {
     let checkout = repo.main_checkout()?;
     if let Err(error) = attempt::check_log_directory(repo) {
-        return Some(Finding::error("ignored", error_words(&error), "ls -ld .aynig .aynig/logs"));
+        let next = format!("ls -ld {}", places_above(repo, error.path()).join(" "));
+        return Some(Finding::error("ignored", error_words(&error), next));
     }
     let mut open = Vec::new();
     for path in [".worktrees/", ".aynig/logs/"] {
@@ -173,6 +174,20 @@ fn ignored(repo: &Repo) -> Option<Finding> {
             "aynig init, and commit .gitignore",
         )
     })
+}
+
+/// A place in the repository and the directories it lies in, as they are typed at its top.
+fn places_above(repo: &Repo, place: &Path) -> Vec<String> {
+    let inside = |path: &&Path| path.starts_with(repo.top()) || path.starts_with(repo.common_dir());
+    let mut places: Vec<String> = place
+        .ancestors()
+        .take_while(inside)
+        .map(|path| path.strip_prefix(repo.top()).unwrap_or(path))
+        .filter(|path| !path.as_os_str().is_empty())
+        .map(|path| typed(&path.to_string_lossy()))
+        .collect();
+    places.reverse();
+    places
 }
 
 fn settings(repo: &Repo) -> Vec<Finding> {

@@ -110,6 +110,25 @@ fn without_permission_nothing_is_claimed() {
 }
 
 #[test]
+fn the_doctor_names_the_directory_that_cannot_be_written() {
+    if !is_root() {
+        return;
+    }
+    for (directory, place) in [(".git", ".git/aynig/attempts"), (".aynig/logs", ".aynig/logs")] {
+        let repo = Repo::one_step(DONE);
+        fs::create_dir_all(repo.path.join(directory)).expect("directories");
+        let program = give_away(&repo);
+        let changed = Command::new("chmod").args(["-R", "a-w"]).arg(repo.path.join(directory)).status();
+        assert!(changed.expect("chmod runs").success());
+        let output = as_nobody(&repo, &program, &["doctor"]);
+        assert_exit(&output, 3);
+        let next =
+            out(&output).lines().find(|line| line.contains("next: ls -ld ")).expect("a hint").to_owned();
+        assert!(next.split(' ').any(|word| word == place), "{directory}: {next}");
+    }
+}
+
+#[test]
 fn a_git_directory_that_cannot_be_read_is_not_taken_for_none() {
     if !is_root() {
         return;
