@@ -148,7 +148,7 @@ fn forget_variables(names: &[&str]) {
 /// Clap's own exits: help and version are answers, everything else is wrong usage.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        // Nobody left to tell if this fails.
+        // A failure here has no reader left.
         drop(error.print());
         return Exit::Usage.into();
     }

@@ -25,7 +25,7 @@ pub struct Escapes {
     dyed: bool,
 }
 
-/// What the next bytes are.
+/// The kind of the next bytes.
 enum Next {
     /// This many bytes, which pass as they are.
     Text(usize),
