@@ -101,13 +101,13 @@ impl Repo {
     /// A repository on branch `main` with an identity, and one commit that holds `README`.
     pub fn new() -> Self {
         let repo = Self::empty();
-        let template = Path::new(env!("CARGO_TARGET_TMPDIR")).join("repository");
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let template = shared.join("repository");
         if !template.is_dir() {
-            repo.make_template();
-            // Another test may have been first; both made the same.
-            if fs::rename(&repo.path, &template).is_err() {
-                fs::remove_dir_all(&repo.path).expect("removed");
-            }
+            // Beside its place: a rename cannot cross file systems. Another test may be first; both make the same.
+            let made = Self::empty_in(shared);
+            made.make_template();
+            assert!(fs::rename(&made.path, &template).is_ok() || template.is_dir(), "a template");
         }
         copy_directory(&template, &repo.path);
         repo.git(["update-index", "-q", "--refresh"]);
@@ -116,7 +116,11 @@ impl Repo {
 
     /// A room for a repository that is not there yet.
     fn empty() -> Self {
-        let room = tempfile::tempdir().expect("a temporary directory");
+        Self::empty_in(&std::env::temp_dir())
+    }
+
+    fn empty_in(directory: &Path) -> Self {
+        let room = tempfile::tempdir_in(directory).expect("a temporary directory");
         let path = room.path().canonicalize().expect("it exists").join("repo");
         Self { room, path }
     }
