@@ -1,7 +1,9 @@
-//! The binary: hands everything to [`aynig::cli`] and returns its exit code.
+//! The binary: the command line over the library.
+
+mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    aynig::cli::entry::main()
+    cli::entry::main()
 }

@@ -9,23 +9,26 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::git::config::CONFIG_VARIABLES;
-use crate::git::incoming::OBJECT_VARIABLES;
-use crate::git::process::LOCAL_VARIABLES;
-use crate::git::repo::Told;
-use crate::ops::app::{App, Process};
-use crate::stop::survive_size_limit;
+use aynig::git::objects::quarantine::OBJECT_VARIABLES;
+use aynig::git::process::call::LOCAL_VARIABLES;
+use aynig::git::repo::config::CONFIG_VARIABLES;
+use aynig::git::repo::open::Told;
+use aynig::ops::app::{App, Process};
+use aynig::stop::survive_size_limit;
 
-use super::args::{Arguments, Verb};
 use super::error::{CommandError, Exit, render};
-use super::logging::{self, Level};
-use super::{
-    clean, complete, demo, doctor, events, hook, init, install, internal, log, logs, manual, panics, run,
-    set_state, set_working, signals, status, ui,
-};
+use crate::cli::args::{Arguments, Verb};
+use crate::cli::help::{complete, demo, manual};
+use crate::cli::look::{events, log, logs, status};
+use crate::cli::ui::logging;
+use crate::cli::ui::logging::Level;
+use crate::cli::ui::{panics, signals};
+use crate::cli::upkeep::{clean, doctor, hook, init, install};
+use crate::cli::work::{run, set_state, set_working};
+use crate::cli::{internal, ui};
 
 /// The whole program.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     panics::notice();
     // Nothing of what a panic left half done is looked at afterwards.
     std::panic::catch_unwind(whole).unwrap_or_else(|_| ended(Err(panics::error())))

@@ -1,4 +1,4 @@
 //! Names of errors and exit codes, as the subcommands use them.
 
-pub use super::exit::{Exit, render};
-pub use crate::ops::error::{Error as CommandError, Kind, unlock};
+pub(crate) use super::exit::{Exit, render};
+pub(crate) use aynig::ops::error::{Error as CommandError, Kind, unlock};

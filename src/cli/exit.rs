@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use crate::ops::error::{Error, Kind};
-use crate::stop::Cause;
+use aynig::ops::error::{Error, Kind};
+use aynig::stop::Cause;
 
-use super::ui::harmless;
+use crate::cli::ui::harmless;
 
 /// The exit codes, all of them. The README holds the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Done; also: nothing to do, or another runner was faster.
     Done,
     /// A command of this pass did not end well, or a state could not be set because the branch moved.
@@ -28,7 +28,7 @@ pub enum Exit {
 
 impl Exit {
     /// The number.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
@@ -71,7 +71,7 @@ impl From<Kind> for Exit {
 
 /// The text of an error, as it is printed; it may quote commits and file names, which are made harmless. Who has `stopped` it
 /// themselves needs no advice, unless it is unknown what that has stopped.
-pub fn render(error: &Error, stopped: bool) -> String {
+pub(crate) fn render(error: &Error, stopped: bool) -> String {
     let heading = if stopped { "stopped" } else { "error" };
     let mut text = format!("{heading}: {}", harmless(&error.message));
     let hints: &[String] = if stopped && !error.maybe_applied { &[] } else { &error.hints };
@@ -80,4 +80,20 @@ pub fn render(error: &Error, stopped: bool) -> String {
         text.push_str(&harmless(hint));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_lists_them() {
+        let readme = include_str!("../../README.md");
+        let table = readme.split("\n## Exit codes\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+        let table = table.expect("the section");
+        for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug] {
+            assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
+        }
+        assert!(table.contains("\n| 128+n | "), "{table}");
+    }
 }

@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use nix::sys::stat::{SFlag, fstat};
 
-use crate::stop::survive_size_limit;
-use crate::supervise::watchdog;
+use aynig::stop::survive_size_limit;
+use aynig::supervise::watchdog;
 
 use super::error::{CommandError, Exit};
-use super::logging::{self, Level};
 use super::notify;
+use crate::cli::ui::logging;
+use crate::cli::ui::logging::Level;
 
 /// Ends the commands of a runner that was killed. Started by `run`, with the pipe that tells it which.
-pub const WATCHDOG: &str = "__watchdog";
+pub(crate) const WATCHDOG: &str = "__watchdog";
 
 /// Makes the call if this process was started for one; else there is a command line to be read.
-pub fn call() -> Option<Result<Exit, CommandError>> {
+pub(crate) fn call() -> Option<Result<Exit, CommandError>> {
     let mut words = std::env::args_os().skip(1);
     let name = words.next()?;
     if name == WATCHDOG {

@@ -10,30 +10,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contract::environment::trailer_variables;
-use crate::contract::ids::{CommitId, RemoteName, RoleName, StateName};
-use crate::contract::message::Message;
-use crate::contract::trailers::Trailer;
-use crate::fsutil;
-use crate::git::{Repo, Store};
-use crate::ops::app::Process;
-use crate::ops::inside::Inside;
-use crate::ops::settings;
-use crate::runner::error_words;
-use crate::runner::launch::own_environment;
-use crate::runner::notice::Notice;
-use crate::runner::notification::{Letter, Notification, PREFIX};
-use crate::runner::notifier::{Hook, Notifier};
-use crate::stop::Stop;
-use crate::supervise::{Watchdog, detach};
+use aynig::contract::environment::trailer_variables;
+use aynig::contract::ids::{CommitId, RemoteName, RoleName, StateName};
+use aynig::contract::message::Message;
+use aynig::contract::trailers::Trailer;
+use aynig::fsutil;
+use aynig::git::{Repo, Store};
+use aynig::ops::app::Process;
+use aynig::ops::inside::Inside;
+use aynig::ops::settings;
+use aynig::runner::attempt::environment::own_environment;
+use aynig::runner::error_words;
+use aynig::runner::events::hook::{Hook, Notifier};
+use aynig::runner::events::notice::Notice;
+use aynig::runner::events::payload::{Letter, Notification, PREFIX};
+use aynig::stop::Stop;
+use aynig::supervise::{Watchdog, detach};
 
 use super::error::{CommandError, Exit};
-use super::narrator::Narrator;
-use super::target::{Written, warn};
-use super::ui;
+use crate::cli::ui;
+use crate::cli::ui::narrator::Narrator;
+use crate::cli::work::target::{Written, warn};
 
 /// Tells people of a state that a command set. Started by `set-state`, with the notice.
-pub const NOTIFY: &str = "__notify";
+pub(crate) const NOTIFY: &str = "__notify";
 
 /// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
@@ -41,7 +41,7 @@ const NESTED: &str = "nobody is notified of this: aynig.notify itself started th
 
 /// Tells people what becomes of a run.
 #[derive(Debug)]
-pub struct Teller {
+pub(crate) struct Teller {
     /// None in a process that a notifier started.
     notifier: Option<Notifier>,
     narrator: Arc<Narrator>,
@@ -52,7 +52,7 @@ pub struct Teller {
 
 impl Teller {
     /// One for a run, if anybody is to be told.
-    pub fn new(
+    pub(crate) fn new(
         repo: &Repo,
         process: &Process,
         remote: Option<&RemoteName>,
@@ -75,7 +75,7 @@ impl Teller {
     }
 
     /// Takes note of what the runner has to say; people are told some time soon.
-    pub fn hear(&self, store: &Store, notice: &Notice) {
+    pub(crate) fn hear(&self, store: &Store, notice: &Notice) {
         let Some(told) = Notification::of_notice(notice, &self.states) else { return };
         match &self.notifier {
             Some(notifier) => {
@@ -86,7 +86,7 @@ impl Teller {
     }
 
     /// Waits for what is still to be told.
-    pub fn close(self, shutdown: &Stop) {
+    pub(crate) fn close(self, shutdown: &Stop) {
         let Some(notifier) = self.notifier else { return };
         notifier.close(shutdown, || {
             self.narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
@@ -118,7 +118,7 @@ fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
 }
 
 /// Tells a state that was just set by hand, or by a command. What goes wrong is a warning: the state is set.
-pub fn state_was_set(
+pub(crate) fn state_was_set(
     repo: &Repo,
     process: &Process,
     remote: Option<&RemoteName>,
@@ -156,13 +156,13 @@ pub fn state_was_set(
 }
 
 /// Whether the environment holds a notice: this process was started by a notifier, or by one that a notifier started.
-pub fn has_notice() -> bool {
+pub(crate) fn has_notice() -> bool {
     std::env::var_os(format!("{PREFIX}EVENT")).is_some()
 }
 
 /// The body of the call to ourselves: tells what standard input and the environment hold, by `line`, which may take `limit`, in
 /// `directory`; what it prints goes to `log`.
-pub fn tell(
+pub(crate) fn tell(
     line: String,
     limit: Duration,
     log: Option<PathBuf>,

@@ -6,7 +6,8 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::trailers::{self, Trailers, is_blank, is_scissors, trim, trim_end};
+use crate::contract::trailers;
+use crate::contract::trailers::{Trailers, is_blank, is_scissors, trim, trim_end};
 
 /// A commit message taken apart. Bytes throughout: a message need not be UTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

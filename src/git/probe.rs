@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use super::commit::{CommitError, NewCommit};
-use super::interrupt::Errand;
-use super::process::{Git, ProcessError};
 use super::remote::{PLAIN_PUSH, QUESTION};
-use super::repo::Repo;
-use super::signatures::SIGNING;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::fsutil::check_place;
+use crate::git::objects::commits::{CommitError, NewCommit};
+use crate::git::objects::signatures::SIGNING;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::process::cancel::Errand;
+use crate::git::repo::open::Repo;
 
 /// What `git version` says.
 pub fn git_version(directory: &Path) -> Result<String, ProcessError> {

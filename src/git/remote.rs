@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::interrupt::Errand;
-use super::process::{Git, ProcessError};
-use super::repo::Repo;
-use super::swap::{RefError, Tip};
-use crate::clock::{self, Stopwatch};
+use crate::clock;
+use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::process::cancel::Errand;
+use crate::git::refs::cas::{RefError, Tip};
+use crate::git::repo::open::Repo;
 
 /// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::git::repo::Told;
+use crate::git::repo::open::Told;
 use crate::git::{Repo, Store};
 
 use super::error::Error;

@@ -6,7 +6,7 @@ use crate::contract::alike::nearest;
 use crate::contract::ids::RemoteName;
 use crate::contract::message::Message;
 use crate::git::Repo;
-use crate::runner::arbiter::Arbiter;
+use crate::runner::authority::Arbiter;
 
 use super::error::Error;
 use super::inside::Inside;

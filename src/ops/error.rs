@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use crate::contract::ids::RemoteName;
-use crate::git::config::ConfigError;
+use crate::git::repo::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
-use crate::runner::arbiter_error::ArbiterError;
-use crate::runner::pass::PassError;
+use crate::runner::authority::error::ArbiterError;
+use crate::runner::clean::CleanError;
+use crate::runner::passes::pass::PassError;
 use crate::runner::survey::SurveyError;
 use crate::words::{error_words, typed};
 
@@ -179,6 +180,13 @@ const UNASKED: [&str; 5] = [
     "could not read Username",
     "could not read Password",
 ];
+
+impl From<CleanError> for Error {
+    fn from(error: CleanError) -> Self {
+        Self::setup(format!("nothing was removed: {}", error_words(&error)))
+            .hint("`git fsck` and `git worktree list` may tell more")
+    }
+}
 
 impl From<PassError> for Error {
     fn from(error: PassError) -> Self {

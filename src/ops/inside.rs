@@ -20,9 +20,9 @@ pub struct Inside {
     /// `AYNIG_RUN_ID`.
     pub run: Option<BString>,
     /// `AYNIG_REMOTE`.
-    pub(crate) remote: Option<RemoteName>,
+    pub remote: Option<RemoteName>,
     /// `WORKTREE_PATH`.
-    pub(crate) worktree: Option<PathBuf>,
+    pub worktree: Option<PathBuf>,
 }
 
 impl Inside {
@@ -50,6 +50,6 @@ impl Inside {
 }
 
 /// Whether two paths lead to the same place.
-pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+pub fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -6,7 +6,7 @@
 use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
-use crate::runner::arbiter::Arbiter;
+use crate::runner::authority::Arbiter;
 use crate::words::typed;
 
 use super::error::{Error, Kind};

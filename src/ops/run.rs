@@ -11,7 +11,8 @@ use crate::runner::options::{Options, Selection, Trust};
 
 use super::app::Process;
 use super::error::Error;
-use super::settings::{self, Settings, globs};
+use crate::ops::settings;
+use crate::ops::settings::{Settings, globs};
 
 /// The options that settings make.
 pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Options, Error> {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::remote::PATIENCE;
-use crate::runner::arbiter::Arbiter;
+use crate::runner::authority::Arbiter;
 
 use super::error::Error;
 use super::inside::Inside;
@@ -23,13 +23,15 @@ pub fn branch(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<B
     }
 }
 
-pub(crate) fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
+/// The branch of this name.
+pub fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
     BranchName::new(named.as_bytes()).map_err(|error| {
         Error::usage(format!("--branch: {error}")).hint("`git branch` lists the branches there are")
     })
 }
 
-pub(crate) fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, Error> {
+/// The branch that is checked out here, under the authority's name for it.
+pub fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, Error> {
     let local = checked_out(repo)?;
     let Some(remote) = arbiter.source() else { return Ok(local) };
     repo.upstream_on(&local, remote).ok_or_else(|| {
@@ -66,10 +68,7 @@ pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Res
     }
 }
 
-pub(crate) fn head_of(
-    repo: &Repo,
-    arbiter: &Arbiter,
-    branch: &BranchName,
-) -> Result<Option<CommitId>, Error> {
+/// Where a branch is; none if there is no such branch.
+pub fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, Error> {
     Ok(arbiter.head(repo, branch, PATIENCE)?)
 }

@@ -4,9 +4,9 @@ use crate::git::Store;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
 
-use super::arbiter::Arbiter;
-use super::notice::Listener;
 use super::options::Options;
+use crate::runner::authority::Arbiter;
+use crate::runner::events::notice::Listener;
 
 /// What all stages of a run share.
 #[derive(Clone, Copy)]

@@ -1,43 +1,34 @@
-//! The runner: from a scan of HEADs to settled branches.
+//! The runner: from a survey of HEADs to settled branches.
 //!
 //! ```text
-//! survey ─▶ claim ─▶ dispatch ─▶ step (worktree, launch, supervise; beside it keeper) ─▶ settle
-//!   └──────▶ recover (expired leases, worktrees whose runner is gone)
+//! passes ─▶ survey ─▶ attempt (claim, step; beside it the lease keeper) ─▶ landing
+//!    └────────────▶ landing::recover (expired leases, worktrees whose runner is gone)
 //! ```
 //!
-//! Each stage consumes the value of the one before: only [`claim`] makes a [`claim::Claim`], only [`settle`] takes
-//! it, by value. All moves of a branch go through [`arbiter`]. What a HEAD, an exit or a line means is decided in
-//! [`crate::contract`]; what is worth telling leaves as [`notice::Notice`] and is put into words elsewhere, or into the
-//! hands of the operator's own program ([`notifier`]). The runner knows states, leases and commands, and nothing of what a workflow means by them.
+//! Each stage consumes the value of the one before: only [`attempt::claim`] makes a [`attempt::claim::Claim`], only
+//! [`landing::settle`] takes it, by value. All moves of a branch go through [`authority`]. [`crate::contract`] decides
+//! what a HEAD, an exit or a line means. What happens leaves as [`events`] and is put into words elsewhere. The runner
+//! knows states, leases and commands, and nothing of what a workflow means by them.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`passes`] | the loop: one pass, many passes, what is remembered between them |
+//! | [`survey`] | what each branch is, and why it is run or left |
+//! | [`attempt`] | one leased execution of a command |
+//! | [`landing`] | its result on the branch; recovery of what others left |
+//! | [`authority`] | who decides a race: this repository or a remote |
+//! | [`events`] | what a run reports, and the operator's hook |
+//! | [`clean`] | removes what is not needed any more |
 
-pub mod arbiter;
-pub mod arbiter_error;
 pub mod attempt;
-pub mod claim;
+pub mod authority;
 pub mod clean;
-pub mod commands;
 pub mod context;
-pub mod dispatch;
-pub mod finished;
-pub mod ground;
-pub mod heartbeat;
-pub mod keeper;
+pub mod events;
 pub mod landing;
-pub mod launch;
-pub mod memory;
-pub mod notice;
-pub mod notification;
-pub mod notifier;
 pub mod options;
-pub mod pass;
-pub mod patience;
-pub mod pushes;
-pub mod ready;
-pub mod recover;
-pub mod salvage;
-pub mod step;
+pub mod passes;
 pub mod survey;
-pub mod watch;
 
 pub use crate::words::{counted, error_words, shows_rescued, typed};
 pub use context::Context;

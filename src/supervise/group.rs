@@ -12,7 +12,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::clock::{self, Stopwatch};
+use crate::clock;
+use crate::clock::Stopwatch;
 use crate::session::{Place, processes};
 
 /// How long a group that is to end is waited for, for the gits in it.

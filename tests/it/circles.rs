@@ -41,7 +41,8 @@ fn leaves(tree: &str, above: &[String], found: &mut Vec<Module>) {
 fn absolute(path: &[String], here: &Module) -> Option<Module> {
     let mut base = here.clone();
     match path.first().map(String::as_str)? {
-        "crate" => return Some(path[1..].to_vec()),
+        // The binary names the library by its name.
+        "crate" | "aynig" => return Some(path[1..].to_vec()),
         "self" | "super" => {}
         _ => return None,
     }

@@ -14,8 +14,8 @@ fn scripts() -> Vec<PathBuf> {
     let mut scripts = files_below(&top().join(".aynig/command"));
     // Those of the pack are tried with it.
     scripts.retain(|script| !script.is_symlink());
-    scripts.extend(files_below(&top().join("src/cli/demo/commands")));
-    scripts.push(top().join("src/cli/demo/files/run"));
+    scripts.extend(files_below(&top().join("src/cli/help/demo/commands")));
+    scripts.push(top().join("src/cli/help/demo/files/run"));
     scripts.sort();
     scripts
 }

@@ -131,16 +131,6 @@ fn every_option_of_every_subcommand_is_there() {
 }
 
 #[test]
-fn every_exit_code_is_there() {
-    use aynig::cli::exit::Exit;
-    let table = section(&readme(), "## Exit codes");
-    for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug] {
-        assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
-    }
-    assert!(table.contains("\n| 128+n | "), "{table}");
-}
-
-#[test]
 fn its_scripts_for_other_programs_are_sound_and_its_links_lead_somewhere() {
     let readme = readme();
     let headings: Vec<String> = readme

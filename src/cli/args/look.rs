@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, Args};
 
-use super::parse::{count, number, parse_remote, parse_role};
-use crate::contract::ids::{RemoteName, RoleName};
+use crate::cli::args::parse::{count, number, parse_remote, parse_role};
+use aynig::contract::ids::{RemoteName, RoleName};
 
 /// `aynig status`.
 #[derive(Debug, Args)]
@@ -14,35 +14,35 @@ use crate::contract::ids::{RemoteName, RoleName};
     with nothing cut.\n\
     Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n."
 )]
-pub struct Status {
+pub(crate) struct Status {
     /// The branches whose name matches GLOB (`*` also matches `/`) [default: the one checked out here]
     #[arg(value_name = "GLOB")]
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 
     /// Show the branches of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
 
     /// All branches; those without a state are only counted
     #[arg(long)]
-    pub all: bool,
+    pub(crate) all: bool,
 
     /// The same, as for the other subcommands (repeatable)
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
-    pub branch: Vec<String>,
+    pub(crate) branch: Vec<String>,
 
     /// Prefer the commands in .aynig/roles/NAME/command/ [default: ROLE, if set]
     #[arg(long, value_name = "NAME", value_parser = parse_role)]
-    pub role: Option<RoleName>,
+    pub(crate) role: Option<RoleName>,
 
     /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = number(1..=86_400))]
-    pub watch: Option<u64>,
+    pub(crate) watch: Option<u64>,
 
     /// Print JSON: one object, or an array with --all or GLOB; with --watch a line of it for each change
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig log`.
@@ -52,90 +52,90 @@ pub struct Status {
     make them wrong. On a terminal it goes through git's pager (GIT_PAGER, core.pager, PAGER).\n\
     Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached."
 )]
-pub struct Log {
+pub(crate) struct Log {
     /// The branch to tell of [default: the one checked out here]
     #[arg(value_name = "BRANCH", conflicts_with = "branch")]
-    pub name: Option<OsString>,
+    pub(crate) name: Option<OsString>,
 
     /// The same, as for the other subcommands
     #[arg(long, value_name = "B")]
-    pub branch: Option<OsString>,
+    pub(crate) branch: Option<OsString>,
 
     /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
 
     /// No more than N entries, the newest
     #[arg(short = 'n', long = "max-count", value_name = "N", value_parser = count)]
-    pub max_count: Option<usize>,
+    pub(crate) max_count: Option<usize>,
 
     /// Oldest first
     #[arg(long)]
-    pub reverse: bool,
+    pub(crate) reverse: bool,
 
     /// Show every lease of an attempt, not only how many there were
     #[arg(long)]
-    pub leases: bool,
+    pub(crate) leases: bool,
 
     /// Do not use a pager
     #[arg(long)]
-    pub no_pager: bool,
+    pub(crate) no_pager: bool,
 
     /// Print a JSON array
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig events`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
-pub struct Events {
+pub(crate) struct Events {
     /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
 
     /// All state events of the branch's first-parent history, newest first
     #[arg(long)]
-    pub history: bool,
+    pub(crate) history: bool,
 
     /// No more than N of them
     #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history", value_parser = count)]
-    pub max_count: Option<usize>,
+    pub(crate) max_count: Option<usize>,
 
     /// Look at branch B [default: the one checked out here]
     #[arg(long, value_name = "B")]
-    pub branch: Option<OsString>,
+    pub(crate) branch: Option<OsString>,
 
     /// Print JSON: one object, or an array with --history
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 1 there is no such log on this host; 2 usage; 3 set-up.")]
-pub struct Logs {
+pub(crate) struct Logs {
     /// The newest attempt at or before this commit
     #[arg(value_name = "COMMIT", conflicts_with_all = ["branch", "attempt", "remote"])]
-    pub commit: Option<String>,
+    pub(crate) commit: Option<String>,
 
     /// Read the history of the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote, conflicts_with = "attempt")]
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
 
     /// The newest attempt on branch B [default: the one checked out here]
     #[arg(long, value_name = "B", conflicts_with = "attempt")]
-    pub branch: Option<OsString>,
+    pub(crate) branch: Option<OsString>,
 
     /// This attempt: its dwp-run-id, or the beginning of it
     #[arg(long, value_name = "ID")]
-    pub attempt: Option<String>,
+    pub(crate) attempt: Option<String>,
 
     /// Its stderr instead of its stdout
     #[arg(long)]
-    pub stderr: bool,
+    pub(crate) stderr: bool,
 
     /// Go on printing until the attempt is over
     #[arg(short = 'f', long)]
-    pub follow: bool,
+    pub(crate) follow: bool,
 }

@@ -2,39 +2,39 @@
 
 use std::ops::RangeInclusive;
 
-use crate::contract::ids::{RemoteName, RoleName, StateName};
-use crate::contract::protocol::parse_trailer_arg;
-use crate::contract::retention::parse_age;
-use crate::contract::trailers::Trailer;
-use crate::ops::settings::keys;
+use aynig::contract::ids::{RemoteName, RoleName, StateName};
+use aynig::contract::protocol::parse_trailer_arg;
+use aynig::contract::retention::parse_age;
+use aynig::contract::trailers::Trailer;
+use aynig::ops::settings::keys;
 
 /// Reads whole numbers of a range, and says which are wanted.
-pub(super) fn number(
+pub(crate) fn number(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| keys::number(&range, text)
 }
 
-pub(super) fn count(text: &str) -> Result<usize, String> {
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     number(0..=u64::MAX)(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
-pub(super) fn parse_state(text: &str) -> Result<StateName, String> {
+pub(crate) fn parse_state(text: &str) -> Result<StateName, String> {
     StateName::parse(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_trailer(text: &str) -> Result<Trailer, String> {
+pub(crate) fn parse_trailer(text: &str) -> Result<Trailer, String> {
     parse_trailer_arg(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_remote(text: &str) -> Result<RemoteName, String> {
+pub(crate) fn parse_remote(text: &str) -> Result<RemoteName, String> {
     RemoteName::parse(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_duration(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     parse_age(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_role(text: &str) -> Result<RoleName, String> {
+pub(crate) fn parse_role(text: &str) -> Result<RoleName, String> {
     RoleName::parse(text).map_err(|error| error.to_string())
 }

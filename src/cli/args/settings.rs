@@ -7,11 +7,11 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesPars
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use crate::ops::settings::keys::{Fallback, Flag, KEYS, Key, Takes, Value};
+use aynig::ops::settings::keys::{Fallback, Flag, KEYS, Key, Takes, Value};
 
 /// The settings that were given as options.
 #[derive(Debug, Clone)]
-pub struct Given(pub Vec<(&'static Key, OsString)>);
+pub(crate) struct Given(pub Vec<(&'static Key, OsString)>);
 
 impl Args for Given {
     fn augment_args(command: Command) -> Command {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::parse::{count, number, parse_duration, parse_remote};
-use crate::contract::ids::RemoteName;
+use crate::cli::args::parse::{count, number, parse_duration, parse_remote};
+use aynig::contract::ids::RemoteName;
 
 /// `aynig clean`.
 #[derive(Debug, Args)]
@@ -15,39 +15,39 @@ use crate::contract::ids::RemoteName;
     never removed; those whose work is in the main branch are listed with the command to type.\n\
     Exit codes: 0 done, nothing to do, or only looked; 1 something could not be removed; 2 usage; 3 set-up."
 )]
-pub struct Clean {
+pub(crate) struct Clean {
     /// Remove; else only tell what would be removed
     #[arg(long)]
-    pub apply: bool,
+    pub(crate) apply: bool,
 
     /// The age (45s, 30m, 12h, 14d, 2w) from which logs and records go [default: 30d], and rescue refs whose work is in no branch
     /// [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub older_than: Option<u64>,
+    pub(crate) older_than: Option<u64>,
 
     /// Keep the logs of the newest N attempts on each branch, whatever their age
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
-    pub keep: usize,
+    pub(crate) keep: usize,
 
     /// The branch that others are merged into [default: HEAD of origin, else main or master]
     #[arg(long, value_name = "BRANCH")]
-    pub into: Option<OsString>,
+    pub(crate) into: Option<OsString>,
 
     /// Only logs, records of attempts and sightings of leases
     #[arg(long)]
-    pub logs: bool,
+    pub(crate) logs: bool,
 
     /// Only worktrees
     #[arg(long)]
-    pub worktrees: bool,
+    pub(crate) worktrees: bool,
 
     /// Only rescue refs
     #[arg(long)]
-    pub rescue: bool,
+    pub(crate) rescue: bool,
 
     /// Print what was found as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig doctor`.
@@ -57,23 +57,23 @@ pub struct Clean {
     a signature on a commit that is thrown away. But a remote that decides is fetched from, into refs/aynig/remotes/ and .git/aynig/.\n\
     Exit codes: 0 no error, though there may be warnings; 2 usage; 3 an error."
 )]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// Check this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
 
     /// Print the findings as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig init`.
 #[derive(Debug, Args)]
 #[command(after_help = "What is there already is left as it is. Exit codes: 0 done; 2 usage; 3 set-up.")]
-pub struct Init {
+pub(crate) struct Init {
     /// Print what was made as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig install`.
@@ -84,30 +84,30 @@ pub struct Init {
     Exit codes: 0 done, nothing to do, or only shown; 1 written, but for files in conflict; 2 usage; 3 refused, or set-up; \
     4 the source cannot be reached."
 )]
-pub struct Install {
+pub(crate) struct Install {
     /// Where the pack is: a path, a URL, or OWNER/NAME, which is https://github.com/OWNER/NAME
     #[arg(value_name = "REPO")]
-    pub repository: OsString,
+    pub(crate) repository: OsString,
 
     /// A branch, a tag or the whole id of a commit there [default: HEAD, its default branch]
     #[arg(value_name = "REF")]
-    pub reference: Option<String>,
+    pub(crate) reference: Option<String>,
 
     /// The directory there that holds the pack's .aynig/ [default: the top]
     #[arg(value_name = "SUBFOLDER")]
-    pub subfolder: Option<String>,
+    pub(crate) subfolder: Option<String>,
 
     /// Write the files; else it is only shown what would change
     #[arg(long)]
-    pub apply: bool,
+    pub(crate) apply: bool,
 
     /// Overwrite also what was changed here since, or is of another origin
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 
     /// Print what would change, or was changed, as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `aynig hook`.
@@ -117,19 +117,19 @@ pub struct Install {
     the repository that is pushed to. Exit codes: 0 the push may go on; 1 it breaks a lease, standard error says whose; \
     2 usage; 3 set-up."
 )]
-pub struct Hook {
+pub(crate) struct Hook {
     /// Which hook of git this is called from
     #[arg(value_name = "HOOK", value_enum)]
-    pub hook: HookName,
+    pub(crate) hook: HookName,
 
     /// How far the date of a lease may be off this server's clock
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = number(0..=86_400))]
-    pub tolerance_seconds: u64,
+    pub(crate) tolerance_seconds: u64,
 }
 
 /// The hooks there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HookName {
+pub(crate) enum HookName {
     /// Refuse pushes that break a live lease, and leases that are not made by the contract
     PreReceive,
 }
@@ -141,14 +141,14 @@ pub enum HookName {
     To have them all found by `man`: aynig manual --into ~/.local/share/man/man1\n\
     Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written."
 )]
-pub struct Manual {
+pub(crate) struct Manual {
     /// The subcommand whose page it is to be [default: the page of aynig itself]
     #[arg(value_name = "SUBCOMMAND")]
-    pub page: Option<String>,
+    pub(crate) page: Option<String>,
 
     /// Write all pages to DIR, which is made if it is not there
     #[arg(long, value_name = "DIR", conflicts_with = "page", value_hint = clap::ValueHint::DirPath)]
-    pub into: Option<PathBuf>,
+    pub(crate) into: Option<PathBuf>,
 }
 
 /// `aynig completions`.
@@ -161,15 +161,15 @@ pub struct Manual {
     fish, in ~/.config/fish/config.fish: aynig completions fish | source\n\
     Exit codes: 0 done; 2 usage."
 )]
-pub struct Completions {
+pub(crate) struct Completions {
     /// Which shell it is for
     #[arg(value_name = "SHELL", value_enum)]
-    pub shell: Shell,
+    pub(crate) shell: Shell,
 }
 
 /// The shells that can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
+pub(crate) enum Shell {
     /// GNU bash, from 4.4 on
     Bash,
     /// The Z shell
@@ -180,7 +180,7 @@ pub enum Shell {
 
 impl Shell {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
             Self::Zsh => "zsh",

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::contract::ids::{RemoteName, RoleName};
-use crate::git::config::boolean;
+use crate::git::repo::config::boolean;
 use crate::runner::options::{CurrentBranch, Takeover};
 
 use super::values::Settings;

@@ -17,7 +17,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use crate::contract::alike::nearest;
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::git::Repo;
-use crate::git::config::Setting;
+use crate::git::repo::config::Setting;
 use crate::runner::options::{CurrentBranch, Takeover, Trust};
 
 use super::error::Error;

@@ -12,20 +12,22 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;
 
-use super::super::attempt::{self, Record};
 use super::super::survey::observe;
 use super::super::{counted, error_words};
 use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
-use super::standing::{self, Of};
+use crate::runner::attempt::files;
+use crate::runner::attempt::files::Record;
+use crate::runner::clean::settled;
+use crate::runner::clean::settled::Of;
 
 /// What a file is for, if its name is one that the runner gives.
 type NameOf = fn(&str) -> Option<String>;
 
 /// Returns what was found, and how many attempts keep their logs by age or number.
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), CleanError> {
-    attempt::check_log_directory(repo)?;
+    files::check_log_directory(repo)?;
     let limit = wishes.older_than.unwrap_or(DEFAULT_AGE);
-    let logs = attempt::log_directory(repo);
+    let logs = files::log_directory(repo);
     let records = repo.common_dir().join("aynig").join("attempts");
     let mut known: HashSet<PathBuf> = HashSet::new();
     let mut rows = Vec::new();
@@ -36,16 +38,16 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
         .collect();
     // Of a worktree that was kept the record alone says for which branch.
     worktrees.extend(repo.kept_worktrees()?.into_iter().map(|kept| kept.attempt));
-    for record in attempt::all(repo) {
+    for record in files::all(repo) {
         let (Some(id), Ok(branch)) =
             (AttemptId::parse(record.attempt.as_bytes()), BranchName::new(record.branch.as_str()))
         else {
             continue;
         };
-        let (lease, remote) = standing::of_record(repo, &record);
+        let (lease, remote) = settled::of_record(repo, &record);
         let of = Of { attempt: id, branch: &branch, remote: remote.as_ref(), lease };
-        let over = !worktrees.contains(&id) && standing::settled(repo, of).is_ok();
-        let exists = standing::head(repo, of).is_ok_and(|head| head.is_some());
+        let over = !worktrees.contains(&id) && settled::settled(repo, of).is_ok();
+        let exists = settled::head(repo, of).is_ok_and(|head| head.is_some());
         let files = files_of(&logs, &records, &record, id);
         known.extend(files.iter().cloned());
         let key = format!("{} {branch}", remote.map(|remote| remote.to_string()).unwrap_or_default());

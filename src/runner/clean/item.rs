@@ -5,9 +5,9 @@ use std::path::Path;
 use bstr::BString;
 
 use crate::contract::ids::CommitId;
-use crate::git::landed::{Landed, LandedError};
-use crate::git::worktree_error::WorktreeError;
-use crate::runner::attempt;
+use crate::git::objects::landed::{Landed, LandedError};
+use crate::git::worktrees::error::WorktreeError;
+use crate::runner::attempt::files;
 
 /// What is to be looked at, and how.
 #[derive(Debug, Clone)]
@@ -153,7 +153,7 @@ pub enum CleanError {
     Refs(#[from] crate::git::RefError),
     /// The log directory is not to be used.
     #[error(transparent)]
-    Logs(#[from] attempt::AttemptError),
+    Logs(#[from] files::AttemptError),
 }
 
 /// How work is in a branch.

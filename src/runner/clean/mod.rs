@@ -8,12 +8,12 @@ mod attempts;
 mod item;
 mod merged;
 mod rescues;
-mod standing;
+mod settled;
 mod worktrees;
 
 use crate::git::Repo;
 
-use super::attempt;
+use crate::runner::attempt::files;
 
 pub use item::{CleanError, Fate, Item, Kind, Wishes};
 pub use merged::Merged;
@@ -70,6 +70,6 @@ fn used(repo: &Repo) -> Result<u64, CleanError> {
     let ours = repo.linked_worktrees()?.into_iter().filter(|registered| registered.mark().is_some());
     let kept = repo.kept_worktrees()?.into_iter().map(|kept| kept.checkout.place.path);
     let places = ours.map(|registered| registered.checkout.place.path).chain(kept);
-    let files = [attempt::log_directory(repo), repo.common_dir().join("aynig")];
+    let files = [files::log_directory(repo), repo.common_dir().join("aynig")];
     Ok(places.chain(files).map(|place| disk_use(&place)).sum())
 }

@@ -5,13 +5,15 @@
 
 use crate::contract::ids::CommitId;
 use crate::contract::retention::age_words;
-use crate::git::kept::RescueRef;
-use crate::git::landed::LandedError;
+use crate::git::objects::landed::LandedError;
+use crate::git::worktrees::preserved::RescueRef;
 use crate::git::{Repo, Swap};
 
-use super::super::{attempt, error_words, shows_rescued, typed};
 use super::item::{CleanError, Item, Kind, Wishes, age, short, words};
-use super::standing::{self, Of};
+use crate::runner::attempt::files;
+use crate::runner::clean::settled;
+use crate::runner::clean::settled::Of;
+use crate::runner::{error_words, shows_rescued, typed};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
@@ -31,9 +33,9 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
     item.age = Some(years);
     if let Some(attempt) = rescue.attempt {
         let (lease, remote) =
-            attempt::find(repo, attempt).map(|record| standing::of_record(repo, &record)).unwrap_or_default();
+            files::find(repo, attempt).map(|record| settled::of_record(repo, &record)).unwrap_or_default();
         let of = Of { attempt, branch: &rescue.branch, remote: remote.as_ref(), lease };
-        if let Err(unsettled) = standing::settled(repo, of) {
+        if let Err(unsettled) = settled::settled(repo, of) {
             return item.stays(unsettled.why, unsettled.next);
         }
     }

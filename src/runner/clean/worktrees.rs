@@ -5,24 +5,26 @@
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
-use crate::git::held::Worktree;
-use crate::git::kept::Kept;
-use crate::git::registration::Checkout;
-use crate::git::registration::{Mark, Registered};
-use crate::git::worktree::Found;
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::preserved::Kept;
+use crate::git::worktrees::registration::Checkout;
+use crate::git::worktrees::registration::{Mark, Registered};
+use crate::git::worktrees::worktree::Found;
 use crate::supervise::occupants;
 
-use super::super::recover::base_of;
-use super::super::salvage::{Disposal, Fate, Work, dispose};
-use super::super::{attempt, error_words, typed};
 use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
-use super::standing::{self, Of, Unsettled};
+use crate::runner::attempt::files;
+use crate::runner::clean::settled;
+use crate::runner::clean::settled::{Of, Unsettled};
+use crate::runner::landing::recover::base_of;
+use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
+use crate::runner::{error_words, typed};
 
 pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for registered in repo.linked_worktrees()? {
         let Some(mark) = registered.mark() else { continue };
-        let record = attempt::find(repo, mark.attempt);
+        let record = files::find(repo, mark.attempt);
         let mut item =
             Item::new(Kind::Worktree, registered.checkout.path.display().to_string()).of(&mark.branch);
         item.bytes = Some(disk_use(&registered.checkout.path));
@@ -67,8 +69,8 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     if let Some(pid) = there.first() {
         return Err(Unsettled { why: format!("process {pid} works in it"), next: format!("ps -fp {pid}") });
     }
-    let lease = attempt::find(repo, mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
-    standing::settled(repo, of(mark, lease))
+    let lease = files::find(repo, mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+    settled::settled(repo, of(mark, lease))
 }
 
 fn of(mark: &Mark, lease: Option<CommitId>) -> Of<'_> {
@@ -82,10 +84,10 @@ fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<St
         Found::Missing => return Ok(Some("somebody else removed it".to_owned())),
     };
     judge(repo, registered, mark, false).map_err(|unsettled| unsettled.why)?;
-    let head = standing::head(repo, of(mark, None)).map_err(|unsettled| unsettled.why)?;
+    let head = settled::head(repo, of(mark, None)).map_err(|unsettled| unsettled.why)?;
     let base = base_of(repo, &worktree, head)
         .ok_or_else(|| "nothing says which commit its files are based on".to_owned())?;
-    attempt::forget_body(repo, mark.attempt);
+    files::forget_body(repo, mark.attempt);
     let work = Work::On { base, kept: head };
     match dispose(repo, worktree, Disposal { work, head: base, pool: false, frees_branch: false }) {
         Fate::Gone { saved: Some(saved) } => Ok(Some(format!("saved as {}", saved.reference))),
@@ -104,7 +106,7 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
     item.bytes = Some(disk_use(&kept.checkout.path));
     item.age = file_age(&kept.checkout.git_dir.join("locked"), wishes.now);
     let by_hand = by_hand(repo, &kept.checkout);
-    let record = attempt::find(repo, kept.attempt);
+    let record = files::find(repo, kept.attempt);
     let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
         let why = format!("it was kept ({}), and nothing says for which branch", kept.why);
         return item.stays(why, format!("take out what you need, then: {by_hand}"));

@@ -7,15 +7,16 @@ use crate::contract::ids::CommitId;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Store, Tried};
 use crate::contract::settlement::Settlement;
 use crate::contract::standing::Standing;
+use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::remote::HASTE;
-use crate::git::rescue::{Rescue, Saved, Situation};
 use crate::git::{Repo, Swap, Workplace};
 
-use crate::runner::finished::{Finished, Site};
-use crate::runner::ground::{self, Ground, Taken};
-use crate::runner::heartbeat::{catch_up, look};
-use crate::runner::notice::{Left, Notice, Outcome};
-use crate::runner::patience::Patience;
+use crate::runner::attempt::finished::{Finished, Site};
+use crate::runner::attempt::ground;
+use crate::runner::attempt::ground::{Ground, Taken};
+use crate::runner::attempt::heartbeat::{catch_up, look};
+use crate::runner::events::notice::{Left, Notice, Outcome};
+use crate::runner::landing::deadline::Patience;
 use crate::runner::{Context, error_words};
 
 /// What the end of an attempt needs, and what was saved or left on the way.

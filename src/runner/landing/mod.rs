@@ -5,12 +5,18 @@
 //! | here | a finished step in, its report out |
 //! | `end` | carries out what [`crate::contract::landing`] orders: looks, saves, writes, moves the branch |
 //! | `write` | the commits, and the sentences in them |
+//! | `salvage` | the one disposal of a worktree: save, then remove, pool, keep or leave |
+//! | `recover` | ends what runners left that died: expired leases, worktrees |
+//! | `deadline` | how long a landing tries |
 //!
 //! Invariant: a result lands only by the compare-and-swap that expects a HEAD which is still ours; what cannot land is
 //! saved and named. The order is always: save the work, write the commit, move the branch, then dispose of the worktree
-//! ([`super::salvage`]); a crash between any two of these loses nothing.
+//! ([`crate::runner::landing::salvage`]); a crash between any two of these loses nothing.
 
+pub mod deadline;
 mod end;
+pub mod recover;
+pub mod salvage;
 mod write;
 
 pub use write::{rescue_sentence, retry_sentence};
@@ -20,13 +26,14 @@ use bstr::ByteSlice;
 use crate::contract::ids::CommitId;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Repo;
-use crate::git::held::Worktree;
+use crate::git::worktrees::held::Worktree;
 
 use self::end::{End, Landed};
-use super::finished::{Finished, Site};
-use super::notice::{Left, Notice, Outcome, StepReport};
-use super::salvage::{Disposal, Fate, Work, dispose, keep};
-use super::{Context, attempt};
+use crate::runner::Context;
+use crate::runner::attempt::files;
+use crate::runner::attempt::finished::{Finished, Site};
+use crate::runner::events::notice::{Left, Notice, Outcome, StepReport};
+use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep};
 
 /// Writes the result of a finished step, or saves it where it cannot be written, and cleans up.
 pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
@@ -45,7 +52,7 @@ pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> Ste
     let site = std::mem::replace(&mut finished.site, Site::None);
     // As long as there is a worktree, others find what is left of the attempt: it goes last.
     if !matches!(report.outcome, Outcome::KeptWorking { .. }) {
-        attempt::forget_body(repo, finished.claim.attempt);
+        files::forget_body(repo, finished.claim.attempt);
     }
     if let Site::Worktree(worktree) = site {
         clean_up(context, repo, &finished, worktree, base, &mut report);

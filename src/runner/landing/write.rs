@@ -10,13 +10,13 @@ use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
-use crate::git::commit::NewCommit;
-use crate::git::interrupt::Errand;
-use crate::git::rescue::Saved;
+use crate::git::contents::rescue::Saved;
+use crate::git::objects::commits::NewCommit;
+use crate::git::process::cancel::Errand;
 use crate::git::{Repo, Unconcluded};
 
 use super::end::End;
-use crate::runner::finished::Finished;
+use crate::runner::attempt::finished::Finished;
 use crate::runner::{Context, error_words, shows_rescued, typed};
 
 /// How much of a log's end is looked at for the stalled body, bytes.

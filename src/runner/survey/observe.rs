@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::sighting::{Reading, Sight, Sightings, Watched, watched};
-use crate::fsutil::{self, DirLock};
+use crate::fsutil;
+use crate::fsutil::DirLock;
 use crate::git::Repo;
 
 use super::super::options::Takeover;

@@ -13,7 +13,7 @@ use bstr::BString;
 use super::verdict::{Command, CommandsFrom, Elsewhere, NoCommand, Source, Unreadable, Unusable};
 use crate::contract::ids::{CommitId, RoleName, StateName};
 use crate::fsutil::is_executable;
-use crate::git::tree::Executable;
+use crate::git::objects::tree::Executable;
 use crate::git::{CommitError, Repo};
 
 /// A command, or why there is none.

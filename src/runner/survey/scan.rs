@@ -10,7 +10,6 @@ use std::thread;
 
 use super::super::error_words;
 use super::super::options::{CurrentBranch, Options, Selection, Trust};
-use super::resolve::{self, Resolver};
 use super::trust;
 use super::verdict::{
     Branch, CommandsFrom, Exclusion, InUse, Invalid, Leased, Question, Reason, RunIn, Unreadable, Verdict,
@@ -19,10 +18,12 @@ use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::Liveness;
 use crate::contract::parking::{Parking, parking};
-use crate::git::registration::{Owner, Registered};
-use crate::git::swap::Tip;
-use crate::git::worktree_error::WorktreeError;
+use crate::git::refs::cas::Tip;
+use crate::git::worktrees::error::WorktreeError;
+use crate::git::worktrees::registration::{Owner, Registered};
 use crate::git::{Checkout, RefError, Repo};
+use crate::runner::survey::resolve;
+use crate::runner::survey::resolve::Resolver;
 
 /// A thread more is worth it from this many branches on.
 const SHARE: usize = 500;

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 
 use crate::contract::ids::CommitId;
-use crate::git::interrupt::Errand;
-use crate::git::signatures::Checked;
-use crate::git::trusted::NameError;
+use crate::git::objects::revspec::NameError;
+use crate::git::objects::signatures::Checked;
+use crate::git::process::cancel::Errand;
 use crate::git::{CommitError, Repo};
 
-use super::super::arbiter::Arbiter;
 use super::super::options::Trust;
 use super::verdict::{Branch, CommandsFrom, Exclusion, Leased, Reason, Verdict};
+use crate::runner::authority::Arbiter;
 
 /// Why the commands could not be looked for.
 #[derive(Debug, thiserror::Error)]

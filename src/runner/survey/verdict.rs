@@ -14,8 +14,8 @@ use crate::contract::lease::Lease;
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
 
-use super::super::arbiter::Arbiter;
 use super::super::options::Options;
+use crate::runner::authority::Arbiter;
 
 /// What is to be surveyed, and how.
 #[derive(Debug, Clone, Copy)]

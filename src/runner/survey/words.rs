@@ -185,9 +185,10 @@ fn unusable_on_disk(f: &mut Formatter<'_>, path: &str, what: &Unusable) -> Resul
 mod tests {
     use std::sync::Arc;
 
-    use super::super::verdict::Severity::{self, Blocked, Misconfigured, Terminal};
     use super::*;
     use crate::contract::ids::{BranchName, StateName};
+    use crate::runner::survey::verdict::Severity;
+    use crate::runner::survey::verdict::Severity::{Blocked, Misconfigured, Terminal};
 
     fn id(byte: u8) -> CommitId {
         CommitId::from_bytes(&[byte; 20]).expect("20 bytes")

@@ -1,0 +1,205 @@
+//! The command line, all of it. `--help`, the man page and the README's tables come from here.
+//!
+//! Invariant: what is wrong in itself (a state that is no name, a trailer only the runner may write) is refused here,
+//! before a repository is opened. What is wrong only in its surroundings is left to the subcommands. Here is what makes
+//! commits and runs; what only shows is in `look`, what a repository and a machine need once or now and then in `upkeep`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::cli::ui::logging::Level;
+use aynig::contract::ids::{RemoteName, StateName};
+use aynig::contract::trailers::Trailer;
+
+mod look;
+mod parse;
+mod settings;
+mod upkeep;
+
+use crate::cli::args::parse::{number, parse_remote, parse_state, parse_trailer};
+
+pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
+pub(crate) use crate::cli::args::settings::Given;
+pub(crate) use crate::cli::args::upkeep::{
+    Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
+};
+
+/// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aynig",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+#[command(
+    after_help = "The newest commit of a branch says what is to be done, in a trailer: `dwp-state: review`.\n\
+    `aynig run` claims such a branch, runs .aynig/command/review in a worktree, and commits the next state.\n\
+    See it at work: aynig demo"
+)]
+pub(crate) struct Arguments {
+    /// Act as if started in DIR
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// How much diagnosis goes to stderr [default: LOG_LEVEL, else error]
+    #[arg(long, value_name = "LEVEL", global = true)]
+    pub(crate) log_level: Option<Level>,
+
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Look at every branch once and run what is ready
+    Run(Run),
+    /// Make a small repository, run it to its end, and tell what happened
+    Demo(Demo),
+    /// Declare the next state of a branch: one commit
+    SetState(SetState),
+    /// Claim a branch by hand, or renew the lease it is under
+    SetWorking(SetWorking),
+    /// Show what a branch is, who holds it, and what would be run
+    Status(Status),
+    /// Tell the life of a branch: attempts, how long they took, what failed and what followed
+    Log(Log),
+    /// Show the newest state event of a branch, or all of them
+    Events(Events),
+    /// Show what a command printed
+    Logs(Logs),
+    /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
+    Clean(Clean),
+    /// Check whether git, the repository, its commands and its remote are as a runner needs them
+    Doctor(Doctor),
+    /// Prepare this checkout for commands: directories, documents, an example
+    Init(Init),
+    /// Copy a workflow pack, the .aynig/ of another repository, into this checkout
+    Install(Install),
+    /// Guard the branches of a server: what its git hooks call
+    Hook(Hook),
+    /// Print a manual page, or write all of them
+    Manual(Manual),
+    /// Print what a shell needs to complete command lines
+    Completions(Completions),
+}
+
+/// `aynig run`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command ended stalled; \
+    2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."
+)]
+pub(crate) struct Run {
+    /// The settings
+    #[command(flatten)]
+    pub(crate) settings: Given,
+
+    /// Repeat until a pass finds nothing to do
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) drain: bool,
+
+    /// Stay: look again on every change of a local branch, and every SECONDS
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = number(1..=86_400))]
+    pub(crate) watch: Option<u64>,
+
+    /// Print a summary as JSON on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `aynig demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Needs git; no network, no configuration. What it made stays, to be looked into.")]
+pub(crate) struct Demo {
+    /// Where to make the repository: a directory that is empty or does not exist [default: a temporary one]
+    #[arg(value_name = "DIR")]
+    pub(crate) place: Option<PathBuf>,
+}
+
+/// `aynig set-state`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --branch it acts on the branch that is checked out here, with the index as its tree; inside a command, on the \
+    branch the command was started for, as long as its attempt holds it. With --branch it moves a branch without a checkout.\n\
+    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+)]
+#[command(group(clap::ArgGroup::new("wanted").required(true)))]
+pub(crate) struct SetState {
+    /// The state to declare; the command .aynig/command/STATE does what it asks for
+    #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, group = "wanted")]
+    pub(crate) state: Option<StateName>,
+
+    /// Ask again what was asked last: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
+    /// below that is neither a lease nor stalled
+    #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
+    pub(crate) retry: bool,
+
+    /// What to write, and where
+    #[command(flatten)]
+    pub(crate) commit: CommitOptions,
+}
+
+/// `aynig set-working`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A renewal keeps the attempt, the runner, the length and the trailers of the lease it follows. For a process that a command \
+    left behind: it keeps the branch while the work goes on, and ends it with set-state.\n\
+    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+)]
+pub(crate) struct SetWorking {
+    /// Length of the lease from now [default: as before, else 300]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=31_536_000))]
+    pub(crate) lease_seconds: Option<u64>,
+
+    /// What to write, and where
+    #[command(flatten)]
+    pub(crate) commit: CommitOptions,
+}
+
+/// What a commit by hand may hold.
+#[derive(Debug, Args)]
+pub(crate) struct CommitOptions {
+    /// Put the commit on the branch of this remote [default: AYNIG_REMOTE inside a command, else what
+    /// `dwp-source` at HEAD names]
+    #[arg(long, alias = "dwp-remote", value_name = "NAME", value_parser = parse_remote)]
+    pub(crate) remote: Option<RemoteName>,
+
+    /// The commit's subject [default: chore: set STATE]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) subject: Option<String>,
+
+    /// The commit's body, which the command gets as BODY
+    #[arg(long, value_name = "TEXT", alias = "prompt", allow_hyphen_values = true, group = "body_source")]
+    pub(crate) body: Option<OsString>,
+
+    /// Read the body from FILE (`-`: from stdin)
+    #[arg(long, value_name = "FILE", alias = "prompt-file", group = "body_source")]
+    pub(crate) body_file: Option<PathBuf>,
+
+    /// Read the body from stdin
+    #[arg(long, alias = "prompt-stdin", group = "body_source")]
+    pub(crate) body_stdin: bool,
+
+    /// Add a trailer (repeatable); commands get it as a variable
+    #[arg(long, value_name = "KEY: VALUE", action = ArgAction::Append, value_parser = parse_trailer)]
+    pub(crate) trailer: Vec<Trailer>,
+
+    /// Carry over the dwp-* trailers of the commit before, but for the runner's own
+    #[arg(long)]
+    pub(crate) keep_trailers: bool,
+
+    /// Act on branch B, whatever is checked out
+    #[arg(long, value_name = "B")]
+    pub(crate) branch: Option<OsString>,
+
+    /// Print what was set as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,185 @@
+//! `aynig demo`: a small real repository, driven to its end by this binary's own runner, and told.
+//!
+//! Nothing is acted: `scene` makes a repository with commands in it, the runner runs them as `aynig run --drain
+//! --jobs 2` would, and `story` reads the commits that came of it. The demo needs git and a place to write, and neither
+//! network nor configuration. What it made stays, so that it can be looked into.
+
+mod scene;
+mod story;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use aynig::fsutil::found_in;
+use aynig::git::Git;
+use aynig::ops::app::{App, Process};
+use aynig::ops::run::plain_options;
+use aynig::runner::authority::Arbiter;
+use aynig::runner::events::notice::Notice;
+use aynig::runner::options::CurrentBranch;
+use aynig::runner::options::{Options, Selection};
+use aynig::runner::passes::pass::pass;
+use aynig::runner::{Context, typed};
+use aynig::stop::Stop;
+use aynig::supervise::Watchdog;
+
+use crate::cli::args::Demo;
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::help::demo::story::Times;
+use crate::cli::ui;
+use crate::cli::ui::live::Live;
+use crate::cli::ui::narrator::Narrator;
+use crate::cli::ui::{FAINT, STRONG, styled};
+use crate::cli::ui::{panics, signals};
+
+/// More passes than this the story does not need: three features, at most three attempts each.
+const PASSES: usize = 20;
+
+/// Runs the subcommand.
+pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, CommandError> {
+    need_git(process)?;
+    let place = place(process, arguments.place.as_deref())?;
+    let shutdown = signals::shutdown()?;
+    let _panics = panics::stop(&shutdown, Duration::ZERO)?;
+    let app = scene::build(&place, process)
+        .map_err(|error| error.hint(format!("what was made so far is in {}", place.display())))?;
+    ui::answer(&format!("A repository to look at: {}", styled(STRONG, place.display())));
+    ui::answer("Three branches each ask for a little program, in a trailer of their newest commit:");
+    ui::answer(&styled(FAINT, "  dwp-state: implement"));
+    ui::answer("implement, check, review and stalled are shell scripts in .aynig/command/.");
+    ui::answer("");
+    ui::answer(&format!("$ {}", styled(STRONG, "aynig run --drain --jobs 2")));
+    let times = drive(&app, &shutdown)?;
+    if let Some(cause) = shutdown.cause() {
+        return Ok(cause.into());
+    }
+
+    ui::answer("");
+    ui::answer(&format!(
+        "What happened, as the commits tell it (every attempt was leased by {}):",
+        ui::harmless(app.repo().runner_id())
+    ));
+    let repo = app.repo();
+    let mut unfinished = Vec::new();
+    for feature in &scene::FEATURES {
+        let told = story::tell(&repo, feature, &times)?;
+        ui::answer("");
+        told.lines.iter().for_each(|line| ui::answer(line));
+        if told.state.as_deref() != Some("done") {
+            unfinished.push(feature.branch().to_string());
+        }
+    }
+    ui::answer("");
+    next_steps(&place, &process.program).iter().for_each(|line| ui::answer(line));
+    if unfinished.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(CommandError::failed(format!("not every branch came to its end: {}", unfinished.join(", ")))
+        .hint(format!("`git -C {} log --all --graph` tells how far they got", place.display())))
+}
+
+/// Asks for git before anything is made.
+fn need_git(process: &Process) -> Result<(), CommandError> {
+    match Git::new(&process.start).arg("--version").run() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CommandError::because("make the repository of the demo", &error)
+            .hint("the demo needs the program `git` on your PATH; install it and try again")),
+    }
+}
+
+/// Where the repository is to be: DIR if it is free, else a fresh temporary directory, which stays.
+fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let made = match asked {
+        None => tempfile::Builder::new().prefix("aynig-demo-").tempdir().map(tempfile::TempDir::keep),
+        Some(directory) => {
+            let place = process.start.join(directory);
+            match std::fs::read_dir(&place) {
+                Ok(mut entries) => {
+                    if entries.next().is_some() {
+                        return Err(CommandError::setup(format!("{} is not empty", place.display())).hint(
+                            "name a directory that is empty or does not exist, or none for a temporary one",
+                        ));
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(CommandError::because(&format!("use {}", place.display()), &error)
+                        .hint("name a directory that is empty or does not exist"));
+                }
+            }
+            std::fs::create_dir_all(&place).map(|()| place)
+        }
+    };
+    made.and_then(|place| place.canonicalize()).map_err(|error| {
+        CommandError::because("make a directory for the demo", &error)
+            .hint("name a place that can be written to: `aynig demo DIR`")
+    })
+}
+
+/// Runs what is ready until nothing is.
+fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
+    let repo = app.repo();
+    let options = Options {
+        selection: Selection { current: CurrentBranch::Skip, ..Selection::everything() },
+        jobs: NonZeroUsize::MIN.saturating_add(1),
+        ..plain_options(&repo, &app.process)
+    };
+    let watchdog = Watchdog::lazy(options.program.clone(), vec![crate::cli::internal::WATCHDOG.into()]);
+    let narrator = Narrator::new(false, Live::on_terminal());
+    let times = Mutex::new(Times::new());
+    let tell = |notice: Notice| {
+        if let Notice::Ended(report) = &notice
+            && let Ok(mut times) = times.lock()
+        {
+            times.insert(report.attempt.to_string(), report.elapsed);
+        }
+        narrator.tell(notice);
+    };
+    let context = Context {
+        store: &app.store,
+        arbiter: &Arbiter::Local,
+        options: &options,
+        shutdown,
+        watchdog: &watchdog,
+        tell: &tell,
+    };
+    for _ in 0..PASSES {
+        if !pass(&context, &repo)?.did_something() || shutdown.cause().is_some() {
+            break;
+        }
+    }
+    Ok(times.into_inner().unwrap_or_default())
+}
+
+/// What to type to see more.
+fn next_steps(place: &Path, program: &Path) -> Vec<String> {
+    let mut shown = vec![(format!("cd {}", typed(&place.display().to_string())), "")];
+    if !on_path(program) {
+        shown.push((format!("alias aynig={}", typed(&program.display().to_string())), ""));
+    }
+    for (command, what) in [
+        ("git log --graph --oneline --all", "every transition is a commit"),
+        ("aynig status --all", "where each branch stands"),
+        ("aynig log feature/count", "the branch that failed once"),
+        ("aynig logs --branch feature/count", "what its last command printed"),
+        ("cat .aynig/command/stalled", "how it found its way back"),
+        ("git diff main feature/count", "what came of it"),
+    ] {
+        shown.push((command.to_owned(), what));
+    }
+    let mut lines = vec!["Next:".to_owned()];
+    lines.extend(shown.iter().map(|(command, what)| match *what {
+        "" => format!("  {command}"),
+        what => format!("  {command:<46} {}", styled(FAINT, format!("# {what}"))),
+    }));
+    lines
+}
+
+/// Whether typing `aynig` runs this very program.
+fn on_path(program: &Path) -> bool {
+    let found = std::env::var_os("PATH").and_then(|path| found_in("aynig", &path));
+    let places = found.and_then(|found| Some((found.canonicalize().ok()?, program.canonicalize().ok()?)));
+    places.is_some_and(|(found, own)| found == own)
+}

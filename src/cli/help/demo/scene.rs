@@ -1,0 +1,154 @@
+//! The demo's repository: a few text tools to be written, and the commands that write, check and review them.
+//!
+//! Invariant: nothing of the person's configuration decides what is in it. The format, the branch's name and the
+//! identity are chosen here, signatures are off, templates and ignore lists of the person are not used; so it comes out
+//! the same with no configuration at all.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bstr::{BString, ByteSlice};
+
+use crate::cli::error::CommandError;
+use aynig::contract::ids::{BranchName, CommitId, StateName};
+use aynig::contract::manual::{ManualState, set_state_draft};
+use aynig::contract::message::Draft;
+use aynig::contract::trailers::{Trailer, Trailers};
+use aynig::fsutil;
+use aynig::git::objects::commits::NewCommit;
+use aynig::git::repo::open::Told;
+use aynig::git::{Git, ProcessError, Repo, Swap};
+use aynig::ops::app::{App, Process};
+
+/// One thing to be written, on a branch of its own.
+#[derive(Debug)]
+pub(crate) struct Feature {
+    /// The program's name; its branch is `feature/<name>`.
+    pub(crate) name: &'static str,
+    /// What is wanted of it.
+    pub(crate) wish: &'static str,
+    input: &'static str,
+    wanted: &'static str,
+}
+
+/// All of them.
+pub(crate) const FEATURES: [Feature; 3] = [
+    Feature { name: "shout", wish: "Print the text in capitals.", input: "hello\n", wanted: "HELLO\n" },
+    Feature {
+        name: "count",
+        wish: "Print how many there are.",
+        input: "three little\nwords\n",
+        wanted: "3\n",
+    },
+    Feature {
+        name: "reverse",
+        wish: "Print the last line first.",
+        input: "one\ntwo\nthree\n",
+        wanted: "three\ntwo\none\n",
+    },
+];
+
+impl Feature {
+    /// Its branch.
+    pub(crate) fn branch(&self) -> BranchName {
+        BranchName::new(format!("feature/{}", self.name)).expect("the names above make branch names")
+    }
+}
+
+/// The files of the first commit: path, text, whether it is a program.
+const FILES: [(&str, &str, bool); 6] = [
+    ("README.md", include_str!("files/README.md"), false),
+    ("tests/run", include_str!("files/run"), true),
+    (".aynig/command/implement", include_str!("commands/implement"), true),
+    (".aynig/command/check", include_str!("commands/check"), true),
+    (".aynig/command/review", include_str!("commands/review"), true),
+    (".aynig/command/stalled", include_str!("commands/stalled"), true),
+];
+
+/// Makes the repository in the empty directory `place`, with a branch for each feature that asks for `implement`.
+pub(crate) fn build(place: &Path, process: &Process) -> Result<App, CommandError> {
+    let git = || {
+        Git::new(place)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_DEFAULT_HASH", "sha1")
+            .env("GIT_DEFAULT_REF_FORMAT", "files")
+            .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(place))
+    };
+    let failed = |error: ProcessError| CommandError::because("make the repository of the demo", &error);
+    git().args(["init", "--quiet", "--initial-branch=main", "--template=", "."]).run().map_err(failed)?;
+    // A key that wants a passphrase would ask for it a dozen times; the other two would change what is committed.
+    for (key, value) in
+        [("commit.gpgSign", "false"), ("core.autocrlf", "false"), ("core.excludesFile", "/dev/null")]
+    {
+        git().args(["config", key, value]).run().map_err(failed)?;
+    }
+    for (path, text, program) in FILES {
+        write(place, path, text, program)?;
+    }
+    for feature in &FEATURES {
+        write(place, &format!("tests/{}/input", feature.name), feature.input, false)?;
+        write(place, &format!("tests/{}/wanted", feature.name), feature.wanted, false)?;
+    }
+    git().args(["add", "--all"]).run().map_err(failed)?;
+
+    let app = App::open(Process { start: place.to_owned(), told: Told::default(), ..process.clone() })?;
+    let repo = app.repo();
+    let checkout = repo.checkout().expect("a repository made with a checkout");
+    let tree = repo.index_tree(&checkout).map_err(failed)?;
+    let start = Draft { subject: BString::from("start: tests, and the commands"), ..Draft::default() };
+    let main = BranchName::new("main").expect("a branch name");
+    let first = commit(&repo, &main, tree, None, &start)?;
+    for feature in &FEATURES {
+        commit(&repo, &feature.branch(), tree, Some(first), &wish(feature)?)?;
+    }
+    Ok(app)
+}
+
+/// The commit a person would make with `aynig set-state --state implement …`.
+fn wish(feature: &Feature) -> Result<Draft, CommandError> {
+    let asked = ManualState {
+        state: StateName::parse("implement").expect("a state name"),
+        subject: Some(format!("{}: wanted", feature.name)),
+        body: Some(feature.wish.into()),
+        trailers: vec![Trailer::new("dwp-feature", feature.name), Trailer::new("dwp-attempt", "1")],
+        kept: Trailers::new(),
+        source: None,
+    };
+    set_state_draft(&asked).map_err(|error| CommandError::because("ask for a feature", &error))
+}
+
+/// Writes a commit and makes `branch` at it.
+fn commit(
+    repo: &Repo,
+    branch: &BranchName,
+    tree: CommitId,
+    parent: Option<CommitId>,
+    draft: &Draft,
+) -> Result<CommitId, CommandError> {
+    let trying = format!("make the branch {branch}");
+    let message = draft.encode().map_err(|error| CommandError::because(&trying, &error))?;
+    let parents: Vec<CommitId> = parent.into_iter().collect();
+    let new = repo
+        .write_commit(&NewCommit { tree, parents: &parents, message: &message, attempt: None })
+        .map_err(|error| CommandError::because(&trying, &error))?;
+    match repo.swap(branch.full_ref().as_bstr(), None, new, "aynig demo") {
+        Ok(Swap::Won) => Ok(new),
+        Ok(Swap::Lost { .. }) => {
+            Err(CommandError::setup(format!("could not {trying}: somebody else made it")))
+        }
+        Err(error) => Err(CommandError::because(&trying, &error)),
+    }
+}
+
+fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), CommandError> {
+    let file = place.join(path);
+    let written = std::fs::create_dir_all(file.parent().unwrap_or(place))
+        .and_then(|()| fsutil::replace(&file, text.as_bytes()))
+        .and_then(|()| match program {
+            true => std::fs::set_permissions(&file, Permissions::from_mode(0o755)),
+            false => Ok(()),
+        });
+    written.map_err(|error| CommandError::because(&format!("write {}", file.display()), &error))
+}

@@ -1,0 +1,5 @@
+//! Verbs that explain: manual pages, completions, a demonstration.
+
+pub(crate) mod complete;
+pub(crate) mod demo;
+pub(crate) mod manual;

@@ -1,0 +1,348 @@
+//! An entry of a story in lines: one that says what happened, and below it what is worth knowing besides.
+//!
+//! Invariant: on a terminal the first line is no wider than that; the others are never cut, since there are names in them to be copied.
+//! Nothing that came from a commit goes out as a control character.
+
+use bstr::{BStr, ByteSlice};
+
+use crate::cli::ui;
+use crate::cli::ui::columns::{cut, width};
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
+use aynig::clock;
+use aynig::clock::{span, span_in_short};
+use aynig::contract::commits::{default_subject, wish};
+use aynig::contract::head::Event;
+use aynig::contract::lease::{Liveness, liveness_at};
+use aynig::contract::parking::{Parking, parking};
+use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use aynig::runner::counted;
+
+use crate::cli::look::log::host::Host;
+
+/// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
+/// there is more.
+struct Widths {
+    date: usize,
+    what: usize,
+    time: usize,
+    who: usize,
+}
+
+/// From the widest to the narrowest: a column goes whole before it shows next to nothing.
+const WIDTHS: [Widths; 6] = [
+    Widths { date: 20, what: 20, time: 11, who: 10 },
+    Widths { date: 20, what: 14, time: SHORT, who: 10 },
+    Widths { date: 20, what: 14, time: SHORT, who: 0 },
+    Widths { date: 20, what: 14, time: 0, who: 0 },
+    Widths { date: DAY, what: 14, time: 0, who: 0 },
+    Widths { date: 0, what: 14, time: 0, who: 0 },
+];
+
+/// Where a time is this wide only its largest unit is told.
+const SHORT: usize = 7;
+
+/// So much of an attempt's id is enough to name it.
+const SHORT_ID: usize = 8;
+
+/// A date without its hours.
+const DAY: usize = 10;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Less than this of a name tells nobody who it is.
+const LEAST_WHO: usize = 6;
+
+/// With less room than this for what there is to say, that has a line of its own.
+const ROOM: usize = 40;
+
+/// Before the lines below the first.
+const INDENT: &str = "            ";
+
+/// What the lines are drawn for.
+pub(crate) struct Teller<'a> {
+    /// Knows of logs and rescued work.
+    pub(crate) host: &'a Host<'a>,
+    /// Seconds since the epoch.
+    pub(crate) now: i64,
+    /// The width of the terminal, if it is one.
+    pub(crate) columns: Option<usize>,
+    /// Whether every lease has a line.
+    pub(crate) leases: bool,
+}
+
+/// The first line of an entry.
+struct First {
+    id: String,
+    date: i64,
+    style: anstyle::Style,
+    what: String,
+    /// Seconds; negative if the clocks that dated it disagree.
+    time: Option<i64>,
+    who: String,
+    text: String,
+}
+
+impl First {
+    /// The parts before its text, and how wide their columns are, for so many columns in all.
+    fn parts(&self, columns: usize) -> Vec<(anstyle::Style, String, usize)> {
+        let takes = |widths: &Widths| {
+            let who = if widths.who == 0 { 0 } else { widths.who.min(width(&self.who).max(LEAST_WHO)) };
+            let taken = [width(&self.id), widths.date, widths.what.max(width(&self.what)), widths.time, who];
+            taken.iter().filter(|taken| **taken > 0).fold(0, |sum, taken| sum + taken + GAP) - GAP
+        };
+        let [.., narrowest] = &WIDTHS;
+        let widths = WIDTHS.iter().find(|widths| takes(widths) <= columns).unwrap_or(narrowest);
+        let mut date = clock::format_utc(self.date);
+        date.truncate(widths.date);
+        let time = self.time.map(|time| seconds(time, widths.time <= SHORT)).unwrap_or_default();
+        let time = format!("{}{time}", " ".repeat(widths.time.saturating_sub(width(&time))));
+        let plain = anstyle::Style::new();
+        let mut parts = vec![(FAINT, self.id.clone(), 0), (plain, date, widths.date)];
+        parts.extend([(self.style, self.what.clone(), widths.what), (plain, time, widths.time)]);
+        parts.push((plain, self.who.clone(), widths.who));
+        let there = [true, widths.date > 0, true, widths.time > 0, widths.who > 0];
+        parts.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
+    }
+}
+
+impl Teller<'_> {
+    /// An entry, as styled lines.
+    pub(crate) fn lines(&self, entry: &Entry) -> Vec<String> {
+        match entry {
+            Entry::Attempt(attempt) => self.attempt(attempt),
+            Entry::Declared(declared) => self.draw(&Self::declared(declared)),
+            Entry::Commits(commits) => {
+                commits_first(commits, "").iter().flat_map(|first| self.draw(first)).collect()
+            }
+            Entry::Before(commits) => commits_first(commits, "before the first state: ")
+                .iter()
+                .flat_map(|first| self.draw(first))
+                .collect(),
+            Entry::Invalid { invalid, committed_at, author } => self.draw(&First {
+                id: invalid.commit.short(),
+                date: *committed_at,
+                style: BAD,
+                what: "(invalid)".to_owned(),
+                time: None,
+                who: text(author.as_bstr()),
+                text: ui::harmless(&invalid.reason),
+            }),
+        }
+    }
+
+    /// The first line; where the terminal leaves no room for its text, that has a line of its own.
+    fn draw(&self, first: &First) -> Vec<String> {
+        let mut left = self.columns.unwrap_or(usize::MAX);
+        let mut line = String::new();
+        for (style, part, wanted) in first.parts(left) {
+            let shown = cut(&part, left);
+            left = left.saturating_sub(width(&shown));
+            let fill = wanted.saturating_sub(width(&shown)).saturating_add(GAP).min(left);
+            left -= fill;
+            line.push_str(&styled(style, shown));
+            line.push_str(&" ".repeat(fill));
+        }
+        if first.text.is_empty() {
+            return vec![line.trim_end().to_owned()];
+        }
+        if width(&first.text) <= left || left >= ROOM {
+            line.push_str(&cut(&first.text, left));
+            return vec![line];
+        }
+        let columns = self.columns.unwrap_or(usize::MAX).saturating_sub(INDENT.len());
+        vec![line.trim_end().to_owned(), format!("{INDENT}{}", cut(&first.text, columns))]
+    }
+
+    fn attempt(&self, attempt: &Attempt) -> Vec<String> {
+        let mut below = Vec::new();
+        let mut add = |label: &str, text: &str| {
+            below.push(format!("{INDENT}{}", styled(FAINT, ui::harmless(&format!("{label:9}{text}")))));
+        };
+        let origin = attempt.origin.as_ref().map_or("?", |state| state.as_str());
+        let who = runner(attempt.runner.as_bstr());
+        let newest = attempt.newest;
+        let mut first = First {
+            id: newest.commit.short(),
+            date: newest.committed_at,
+            style: CARE,
+            what: String::new(),
+            time: None,
+            who,
+            text: String::new(),
+        };
+        for saved in self.host.saved(attempt) {
+            add(
+                "saved",
+                &if saved.here { saved.name } else { format!("{} (not in this clone)", saved.name) },
+            );
+        }
+        let wants_log;
+        match &attempt.outcome {
+            Outcome::Open => {
+                first.what = format!("{origin} → working");
+                let so_far = self.now.saturating_sub(attempt.first().committed_at);
+                first.time = Some(so_far);
+                first.text = self.left(newest);
+                wants_log = true;
+            }
+            Outcome::Ended { event, author } => {
+                (first.id, first.date) = (event.commit.short(), event.committed_at);
+                first.what = format!("{origin} → {}", event.state);
+                first.style = if event.state.is_stalled() { BAD } else { GOOD };
+                let taken = attempt.seconds().unwrap_or_default();
+                first.time = Some(taken);
+                first.text = Self::said(event);
+                let stall = Stall::of(event);
+                if let Some(other) = stall.as_ref().and_then(|stall| stall.run_id.as_ref())
+                    && *other != attempt.run_id
+                {
+                    add("attempt", &format!("it names another one: {}", text(other.as_bstr())));
+                }
+                wants_log = stall.is_some();
+                if let Some(over) = attempt.overdue() {
+                    add("lease", &format!("had been over for {} by the dates of the commits", span(over)));
+                }
+                if taken < 0 {
+                    add("clocks", "the end is dated before the beginning: those of two hosts disagree");
+                }
+                if *author != attempt.author {
+                    add("set by", &text(author.as_bstr()));
+                }
+            }
+            Outcome::TakenOver { run_id, runner: by } => {
+                first.what = format!("{origin} → (taken over)");
+                first.style = BAD;
+                first.text = ui::harmless(&format!(
+                    "by {} in attempt {}",
+                    runner(by.as_bstr()),
+                    text(run_id.as_bstr())
+                ));
+                first.time = Some(attempt.held());
+                wants_log = true;
+            }
+            Outcome::Spoilt { commit } => {
+                first.what = format!("{origin} → (invalid)");
+                first.style = BAD;
+                first.text = format!("commit {} is on top of it", commit.short());
+                wants_log = true;
+            }
+        }
+        let count = attempt.earlier.len();
+        if count > 0 && !self.leases {
+            let run = text(attempt.run_id.as_bstr());
+            let held = seconds(attempt.held(), false);
+            add("lease", &format!("renewed {} over {held}, attempt {run}", times(count)));
+        }
+        if self.leases {
+            for lease in std::iter::once(&newest).chain(&attempt.earlier) {
+                let date = clock::format_utc(lease.committed_at);
+                add("lease", &format!("{}  {date}  for {}", lease.commit.short(), span(lease.seconds)));
+            }
+            add("attempt", &text(attempt.run_id.as_bstr()));
+        }
+        if let Some((newest, _)) = &attempt.commits.ends {
+            let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
+            add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
+        }
+        if wants_log && let Some(logs) = self.host.logs_of(attempt) {
+            // A commit would be two attempts': what one of them came to, and what another one was made on.
+            let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
+            let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };
+            add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
+        }
+        let mut lines = self.draw(&first);
+        lines.append(&mut below);
+        lines
+    }
+
+    fn left(&self, lease: LeaseMark) -> String {
+        let end = lease.committed_at.saturating_add_unsigned(lease.seconds);
+        match liveness_at(end, self.now) {
+            Liveness::Live { left } => format!("lease until {}, {} left", clock::format_utc(end), span(left)),
+            Liveness::Expired { over } => format!("its lease ran out {} ago and is not closed", span(over)),
+        }
+    }
+
+    /// What an event says to people, and from when on it is to be run: whether that has come by now is not part of the story.
+    fn said(event: &Event) -> String {
+        let words = what_it_says(event);
+        let parked = match parking(&event.message.trailers, i64::MIN) {
+            Parking::Over => return words,
+            Parking::Until(until) => format!("parked until {}", clock::format_utc(until)),
+            Parking::Unreadable(why) => ui::harmless(&why),
+        };
+        if words.is_empty() { parked } else { format!("{parked}: {words}") }
+    }
+
+    fn declared(declared: &Declared) -> First {
+        let event = &declared.event;
+        First {
+            id: event.commit.short(),
+            date: event.committed_at,
+            style: if event.state.is_stalled() { BAD } else { GOOD },
+            what: if declared.again { format!("{} again", event.state) } else { event.state.to_string() },
+            time: None,
+            who: text(declared.author.as_bstr()),
+            text: Self::said(event),
+        }
+    }
+}
+
+fn commits_first(commits: &Commits, prefix: &str) -> Option<First> {
+    let (newest, _) = commits.ends.as_ref()?;
+    Some(First {
+        id: newest.commit.short(),
+        date: newest.committed_at,
+        style: FAINT,
+        what: how_many(commits),
+        time: None,
+        who: names(commits),
+        text: format!("{prefix}{}", text(newest.subject.as_bstr())),
+    })
+}
+
+fn how_many(commits: &Commits) -> String {
+    match commits.merges {
+        0 => counted(commits.count, "commit"),
+        merges if merges == commits.count => counted(merges, "merge"),
+        merges => format!("{}, {}", counted(commits.count, "commit"), counted(merges, "merge")),
+    }
+}
+
+fn names(commits: &Commits) -> String {
+    let mut names: Vec<String> = commits.authors.iter().map(|author| text(author.as_bstr())).collect();
+    if commits.more_authors {
+        names.push("others".to_owned());
+    }
+    names.join(", ")
+}
+
+/// What an event says to people: why it stalled, else its subject unless that is the runner's own.
+fn what_it_says(event: &Event) -> String {
+    match Stall::of(event) {
+        Some(stall) if !stall.reason.is_empty() => ui::harmless(&stall.reason),
+        Some(_) | None if event.message.subject == default_subject(&event.state) => {
+            wish(&event.message, &event.state).map(text).unwrap_or_default()
+        }
+        Some(_) | None => text(event.message.subject.as_bstr()),
+    }
+}
+
+fn runner(name: &BStr) -> String {
+    if name.is_empty() { "(unnamed)".to_owned() } else { text(name) }
+}
+
+fn text(bytes: &BStr) -> String {
+    ui::harmless(&bytes.to_str_lossy())
+}
+
+/// Seconds between two commits; clocks that disagree are shown as they are.
+fn seconds(seconds: i64, short: bool) -> String {
+    let words = if short { span_in_short } else { span }(seconds.unsigned_abs());
+    if seconds < 0 { format!("-{words}?") } else { words }
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}

@@ -1,0 +1,280 @@
+//! `aynig logs`: what the command of an attempt printed.
+//!
+//! Invariant: bytes go out as they came in, but to a terminal, which is shown what it would act on ([`Escapes`]). Which attempt is meant is read off the branch's history; where its output
+//! lies, off the record the runner left on this host (`runner::attempt`), else off the contract's file names
+//! (contract §3, "Command Inputs And Logs"). Logs never travel: another host's are on that host.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bstr::{BString, ByteSlice};
+
+use aynig::clock;
+use aynig::contract::commits::stalled_run;
+use aynig::contract::head::Head;
+use aynig::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use aynig::contract::lease::{Lease, Liveness};
+use aynig::fsutil;
+use aynig::git::Repo;
+use aynig::ops::app::App;
+use aynig::ops::{missing, target};
+use aynig::runner::attempt::files;
+use aynig::runner::attempt::files::Record;
+
+use crate::cli::args::Logs;
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::escapes::Escapes;
+use crate::cli::ui::signals;
+use crate::cli::ui::{FAINT, styled};
+
+/// Between two looks at a log that is followed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How much is read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// An attempt as history or a record tells of it.
+#[derive(Debug)]
+struct Found {
+    run_id: BString,
+    /// Where its lease is looked for while the log is followed.
+    branch: Option<BranchName>,
+    /// The remote that decides over that branch, if one does.
+    remote: Option<RemoteName>,
+    /// Who ran it; empty if nothing says.
+    runner: String,
+    /// The commit that caused it.
+    trigger: Option<CommitId>,
+    record: Option<Record>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
+    let repo = app.repo();
+    let found = match (&arguments.attempt, &arguments.commit) {
+        (Some(id), _) => by_id(&repo, id)?,
+        (None, Some(text)) => by_commit(&repo, text)?,
+        (None, None) => {
+            let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
+            let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
+            let head = target::existing_head(&repo, &arbiter, &branch)?;
+            let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
+                CommandError::failed(format!(
+                    "no attempt was ever made on {branch}: there is no lease in its history"
+                ))
+                .hint(format!(
+                    "`aynig status{}` says what would be run",
+                    missing::options(&repo, &arbiter, &branch)
+                ))
+            })?;
+            Found { remote: arbiter.source().cloned(), ..found }
+        }
+    };
+    let log = log_of(&repo, &found, arguments.stderr)?;
+    let about = format!("attempt {}: {}", found.run_id, log.display());
+    ui::narrate(&styled(FAINT, ui::harmless(&about)));
+    print(&repo, &found, &log, arguments.follow)?;
+    if !arguments.stderr && found.record.as_ref().is_some_and(Record::printed_errors_alone) {
+        ui::narrate(&styled(
+            FAINT,
+            "nothing was printed here, but there is something on standard error: add --stderr",
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
+    let of_record = |record: Record| Found {
+        run_id: record.attempt.as_str().into(),
+        branch: BranchName::new(record.branch.as_str()).ok(),
+        remote: source_of(repo, &record),
+        runner: String::new(),
+        trigger: CommitId::parse_hex(&record.trigger),
+        record: Some(record),
+    };
+    if let Some(record) = AttemptId::parse(text.as_bytes()).and_then(|id| files::find(repo, id)) {
+        return Ok(of_record(record));
+    }
+    let text = text.to_ascii_lowercase();
+    let mut matching: Vec<Record> =
+        files::all(repo).into_iter().filter(|record| record.attempt.starts_with(&text)).collect();
+    match matching.len() {
+        0 => Err(CommandError::failed(format!("no attempt {text} was made on this host"))
+            .hint("`aynig log BRANCH --leases` names the attempts of a branch and the runners that made them")
+            .hint("logs stay on the host that ran the command; look there")),
+        1 => Ok(of_record(matching.remove(0))),
+        count => Err(CommandError::usage(format!("{count} attempts on this host begin with {text}"))
+            .hint("give more of its id")),
+    }
+}
+
+/// The remote that the attempt's lease says decides.
+fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
+    let stored = repo.commit(CommitId::parse_hex(&record.lease)?).ok()?;
+    match Head::read(&stored.facts()) {
+        Head::Working(lease) => RemoteName::from_source(lease.source?.as_bstr()),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
+}
+
+fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
+    let commit = repo.parse_commit(text).ok_or_else(|| {
+        CommandError::usage(format!("{text} is no commit in {}", repo.common_dir().display()))
+            .hint("give a hash, a branch or a tag; `--attempt ID` for an attempt")
+    })?;
+    let hex = commit.to_string();
+    // A trigger is older than its lease, so its own history does not tell of the attempt it caused.
+    let own = files::all(repo).into_iter().filter(|record| record.trigger == hex || record.lease == hex);
+    if let Some(record) = own.max_by_key(|record| record.started) {
+        return by_id(repo, &record.attempt);
+    }
+    if contract_log(repo, commit, false).exists() {
+        return Ok(Found {
+            run_id: format!("at {}", commit.short()).into(),
+            branch: None,
+            remote: None,
+            runner: String::new(),
+            trigger: Some(commit),
+            record: None,
+        });
+    }
+    newest(repo, commit, None).ok_or_else(|| {
+        CommandError::failed(format!("no attempt was made at or before {}", commit.short()))
+            .hint("`aynig log BRANCH --leases` names the attempts of a branch")
+    })
+}
+
+/// The newest attempt that the first-parent history from `head` tells of.
+fn newest(repo: &Repo, head: CommitId, branch: Option<&BranchName>) -> Option<Found> {
+    let mut found: Option<Found> = None;
+    for stored in repo.history(head).map_while(Result::ok) {
+        let meaning = Head::read(&stored.facts());
+        let said = match &meaning {
+            Head::Working(lease) => Some((lease.run_id.clone(), lease.runner.to_string())),
+            Head::Ready(event) => {
+                stalled_run(&event.message.trailers).map(|run| (run.to_owned(), String::new()))
+            }
+            Head::Unmanaged | Head::Invalid(_) => None,
+        };
+        match (&mut found, said) {
+            (None, None) => {}
+            (None, Some((run_id, runner))) => {
+                let record = AttemptId::parse(&run_id).and_then(|id| files::find(repo, id));
+                let known = record.is_some();
+                let branch = branch.cloned();
+                found = Some(Found { run_id, branch, remote: None, runner, trigger: None, record });
+                if known {
+                    break;
+                }
+            }
+            // Nothing on this host knows it: its lease names the runner, the commit below its first lease the log.
+            (Some(found), Some((run_id, runner))) if found.run_id == run_id => found.runner = runner,
+            (Some(found), _) => {
+                if let Head::Ready(event) = meaning {
+                    found.trigger = Some(event.commit);
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The contract's name for the log of an attempt on `trigger`.
+fn contract_log(repo: &Repo, trigger: CommitId, stderr: bool) -> PathBuf {
+    let stream = if stderr { "stderr" } else { "stdout" };
+    files::log_directory(repo).join(format!("{trigger}.{stream}.log"))
+}
+
+fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, CommandError> {
+    let recorded = found.record.as_ref().map(|record| if stderr { &record.stderr } else { &record.stdout });
+    if let Some(log) = recorded {
+        if log.exists() {
+            return Ok(log.clone());
+        }
+        return Err(CommandError::failed(format!(
+            "the log of attempt {} was at {} and is not there any more",
+            found.run_id,
+            log.display()
+        ))
+        .hint("logs are plain files; somebody removed it"));
+    }
+    let named = found.trigger.map(|trigger| contract_log(repo, trigger, stderr));
+    if let Some(log) = named.filter(|log| log.exists()) {
+        return Ok(log);
+    }
+    let by = match found.runner.as_str() {
+        "" => "on another host".to_owned(),
+        runner => format!("by {runner}"),
+    };
+    Err(CommandError::failed(format!(
+        "attempt {} was made {by}, and its logs are not in {}",
+        found.run_id,
+        files::log_directory(repo).display()
+    ))
+    .hint(format!("logs stay where the command ran; there: aynig logs --attempt {}", found.run_id))
+    .hint("a lease taken by hand (`aynig set-working`) has no logs"))
+}
+
+fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), CommandError> {
+    let trying = format!("read {}", log.display());
+    let failed = |error: std::io::Error| CommandError::because(&trying, &error);
+    let mut file = fsutil::open_plain(log).map_err(failed)?;
+    let mut chunk = vec![0; CHUNK];
+    let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));
+    loop {
+        // Asked before the file is read: what was printed up to the attempt's end is printed here as well.
+        let over = !follow || is_over(repo, found);
+        loop {
+            let count = file.read(&mut chunk).map_err(failed)?;
+            if count == 0 {
+                break;
+            }
+            let read = match &mut escapes {
+                Some(escapes) => ui::answer_bytes(&escapes.pass(&chunk[..count])),
+                None => ui::answer_bytes(&chunk[..count]),
+            };
+            if !read {
+                return Ok(());
+            }
+        }
+        if over {
+            if let Some(mut escapes) = escapes {
+                ui::answer_bytes(&escapes.end());
+            }
+            return Ok(());
+        }
+        clock::pause(LOOK);
+    }
+}
+
+/// Whether the attempt's lease has ended: something else is at HEAD, or its time is up.
+fn is_over(repo: &Repo, found: &Found) -> bool {
+    let Some(branch) = &found.branch else { return true };
+    // Of a remote's branch it is enough what the runner, which is on this host, last pushed: no connection is needed.
+    let head = match &found.remote {
+        None => repo.branch_head(branch),
+        Some(remote) => repo.fetched_head(remote, branch),
+    };
+    let Ok(Some(head)) = head else { return true };
+    match lease_at(repo, head) {
+        Some(lease) if lease.run_id == found.run_id => {
+            matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. })
+        }
+        Some(_) | None => true,
+    }
+}
+
+/// The lease at `head`, or below the commits a command made on top of it.
+fn lease_at(repo: &Repo, head: CommitId) -> Option<Lease> {
+    for stored in repo.history(head).map_while(Result::ok) {
+        match Head::read(&stored.facts()) {
+            Head::Working(lease) => return Some(lease),
+            Head::Ready(_) => return None,
+            Head::Unmanaged | Head::Invalid(_) => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,6 @@
+//! Verbs that only read.
+
+pub(crate) mod events;
+pub(crate) mod log;
+pub(crate) mod logs;
+pub(crate) mod status;

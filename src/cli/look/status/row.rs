@@ -1,0 +1,313 @@
+//! One branch as `status` knows it: taken from the scan, put into words and into JSON.
+//!
+//! Invariant: what is counted in time is counted by one `now`, and can be counted anew by another ([`Row::retime`]) without a
+//! look at the repository.
+
+use bstr::ByteSlice;
+use serde_json::{Value, json};
+
+use crate::cli::work::target::runner_words;
+use aynig::clock;
+use aynig::contract::commits;
+use aynig::contract::head::Head;
+use aynig::contract::ids::{CommitId, StateName};
+use aynig::contract::lease::Lease;
+use aynig::contract::message::Message;
+use aynig::contract::sighting::Watched;
+use aynig::contract::story::Stall;
+use aynig::git::Repo;
+use aynig::git::objects::commits::Stored;
+use aynig::ops::missing;
+use aynig::runner::authority::Arbiter;
+use aynig::runner::survey::verdict::{Reason, RunIn, Severity};
+use aynig::runner::survey::{Branch, CommandsFrom, Verdict};
+use aynig::runner::typed;
+
+const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
+
+/// One branch, ready to be shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) branch: String,
+    pub(crate) commit: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) origin: Option<String>,
+    pub(crate) lease: Option<LeaseRow>,
+    pub(crate) command: Option<String>,
+    pub(crate) reason: Option<String>,
+    /// The reason where people need less of it in a table; none where that is the same.
+    pub(crate) brief: Option<String>,
+    pub(crate) subject: Option<String>,
+    /// What says more than the subject does, to people.
+    pub(crate) wish: Option<String>,
+    pub(crate) committed_at: Option<i64>,
+    pub(crate) not_before: Option<i64>,
+    /// What a stalled commit says happened.
+    pub(crate) why: Option<String>,
+    /// Whether somebody meant it to run, and it does not.
+    pub(crate) mistake: bool,
+    /// Whether its state has no command.
+    pub(crate) rests: bool,
+    /// How many seconds are left until a parked one wakes.
+    pub(crate) wakes_in: Option<i64>,
+}
+
+/// The lease a branch is under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeaseRow {
+    pub(crate) run_id: String,
+    pub(crate) runner: String,
+    pub(crate) seconds: u64,
+    pub(crate) expires_at: i64,
+    /// Negative once it is over.
+    pub(crate) left: i64,
+    /// For how many seconds passes on this host have seen it, and how many a takeover by that takes.
+    pub(crate) seen: Option<(u64, u64)>,
+}
+
+/// What is wanted where the subject does not say; a stalled branch has its reason instead.
+fn wish(message: &Message) -> Option<String> {
+    let state = StateName::parse(message.trailers.last("dwp-state")?).ok()?;
+    commits::wish(message, &state)
+        .filter(|_| !state.is_stalled())
+        .map(|line| line.to_str_lossy().into_owned())
+}
+
+/// Takes a branch from the survey; `from` is where commands come from, if not from each branch, and `now` is seconds since
+/// the epoch.
+pub(crate) fn row(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    from: Option<&CommandsFrom>,
+    branch: &Branch,
+    now: i64,
+) -> Row {
+    let stored = branch.head.and_then(|head| repo.commit(head).ok());
+    let message = stored.as_ref().map(|stored| Message::parse(&stored.message));
+    let mut row = Row {
+        branch: branch.name.to_string(),
+        commit: branch.head.map(|head| head.to_string()),
+        kind: branch.verdict.word(),
+        subject: message.as_ref().map(|message| message.subject.to_string()),
+        wish: message.as_ref().and_then(wish),
+        committed_at: stored.as_ref().map(|stored| stored.committed_at),
+        ..Row::default()
+    };
+    match &branch.verdict {
+        Verdict::Unmanaged => row.reason = Some("HEAD declares no state".to_owned()),
+        Verdict::Invalid(invalid) => {
+            row.state = stored.as_ref().and_then(declared);
+            row.reason = Some(invalid.to_string());
+        }
+        Verdict::Leased(lease) => {
+            leased(&mut row, &lease.lease, lease.seen);
+            if lease.over {
+                let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
+                let next = "the lease has run out; the next `aynig run` sets the branch stalled";
+                row.reason =
+                    Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+            }
+        }
+        Verdict::Waiting { state, reason } => {
+            row.mistake = reason.severity() == Severity::Misconfigured;
+            row.rests = reason.severity() == Severity::Terminal;
+            asked(&mut row, state, stored.as_ref());
+            if state.is_stalled() {
+                stalled(&mut row, arbiter, branch.head, reason);
+            } else {
+                waiting(&mut row, repo, from, stored.as_ref(), state, reason);
+            }
+        }
+        Verdict::Parked { state, until, .. } => {
+            asked(&mut row, state, stored.as_ref());
+            row.not_before = Some(*until);
+        }
+        Verdict::Ready { event, command, run_in } => {
+            asked(&mut row, &event.state, stored.as_ref());
+            row.command = Some(command.path.clone());
+            row.reason = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
+        }
+        Verdict::Excluded(exclusion) => row.reason = Some(exclusion.to_string()),
+        Verdict::SkippedCurrent { state } => {
+            asked(&mut row, state, stored.as_ref());
+            row.reason = Some(IN_PLACE.to_owned());
+        }
+    }
+    row.retime(now);
+    row
+}
+
+/// Says how to ask again for what has stalled.
+fn stalled(row: &mut Row, arbiter: &Arbiter, head: Option<CommitId>, reason: &Reason) {
+    let branch = typed(&row.branch);
+    let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let commit = head.map(|head| head.short()).unwrap_or_default();
+    let hint = format!(
+        "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"
+    );
+    // Most workflows have no command for it.
+    row.brief = row.rests.then(|| hint.clone());
+    row.reason = Some(format!("{hint}; {reason}"));
+}
+
+/// Says why a state is not run, and which command was probably meant if there is none.
+fn waiting(
+    row: &mut Row,
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    stored: Option<&Stored>,
+    state: &StateName,
+    reason: &Reason,
+) {
+    let commands = match from {
+        Some(from) => from.tree,
+        None => stored.and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?),
+    };
+    let near = commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state));
+    let question = near.map(|near| format!("did you mean {near}?"));
+    row.brief = row.rests.then(|| question.clone().unwrap_or_default());
+    row.reason = Some(match question {
+        Some(question) => format!("{reason}; {question}"),
+        None => reason.to_string(),
+    });
+}
+
+impl Row {
+    /// Counts anew what is counted in time, at `now`.
+    pub(crate) fn retime(&mut self, now: i64) {
+        if let Some(lease) = &mut self.lease {
+            lease.left = lease.expires_at.saturating_sub(now);
+        }
+        if let Some(until) = self.not_before {
+            let left = clock::span(until.abs_diff(now));
+            let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
+            self.reason = Some(format!("until {} ({words})", clock::format_utc(until)));
+            self.wakes_in = Some(until.saturating_sub(now));
+        }
+    }
+
+    /// The same for all times, so that two looks can be compared.
+    pub(crate) fn timeless(&self) -> Self {
+        let mut row = self.clone();
+        row.retime(0);
+        if let Some(lease) = &mut row.lease {
+            // What is counted while a lease is watched is no news.
+            lease.seen = lease.seen.map(|(_, wanted)| (0, wanted));
+        }
+        row
+    }
+
+    /// When the clock alone makes another branch of it, seconds since the epoch.
+    pub(crate) fn turns_at(&self) -> Option<i64> {
+        let over = self.lease.as_ref().filter(|_| self.kind == "working");
+        over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before)
+    }
+
+    /// Whether it has stalled and nothing is going to be done about it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.kind == "waiting" && self.state.as_deref() == Some("stalled")
+    }
+
+    /// Its kind as people read it, everywhere: finer than that of the JSON, which is a promise.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            _ if self.is_stalled() => "stalled",
+            Self { rests: true, .. } => "rests",
+            Self { kind, .. } => kind,
+        }
+    }
+
+    /// Why nothing is done, where a line holds it; empty where there is no more to say than the label does.
+    pub(crate) fn in_brief(&self) -> &str {
+        self.brief.as_ref().or(self.reason.as_ref()).map_or("", String::as_str)
+    }
+}
+
+/// What `dwp-state` says, legal or not.
+fn declared(stored: &Stored) -> Option<String> {
+    Message::parse(&stored.message).trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned())
+}
+
+/// What a state that is not leased says beside its name.
+fn asked(row: &mut Row, state: &StateName, stored: Option<&Stored>) {
+    row.state = Some(state.to_string());
+    if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
+        row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
+        row.why = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
+    }
+}
+
+fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {
+    row.state = Some("working".to_owned());
+    row.origin = lease.origin.as_ref().map(ToString::to_string);
+    row.lease = Some(LeaseRow {
+        run_id: lease.run_id.to_string(),
+        runner: runner_words(lease),
+        seconds: lease.seconds,
+        expires_at: lease.expires_at(),
+        left: 0,
+        seen: watched.map(|watched| match watched {
+            Watched::Over { seen, wanted } | Watched::Remaining { seen, wanted, .. } => (seen, wanted),
+        }),
+    });
+}
+
+/// A row as JSON; its keys are a promise.
+pub(crate) fn row_json(row: &Row) -> Value {
+    let lease = row.lease.as_ref();
+    json!({
+        "branch": row.branch,
+        "commit": row.commit,
+        "state": row.state,
+        "kind": row.kind,
+        "originState": row.origin,
+        "runId": lease.map(|lease| &lease.run_id),
+        "runner": lease.map(|lease| &lease.runner),
+        "leaseSeconds": lease.map(|lease| lease.seconds),
+        "expiresAt": lease.map(|lease| clock::format_utc(lease.expires_at)),
+        "secondsLeft": lease.map(|lease| lease.left),
+        "notBefore": row.not_before.map(clock::format_utc),
+        "secondsSeen": lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
+        "command": row.command,
+        "reason": row.reason,
+        "subject": row.subject,
+        "date": row.committed_at.map(clock::format_utc),
+        "why": row.why,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_alone_changes_words_and_nothing_else() {
+        let lease = LeaseRow {
+            run_id: "r".into(),
+            runner: "host".into(),
+            seconds: 60,
+            expires_at: 1_000,
+            left: 0,
+            seen: Some((1, 70)),
+        };
+        let mut leased = Row { kind: "working", lease: Some(lease), ..Row::default() };
+        leased.retime(940);
+        let early = leased.clone();
+        leased.retime(1_003);
+        assert_eq!((early.lease.as_ref().unwrap().left, leased.lease.as_ref().unwrap().left), (60, -3));
+        leased.lease.as_mut().unwrap().seen = Some((64, 70));
+        assert!(early != leased && early.timeless() == leased.timeless());
+        assert_eq!(early.turns_at(), Some(1_001), "it protects the branch in its last second");
+        let mut parked = Row { kind: "parked", not_before: Some(7_300), ..Row::default() };
+        parked.retime(100);
+        assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (in 2 h 0 min)"));
+        let early = parked.clone();
+        parked.retime(7_310);
+        assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (10 s ago)"));
+        assert!(early != parked && early.timeless() == parked.timeless());
+        assert_eq!(parked.turns_at(), Some(7_300));
+        let moved = Row { commit: Some("other".into()), ..parked.clone() };
+        assert!(moved.timeless() != parked.timeless());
+    }
+}

@@ -1,0 +1,524 @@
+//! Branches drawn: one in a few lines, or all of them as a table.
+//!
+//! Invariant: on a terminal no line of the table is wider than that, and what is cut ends in `…`; elsewhere a branch is one line
+//! with nothing cut, for `grep` and `awk`. What comes next is never cut where it can be read and copied: it has a line of its own.
+
+use crate::cli::ui;
+use crate::cli::ui::columns::{cell, cut, width};
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
+use aynig::clock;
+use aynig::runner::counted;
+
+use crate::cli::look::status::row::{LeaseRow, Row};
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The least that is left of a name when the terminal is narrow.
+const LEAST: usize = 6;
+
+/// The most of a subject that is shown while there is something else to say.
+const MOST_ABOUT: usize = 50;
+
+/// The order of a table, and of its summary: what needs a person first.
+const ORDER: [&str; 10] = [
+    "stalled",
+    "invalid",
+    "expired",
+    "working",
+    "ready",
+    "parked",
+    "waiting",
+    "rests",
+    "excluded",
+    "unmanaged",
+];
+
+/// Sorts for people: what needs one first, then by name.
+pub(crate) fn sort(rows: &mut [Row]) {
+    rows.sort_by_cached_key(|row| (rank(row), row.branch.clone()));
+}
+
+fn rank(row: &Row) -> usize {
+    let place = ORDER.iter().position(|label| *label == row.label()).unwrap_or(ORDER.len());
+    // Somebody meant it to run: next to what is invalid.
+    if row.mistake && !row.is_stalled() { 1 } else { place }
+}
+
+/// All of it in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
+pub(crate) fn summary(rows: &[Row], unmanaged: usize) -> String {
+    let counts: Vec<String> = ORDER
+        .iter()
+        .map(|label| (rows.iter().filter(|row| row.label() == *label).count(), label))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, label)| format!("{count} {label}"))
+        .collect();
+    let mut parts = Vec::new();
+    if !rows.is_empty() {
+        parts.push(format!("{}: {}", counted(rows.len(), "branch"), counts.join(", ")));
+    }
+    if unmanaged > 0 {
+        let verb = if unmanaged == 1 { "declares" } else { "declare" };
+        parts.push(format!("{} {verb} no state", counted(unmanaged, "branch")));
+    }
+    parts.join("; ")
+}
+
+fn style(row: &Row) -> anstyle::Style {
+    match row.kind {
+        "ready" => GOOD,
+        "working" => CARE,
+        "expired" | "invalid" => BAD,
+        _ if row.state.as_deref() == Some("stalled") || row.mistake => BAD,
+        _ if row.rests => FAINT,
+        "waiting" | "parked" => STRONG,
+        _ => FAINT,
+    }
+}
+
+/// The state as people read it: `working (review)` where a lease says what for.
+fn state_words(row: &Row) -> String {
+    let state = row.state.clone().unwrap_or_else(|| "-".to_owned());
+    let words = match (&row.lease, &row.origin) {
+        (Some(_), Some(origin)) => format!("{state} ({origin})"),
+        _ => state,
+    };
+    ui::harmless(&words)
+}
+
+/// What comes next, as people read it, where a line holds all of it.
+fn next_words(row: &Row) -> String {
+    let first = match (&row.lease, &row.command, &row.why) {
+        (Some(lease), _, _) => return ui::harmless(&format!("{}: {}", lease.runner, time_words(lease))),
+        (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
+        (None, None, None) => "",
+    };
+    let words = match (first, row.in_brief()) {
+        ("", only) | (only, "") => only.to_owned(),
+        (first, more) => format!("{first} ({more})"),
+    };
+    ui::harmless(&words)
+}
+
+/// What is left of a lease, and for how long it has been seen, where that is counted.
+fn time_words(lease: &LeaseRow) -> String {
+    let left = clock::span(lease.left.unsigned_abs());
+    let words = if lease.left < 0 { format!("expired {left} ago") } else { format!("{left} left") };
+    format!("{words}{}", seen_words(lease))
+}
+
+fn seen_words(lease: &LeaseRow) -> String {
+    lease.seen.map_or_else(String::new, |(seen, wanted)| {
+        format!(", seen for {} of {}", clock::span(seen), clock::span(wanted))
+    })
+}
+
+/// A line for each branch, with all there is to say.
+pub(crate) fn plain(rows: &[Row]) -> Vec<String> {
+    let widest = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
+    let branches = widest(&|row| ui::harmless(&row.branch));
+    let states = widest(&state_words);
+    rows.iter()
+        .map(|row| {
+            let subject = row.wish.as_deref().or(row.subject.as_deref()).filter(|words| !words.is_empty());
+            let next = next_words(row);
+            let gap = if next.is_empty() { "" } else { "  " };
+            let subject =
+                subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::harmless(subject)));
+            format!(
+                "{}  {}  {}  {}{}",
+                styled(STRONG, cell(&ui::harmless(&row.branch), branches)),
+                styled(style(row), cell(&state_words(row), states)),
+                styled(FAINT, cell(row.label(), 9)),
+                next,
+                styled(FAINT, subject),
+            )
+        })
+        .collect()
+}
+
+/// What a row says in a table; the last of them may be cut most.
+struct Cells {
+    texts: [String; 6],
+    style: anstyle::Style,
+    /// On a line of its own.
+    note: Option<String>,
+}
+
+const HEADINGS: [&str; 6] = ["BRANCH", "STATE", "KIND", "HOLDER", "TIME", "ABOUT"];
+
+/// Where the columns are.
+const BRANCH: usize = 0;
+const STATE: usize = 1;
+const KIND: usize = 2;
+const HOLDER: usize = 3;
+const TIME: usize = 4;
+
+/// How much of a time is told, and whether the state repeats what the kind says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Wide,
+    Narrow,
+}
+
+/// How long a lease goes on, or until a parked one wakes.
+fn time_cell(row: &Row, fit: Fit) -> String {
+    let span = |seconds: i64| match fit {
+        Fit::Wide => clock::span(seconds.unsigned_abs()),
+        Fit::Narrow => clock::span_in_short(seconds.unsigned_abs()),
+    };
+    match (&row.lease, row.wakes_in, fit) {
+        (Some(lease), _, _) => {
+            let over = if lease.left < 0 { "over" } else { "left" };
+            let seen = match (lease.seen, fit) {
+                (Some((seen, wanted)), Fit::Narrow) => format!(", seen {seen}/{wanted} s"),
+                _ => seen_words(lease),
+            };
+            format!("{} {over}{seen}", span(lease.left))
+        }
+        (None, Some(left), Fit::Wide) if left > 0 => format!("wakes in {}", span(left)),
+        (None, Some(left), Fit::Wide) => format!("wakes {} ago", span(left)),
+        (None, Some(left), Fit::Narrow) if left > 0 => format!("in {}", span(left)),
+        (None, Some(left), Fit::Narrow) => format!("{} ago", span(left)),
+        (None, None, _) => String::new(),
+    }
+}
+
+fn cells(row: &Row, fit: Fit) -> Cells {
+    let wanted = rank(row) < 3;
+    let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
+    let reason = reason.map(ui::harmless);
+    let about = row.why.as_ref().or(row.wish.as_ref()).or(row.subject.as_ref());
+    let about = about.map(|about| ui::harmless(about)).unwrap_or_default();
+    let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
+    let about = match beside {
+        Some(beside) if about.is_empty() => beside,
+        Some(beside) => format!("{}  ({beside})", cut(&about, MOST_ABOUT)),
+        None => about,
+    };
+    let holder = row.lease.as_ref().map(|lease| ui::harmless(&lease.runner)).unwrap_or_default();
+    let state = match (&row.origin, fit) {
+        (Some(origin), Fit::Narrow) if row.lease.is_some() || row.is_stalled() => ui::harmless(origin),
+        _ => state_words(row),
+    };
+    let time = time_cell(row, fit);
+    let texts = [ui::harmless(&row.branch), state, row.label().to_owned(), holder, time, about];
+    Cells { texts, style: style(row), note: reason.filter(|_| wanted) }
+}
+
+/// What the columns but the last take by themselves.
+fn natural(rows: &[Cells]) -> [usize; 5] {
+    let mut widths = [0; 5];
+    for (at, taken) in widths.iter_mut().enumerate() {
+        let widest = rows.iter().map(|row| width(&row.texts[at])).max().unwrap_or(0);
+        // A column that nobody needs is not there at all.
+        *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
+    }
+    widths
+}
+
+/// What they take with the gaps behind them.
+fn taken(widths: &[usize; 5]) -> usize {
+    widths.iter().filter(|taken| **taken > 0).map(|taken| taken + GAP).sum()
+}
+
+/// Makes them fit where they do not: what one looks for shrinks last, and what would tell nothing goes whole.
+fn shrunk(mut widths: [usize; 5], columns: usize) -> [usize; 5] {
+    let over = |widths: &[usize; 5]| taken(widths).saturating_sub(columns + GAP);
+    let shrink = |widths: &mut [usize; 5], at: usize, least: usize| {
+        let least = least.min(widths[at]);
+        widths[at] = widths[at].saturating_sub(over(widths)).max(least);
+    };
+    shrink(&mut widths, HOLDER, LEAST);
+    shrink(&mut widths, STATE, LEAST);
+    shrink(&mut widths, BRANCH, (columns * 2 / 5).max(LEAST));
+    for at in [HOLDER, STATE] {
+        if over(&widths) > 0 {
+            widths[at] = 0;
+        }
+    }
+    for at in [BRANCH, TIME, KIND] {
+        shrink(&mut widths, at, LEAST);
+    }
+    widths
+}
+
+/// A table for a terminal of so many columns.
+pub(crate) fn table(rows: &[Row], columns: usize) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let drawn = |fit| rows.iter().map(|row| cells(row, fit)).collect::<Vec<Cells>>();
+    let mut cells = drawn(Fit::Wide);
+    let mut widths = natural(&cells);
+    if taken(&widths) + (columns / 4).clamp(LEAST, MOST_ABOUT) > columns {
+        cells = drawn(Fit::Narrow);
+        widths = shrunk(natural(&cells), columns);
+    }
+    let mut lines = vec![line(&HEADINGS.map(str::to_owned), &widths, columns, FAINT, FAINT)];
+    for row in &cells {
+        lines.push(line(&row.texts, &widths, columns, STRONG, row.style));
+        if let Some(note) = &row.note {
+            lines.push(format!("    {}", styled(FAINT, note)));
+        }
+    }
+    lines
+}
+
+/// One line of it, no wider than `columns`.
+fn line(
+    texts: &[String; 6],
+    widths: &[usize; 5],
+    columns: usize,
+    first: anstyle::Style,
+    others: anstyle::Style,
+) -> String {
+    let styles = [first, others, others, anstyle::Style::new(), anstyle::Style::new(), FAINT];
+    let mut room = columns;
+    let mut line = String::new();
+    for (at, text) in texts.iter().enumerate() {
+        let wanted = widths.get(at).copied().unwrap_or(room);
+        let last = at == texts.len() - 1;
+        // With less room than that the last column would hold nothing but an ellipsis.
+        if wanted == 0 || room == 0 || (last && room < LEAST) {
+            continue;
+        }
+        let taken = wanted.min(room);
+        let shown = if last { cut(text, taken) } else { cell(text, taken) };
+        line.push_str(&styled(styles[at], shown));
+        room = room.saturating_sub(taken);
+        let gap = if last { 0 } else { GAP.min(room) };
+        line.push_str(&" ".repeat(gap));
+        room -= gap;
+    }
+    line
+}
+
+/// One branch in a few lines.
+pub(crate) fn lines(row: &Row) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}  {}  {}",
+        styled(STRONG, ui::harmless(&row.branch)),
+        styled(style(row), state_words(row)),
+        styled(FAINT, row.label())
+    )];
+    let mut add = |label: &str, text: &str| lines.push(format!("  {label:9}{}", ui::harmless(text)));
+    if let (Some(commit), Some(subject)) = (&row.commit, &row.subject) {
+        let short: String = commit.chars().take(10).collect();
+        let date = row.committed_at.map(clock::format_utc).unwrap_or_default();
+        add("commit", &format!("{short}  {date}  {subject}"));
+    }
+    if let Some(lease) = &row.lease {
+        let until = clock::format_utc(lease.expires_at);
+        let left = clock::span(lease.left.unsigned_abs());
+        let left = if lease.left < 0 {
+            format!("expired {left} ago ({until})")
+        } else {
+            format!("{left} left (until {until})")
+        };
+        let seen = seen_words(lease);
+        add("lease", &format!("{}, attempt {}, {left}{seen}", lease.runner, lease.run_id));
+    }
+    if let Some(command) = &row.command {
+        add("command", command);
+    }
+    if let Some(why) = &row.why {
+        add("why", why);
+    }
+    // Of what rests there is room for all of it here.
+    if let Some(note) = if row.is_stalled() { Some(row.in_brief()) } else { row.reason.as_deref() } {
+        add("note", note);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(branch: &str, state: &str, kind: &'static str) -> Row {
+        Row { branch: branch.into(), state: Some(state.into()), kind, ..Row::default() }
+    }
+
+    fn lease(left: i64) -> Option<LeaseRow> {
+        Some(LeaseRow {
+            run_id: "r".into(),
+            runner: "host\u{1b}".into(),
+            seconds: 60,
+            expires_at: 1_000,
+            left,
+            seen: (left < 0).then_some((31, 40)),
+        })
+    }
+
+    fn rows() -> Vec<Row> {
+        let subject = |text: &str| Some(text.to_owned());
+        let mut rows = vec![
+            Row { command: Some(".aynig/command/review".into()), ..row("a", "review", "ready") },
+            Row {
+                lease: lease(7),
+                origin: Some("build".into()),
+                subject: subject("go"),
+                ..row("feature/b", "working", "working")
+            },
+            Row { lease: lease(-9), reason: Some("run out".into()), ..row("c", "working", "expired") },
+            Row {
+                reason: Some("`retry`".into()),
+                subject: subject("set"),
+                why: Some("It broke.".into()),
+                ..row("d", "stalled", "waiting")
+            },
+            Row { not_before: Some(7_300), ..row("e", "later", "parked") },
+            Row {
+                reason: Some("no command".into()),
+                brief: Some(String::new()),
+                rests: true,
+                subject: subject("漢字"),
+                ..row("f", "done", "waiting")
+            },
+            Row { reason: Some("not x".into()), mistake: true, ..row("g", "oops", "waiting") },
+        ];
+        rows[4].retime(0);
+        rows
+    }
+
+    fn stripped(lines: &[String]) -> Vec<String> {
+        lines
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string().trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn plain_lines_are_aligned_harmless_and_whole() {
+        assert_eq!(
+            stripped(&plain(&rows())),
+            [
+                "a          review           ready      .aynig/command/review",
+                "feature/b  working (build)  working    host\u{fffd}: 7 s left  \"go\"",
+                "c          working          expired    host\u{fffd}: expired 9 s ago, seen for 31 s of 40 s",
+                "d          stalled          stalled    It broke. (`retry`)  \"set\"",
+                "e          later            parked     until 1970-01-01T02:01:40Z (in 2 h 1 min)",
+                "f          done             rests      \"漢字\"",
+                "g          oops             waiting    not x",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_begins_with_what_needs_a_person() {
+        let mut rows = rows();
+        sort(&mut rows);
+        assert_eq!(
+            stripped(&table(&rows, 120)),
+            [
+                "BRANCH     STATE            KIND     HOLDER  TIME                             ABOUT",
+                "d          stalled          stalled                                           It broke.",
+                "    `retry`",
+                "g          oops             waiting",
+                "    not x",
+                "c          working          expired  host\u{fffd}   9 s over, seen for 31 s of 40 s",
+                "    run out",
+                "feature/b  working (build)  working  host\u{fffd}   7 s left                         go",
+                "a          review           ready                                             .aynig/command/review",
+                "e          later            parked           wakes in 2 h 1 min",
+                "f          done             rests                                             漢字",
+            ]
+        );
+        assert_eq!(
+            stripped(&table(&rows[..1], 40)),
+            ["BRANCH  STATE    KIND     ABOUT", "d       stalled  stalled  It broke.", "    `retry`"],
+            "without columns that nobody needs"
+        );
+    }
+
+    #[test]
+    fn what_one_looks_for_shrinks_last() {
+        let long = |text: &str| Some(format!("{text} and much more that is said beside the point"));
+        let lease = |left| {
+            Some(LeaseRow {
+                run_id: "r".into(),
+                runner: "a-rather-long-host-name".into(),
+                seconds: 60,
+                expires_at: 1_000,
+                left,
+                seen: None,
+            })
+        };
+        let origin = Some("slow".to_owned());
+        let mut rows = [
+            Row {
+                lease: lease(100_000),
+                origin: origin.clone(),
+                subject: long("set"),
+                ..row("feature/monday", "working", "working")
+            },
+            Row {
+                not_before: Some(200_000),
+                subject: long("later"),
+                ..row("feature/asleep", "build", "parked")
+            },
+            Row { why: long("It broke"), origin, ..row("broke", "stalled", "waiting") },
+        ];
+        rows[1].retime(0);
+        let drawn = |columns| stripped(&table(&rows, columns));
+        assert_eq!(
+            drawn(80),
+            [
+                "BRANCH          STATE  KIND     HOLDER                   TIME       ABOUT",
+                "feature/monday  slow   working  a-rather-long-host-name  27 h left  set and muc…",
+                "feature/asleep  build  parked                            in 2 d     later and m…",
+                "broke           slow   stalled                                      It broke an…",
+            ]
+        );
+        assert_eq!(
+            drawn(60),
+            [
+                "BRANCH          STATE  KIND     HOLDER             TIME",
+                "feature/monday  slow   working  a-rather-long-ho…  27 h left",
+                "feature/asleep  build  parked                      in 2 d",
+                "broke           slow   stalled",
+            ]
+        );
+        assert_eq!(
+            drawn(40)[..3],
+            [
+                "BRANCH          KIND     TIME",
+                "feature/monday  working  27 h left",
+                "feature/asleep  parked   in 2 d",
+            ]
+        );
+    }
+
+    #[test]
+    fn summaries() {
+        assert_eq!(
+            summary(&rows(), 2),
+            "7 branches: 1 stalled, 1 expired, 1 working, 1 ready, 1 parked, 1 waiting, 1 rests; 2 branches declare no state"
+        );
+        assert_eq!(summary(&rows()[..1], 0), "1 branch: 1 ready");
+        assert_eq!(summary(&[], 1), "1 branch declares no state");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            names in prop::collection::vec(("\\PC{1,30}", "[a-z]{1,20}", "\\PC{0,40}"), 1..6),
+            columns in 1_usize..120,
+        ) {
+            let rows: Vec<Row> = names
+                .iter()
+                .map(|(branch, state, subject)| Row {
+                    lease: lease(1_000_000),
+                    subject: Some(subject.clone()),
+                    ..row(branch, state, "working")
+                })
+                .collect();
+            for line in stripped(&table(&rows, columns)) {
+                prop_assert!(width(&line) <= columns, "{columns}: {line:?}");
+            }
+        }
+    }
+}

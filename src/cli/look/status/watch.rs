@@ -1,0 +1,242 @@
+//! `aynig status --watch`: shows the branches again and again.
+//!
+//! Invariant: no mode of the terminal is changed, so it needs no repair after any end, a SIGKILL included. Each picture is
+//! painted over the last one, in one write, and leaves the cursor on the empty line below it.
+//!
+//! The repository is read when a branch may have moved, when a lease ends or a parked branch wakes, and once an interval. A
+//! remote is asked at most once an interval, and fetched from only if it has changed. Time passes on the screen without that.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::columns::{cut, width};
+use crate::cli::ui::signals;
+use crate::cli::ui::{CARE, FAINT, Room, styled};
+use aynig::clock;
+use aynig::clock::Stopwatch;
+use aynig::contract::ids::{BranchName, CommitId};
+use aynig::git::{Repo, Store};
+use aynig::runner::authority::Arbiter;
+use aynig::runner::counted;
+use aynig::runner::passes::watch::{back_off, on_ref_changes};
+
+use crate::cli::look::status::{Seen, Subject, look};
+
+/// The shortest interval between two questions to a remote.
+const LEAST_REMOTE: Duration = Duration::from_secs(5);
+
+/// The time between two pictures.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The pause after a first change, for the rest of it (a push of many refs).
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// A signal came, or a branch may have moved.
+struct News;
+
+/// Looks until a signal comes, or until nobody reads any more.
+pub(crate) fn watch(
+    store: &Store,
+    arbiter: &Arbiter,
+    subject: Subject,
+    seconds: u64,
+) -> Result<Exit, CommandError> {
+    let repo = store.handle();
+    let shutdown = signals::shutdown()?;
+    let (tell, news) = mpsc::channel();
+    let (stop, interrupt) = (tell.clone(), repo.interrupt().clone());
+    let _subscription = shutdown.subscribe(move |_| {
+        // A remote may not answer.
+        interrupt.end_all();
+        drop(stop.send(News));
+    });
+    signals::leave();
+    // Branches of a remote move elsewhere.
+    let here = arbiter.source().is_none();
+    let _refs = here.then(|| on_ref_changes(&repo, move || drop(tell.send(News))));
+    let mut watch = Watch::new(&repo, arbiter, subject, Duration::from_secs(seconds));
+    let mut due = clock::monotonic();
+    loop {
+        if due <= clock::monotonic() {
+            let looked = watch.look();
+            if let Some(cause) = shutdown.cause() {
+                return Ok(Exit::from(cause));
+            }
+            if !watch.take_in(looked)? {
+                return Ok(Exit::Done);
+            }
+            due = clock::monotonic().checked_add(watch.pause()).unwrap_or(due);
+        }
+        watch.paint();
+        let nap = due.saturating_duration_since(clock::monotonic());
+        let nap = if watch.on_screen { nap.min(TICK) } else { nap };
+        if news.recv_timeout(nap).is_ok() && shutdown.cause().is_none() {
+            clock::pause(SETTLE);
+            while news.try_recv().is_ok() {}
+            due = clock::monotonic();
+        }
+        if let Some(cause) = shutdown.cause() {
+            return Ok(Exit::from(cause));
+        }
+    }
+}
+
+struct Watch<'a> {
+    repo: &'a Repo,
+    arbiter: &'a Arbiter,
+    subject: Subject,
+    interval: Duration,
+    /// Whether pictures are painted: else a change is printed below what was printed before.
+    on_screen: bool,
+    /// The branches of the remote when it was fetched from, and since when it was not asked.
+    fetched: Option<BTreeMap<BranchName, CommitId>>,
+    unasked: Stopwatch,
+    seen: Option<Seen>,
+    /// The error of the last look.
+    trouble: Option<String>,
+    failures: u32,
+}
+
+impl<'a> Watch<'a> {
+    /// One of a remote that has just been fetched from.
+    fn new(repo: &'a Repo, arbiter: &'a Arbiter, subject: Subject, interval: Duration) -> Self {
+        let least = arbiter.source().map_or(Duration::ZERO, |_| LEAST_REMOTE);
+        let tips = arbiter.branches(repo).ok();
+        let fetched = tips
+            .map(|tips| tips.into_iter().filter_map(|tip| Some((tip.branch, tip.target.ok()?))).collect());
+        let on_screen = !subject.json && ui::moves_cursor();
+        if let Some(room) = ui::room().filter(|_| on_screen) {
+            // Scrolls the lines on the screen out of the way.
+            ui::answer_bytes("\n".repeat(room.lines).as_bytes());
+        }
+        Self {
+            repo,
+            arbiter,
+            subject,
+            interval: interval.max(least),
+            on_screen,
+            fetched,
+            unasked: Stopwatch::start(),
+            seen: None,
+            trouble: None,
+            failures: 0,
+        }
+    }
+
+    /// Reads the repository, after a question to the remote if one is due.
+    fn look(&mut self) -> Result<Seen, CommandError> {
+        if self.unasked.elapsed() >= self.interval {
+            self.unasked = Stopwatch::start();
+            let asked = self.arbiter.ask(self.repo).transpose()?;
+            if asked.is_some() && self.fetched != asked {
+                self.arbiter.refresh(self.repo)?;
+                self.fetched = asked;
+            }
+        }
+        look(self.repo, self.arbiter, &self.subject, clock::wall_seconds())
+    }
+
+    /// Notes a look, and prints it unless it is painted. Returns whether anybody still reads.
+    fn take_in(&mut self, looked: Result<Seen, CommandError>) -> Result<bool, CommandError> {
+        match looked {
+            Ok(seen) => {
+                if self.failures > 0 && !self.on_screen {
+                    ui::narrate("it can be looked at again");
+                }
+                (self.trouble, self.failures) = (None, 0);
+                let before = self.seen.replace(seen.clone());
+                let changed = before.as_ref().map(Seen::timeless) != Some(seen.timeless());
+                Ok(self.on_screen || !changed || self.print(&seen, before.is_none()))
+            }
+            // Nothing was seen yet: it fails as it does without --watch.
+            Err(error) if self.seen.is_none() => Err(error),
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                let text = ui::harmless(&error.message);
+                if self.failures == 1 && !self.on_screen {
+                    let warning = styled(CARE, "warning:");
+                    ui::narrate(&format!("{warning} {text}; trying again, less and less often"));
+                }
+                self.trouble = Some(text);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Prints the time and a table, or a line of JSON. Returns whether anybody still reads.
+    fn print(&self, seen: &Seen, is_first: bool) -> bool {
+        if self.subject.json {
+            return ui::answer_bytes(format!("{}\n", seen.json(&self.subject)).as_bytes());
+        }
+        let before = if is_first { "" } else { "\n" };
+        let mut text = format!("{before}{}\n", styled(FAINT, clock::format_utc(clock::wall_seconds())));
+        text.extend(seen.drawn(&self.subject, None).iter().flat_map(|line| [line, "\n"]));
+        ui::answer_bytes(ui::dyed(&text, ui::coloured()).as_bytes())
+    }
+
+    /// The time until the next look after this one.
+    fn pause(&self) -> Duration {
+        let pause = back_off(self.interval, self.failures);
+        if self.failures > 0 {
+            return pause;
+        }
+        // A lease of a remote is over by its end and the skew. What has turned already was seen as such.
+        let skew = self.arbiter.source().map_or(0, |_| self.subject.options.skew_seconds);
+        let now = clock::wall_millis();
+        let turns = self.seen.iter().flat_map(|seen| &seen.rows).filter_map(|row| {
+            let skew = row.lease.as_ref().map_or(0, |_| i64::try_from(skew).unwrap_or(i64::MAX));
+            let at = row.turns_at()?.saturating_add(skew).saturating_mul(1000);
+            u64::try_from(at.saturating_sub(now)).ok().filter(|left| *left > 0)
+        });
+        turns.min().map_or(pause, |left| pause.min(Duration::from_millis(left)))
+    }
+
+    /// Paints over the last picture, if there is a screen.
+    fn paint(&mut self) {
+        let (Some(seen), Some(room), true) = (&mut self.seen, ui::room(), self.on_screen) else { return };
+        let now = clock::wall_seconds();
+        for row in &mut seen.rows {
+            row.retime(now);
+        }
+        let coloured = ui::coloured();
+        let mut picture = "\x1b[H".to_owned();
+        for line in lines(seen, &self.subject, self.trouble.as_deref(), room, now) {
+            picture.push_str(&format!("{}\x1b[K\n", ui::dyed(&line, coloured)));
+        }
+        ui::answer_bytes(format!("{picture}\x1b[J").as_bytes());
+    }
+}
+
+/// The lines of a picture: branches, trouble if there is any, and the sum. They leave the last line of the screen empty.
+fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: Room, now: i64) -> Vec<String> {
+    let sum = if subject.one.is_none() { format!("  {}", seen.sum()) } else { String::new() };
+    let mut foot = vec![String::new()];
+    foot.extend(trouble.map(|trouble| styled(CARE, cut(&format!("trying again: {trouble}"), room.columns))));
+    foot.push(styled(FAINT, cut(&format!("{}{sum}", clock::format_utc(now)), room.columns)));
+    let mut lines = seen.drawn(subject, Some(room.columns));
+    let most = room.lines.saturating_sub(foot.len() + 1);
+    if lines.len() > most {
+        let hidden = counted(lines.len() - most.saturating_sub(1), "line");
+        lines.truncate(most.saturating_sub(1));
+        lines.push(styled(FAINT, format!("… {hidden} more")));
+    }
+    for line in &mut lines {
+        let bare = anstream::adapter::strip_str(line).to_string();
+        if width(&bare) > room.columns {
+            *line = styled(FAINT, cut(&bare, room.columns));
+        }
+    }
+    lines.extend(foot);
+    lines.truncate(room.lines.saturating_sub(1));
+    lines
+}
+
+impl Seen {
+    /// Without the words that change with time alone, so that two looks can be compared.
+    fn timeless(&self) -> Self {
+        Self { rows: self.rows.iter().map(crate::cli::look::status::Row::timeless).collect(), ..*self }
+    }
+}

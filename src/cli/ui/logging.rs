@@ -1,0 +1,101 @@
+//! Diagnosis on stderr, through `tracing`; separate from what people are told in `ui`. It may quote names and texts of others, so what a
+//! terminal would act on is shown instead.
+
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+
+use crate::cli::ui::escapes::shown;
+
+/// The levels, as words everywhere: the flag, `LOG_LEVEL`, `dwp-log-level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// Nothing.
+    Off,
+    /// Only what went wrong.
+    Error,
+    /// And what wants a look.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why branches are passed over.
+    Debug,
+    /// And every call of git.
+    Trace,
+}
+
+impl Level {
+    /// The word.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+
+    /// From the environment: `--log-level` beats `LOG_LEVEL` beats `error`. The second value says that `LOG_LEVEL` was no level.
+    pub(crate) fn choose(flag: Option<Self>, variable: Option<&str>) -> (Self, Option<String>) {
+        match (flag, variable) {
+            (Some(level), _) => (level, None),
+            (None, None | Some("")) => (Self::Error, None),
+            (None, Some(text)) => match text.parse() {
+                Ok(level) => (level, None),
+                Err(()) => (Self::Error, Some(text.to_owned())),
+            },
+        }
+    }
+}
+
+impl FromStr for Level {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.to_ascii_lowercase().as_str() {
+            "off" | "none" => Ok(Self::Off),
+            "error" => Ok(Self::Error),
+            "warn" | "warning" => Ok(Self::Warn),
+            "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            "trace" => Ok(Self::Trace),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Takes one event at a time.
+struct Events(io::Stderr);
+
+impl Write for Events {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&shown(event)).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Starts diagnosis at `level`.
+pub(crate) fn start(level: Level) {
+    let filter = match level {
+        Level::Off => LevelFilter::OFF,
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Trace => LevelFilter::TRACE,
+    };
+    let ansi = io::IsTerminal::is_terminal(&io::stderr());
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(filter)
+        .with_writer(|| Events(io::stderr()))
+        .with_ansi(ansi)
+        .without_time();
+    // A second start, in tests, keeps the first.
+    drop(subscriber.try_init());
+}

@@ -1,0 +1,149 @@
+//! The only printer. stdout is the answer, stderr is narration; colours only where a terminal shows them, and
+//! nothing that came from a commit or a command reaches a terminal as a control sequence.
+//!
+//! An answer that cannot be written is an error, printed once here and turned into an exit code by `entry` ([`is_answer_lost`]). It
+//! ends nothing: what a subcommand does goes on. A reader that went away (`| head`) is no error.
+
+pub(crate) mod columns;
+pub(crate) mod escapes;
+pub(crate) mod live;
+pub(crate) mod logging;
+pub(crate) mod narrator;
+pub(crate) mod page;
+pub(crate) mod panics;
+pub(crate) mod signals;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anstream::ColorChoice;
+use anstyle::{AnsiColor, Style};
+
+use aynig::contract::report::is_invisible_order;
+
+/// Bold.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// For what went well.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// For what went wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+/// For what wants a look.
+pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
+/// For what is beside the point.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// `text` in `style`.
+pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Whether a part of the answer could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether a part of the answer could not be written, although somebody wanted it.
+pub(crate) fn is_answer_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Prints a part of the answer by `print`; says whether anybody is still reading. All of the answer goes through here.
+pub(crate) fn answer_by(print: impl FnOnce() -> io::Result<()>) -> bool {
+    let Err(error) = print().and_then(|()| io::stdout().flush()) else { return true };
+    if error.kind() != ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {
+        narrate(&format!(
+            "error: could not write to standard output: {error}\n  \
+             hint: what was done stays done, only this output is incomplete; make room, or send it elsewhere"
+        ));
+    }
+    false
+}
+
+/// Prints one line of the answer.
+pub(crate) fn answer(line: &str) {
+    answer_by(|| writeln!(anstream::stdout().lock(), "{line}"));
+}
+
+/// Prints bytes of the answer as they are; says whether anybody is still reading.
+pub(crate) fn answer_bytes(bytes: &[u8]) -> bool {
+    answer_by(|| io::stdout().lock().write_all(bytes))
+}
+
+/// Prints a value as JSON, on one line.
+pub(crate) fn answer_json(value: &serde_json::Value) {
+    answer(&value.to_string());
+}
+
+/// Prints one line of narration. Where that fails there is nobody left to tell.
+pub(crate) fn narrate(line: &str) {
+    let mut out = anstream::stderr().lock();
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// Text from a commit or a command, made harmless for a terminal: no control characters, nor those that turn the text around
+/// them.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The room that a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Characters in a line; at least 1.
+    pub(crate) columns: usize,
+    /// Lines; at least 1.
+    pub(crate) lines: usize,
+}
+
+/// The room for the answer, if it goes to a terminal; 80 by 24 where that does not tell.
+pub(crate) fn room() -> Option<Room> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = terminal_size::terminal_size_of(out);
+    let (columns, lines) = told.map_or((80, 24), |(columns, lines)| (columns.0, lines.0));
+    Some(Room { columns: usize::from(columns), lines: usize::from(lines) })
+}
+
+/// Whether `TERM` names a terminal that can do more than show one character after the other.
+fn is_able() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Whether the terminal of the answer knows how to move its cursor.
+pub(crate) fn moves_cursor() -> bool {
+    room().is_some() && is_able()
+}
+
+/// Takes a terminal at its word; to be called before anything is printed. The library lets `CI` and `CLICOLOR` say that a
+/// dumb terminal has colours after all. What is forced is forced.
+pub(crate) fn believe_the_terminal() {
+    if !is_able() && std::env::var_os("CLICOLOR_FORCE").is_none_or(|value| value.is_empty()) {
+        ColorChoice::Never.write_global();
+    }
+}
+
+/// Whether the answer is coloured.
+pub(crate) fn coloured() -> bool {
+    !matches!(anstream::AutoStream::choice(&io::stdout()), ColorChoice::Never)
+}
+
+/// Whether a person reads the narration as it comes.
+pub(crate) fn somebody_listens() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A styled text as it goes out: without its colours where there are to be none.
+pub(crate) fn dyed(text: &str, coloured: bool) -> String {
+    if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_escape_sequence_gets_through() {
+        assert_eq!(harmless("a\u{202e}b"), "a\u{fffd}b");
+        assert_eq!(harmless("a\u{1b}[31mb\nc"), "a\u{fffd}[31mb\u{fffd}c");
+    }
+}

@@ -1,0 +1,177 @@
+//! Notices put into words.
+//!
+//! Without `--json` the transitions of a pass are its answer and go to stdout; with it they are narration. Warnings
+//! are narration always, and each is said once a process, so that `--watch` does not repeat itself.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aynig::clock;
+use aynig::contract::commits::undeclared;
+use aynig::contract::ids::AttemptId;
+use aynig::runner::events::notice::{Holder, Notice, Outcome, StepReport};
+
+use crate::cli::ui;
+use crate::cli::ui::live::Live;
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
+
+/// Says what the runner has to say.
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    json: bool,
+    live: Option<Live>,
+    said: Mutex<HashSet<String>>,
+    running: Running,
+}
+
+/// The attempts whose commands run at this moment.
+pub(crate) type Running = Arc<Mutex<HashSet<AttemptId>>>;
+
+impl Narrator {
+    /// A narrator for a run; `live` is the display for terminals.
+    pub(crate) fn new(json: bool, live: Option<Live>) -> Self {
+        Self { json, live, said: Mutex::default(), running: Running::default() }
+    }
+
+    /// What runs, for whoever hears that it is to stop.
+    pub(crate) fn running(&self) -> Running {
+        Arc::clone(&self.running)
+    }
+
+    /// Says one thing.
+    pub(crate) fn tell(&self, notice: Notice) {
+        match notice {
+            // `run` knows whether somebody asked for this branch.
+            Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
+            Notice::Warning { branch, text } => {
+                let about = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
+                self.once(format!(
+                    "{} {}",
+                    styled(CARE, "warning:"),
+                    ui::harmless(&format!("{about}{text}"))
+                ));
+            }
+            Notice::Relieved { text } => {
+                self.note(&ui::harmless(&text));
+                // The same trouble may come again, and is worth saying again.
+                if let Ok(mut said) = self.said.lock() {
+                    said.clear();
+                }
+            }
+            Notice::Beaten { branch, holder } => {
+                let who = match holder {
+                    Some(Holder { runner, until }) => {
+                        format!("{runner} holds it until {}", clock::format_utc(until))
+                    }
+                    None => "another runner has moved it on already".to_owned(),
+                };
+                self.note(&styled(FAINT, ui::harmless(&format!("{branch}: {who}"))));
+            }
+            Notice::Started(started) => {
+                self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(started.attempt);
+                tracing::info!(branch = %started.branch, state = %started.state, attempt = %started.attempt, "started");
+                if let Some(live) = &self.live {
+                    live.begin(&started);
+                }
+            }
+            Notice::Ended(report) => {
+                self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&report.attempt);
+                if let Some(live) = &self.live {
+                    live.end(report.attempt);
+                }
+                self.transition(&transition(&report));
+            }
+            Notice::Recovered { branch, run_id, origin, rescued, .. } => {
+                let origin = origin.map_or_else(|| "?".to_owned(), |state| state.to_string());
+                let mut line = format!(
+                    "{}  {origin} → {}  {}",
+                    styled(STRONG, ui::harmless(&branch.to_string())),
+                    styled(BAD, "stalled"),
+                    styled(FAINT, ui::harmless(&format!("(the lease of attempt {run_id} had run out)"))),
+                );
+                if let Some(saved) = rescued {
+                    line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
+                }
+                self.transition(&line);
+            }
+            Notice::Rescued { branch, saved } => {
+                let words = format!("{branch}: work of an earlier attempt saved: {}", saved.reference);
+                self.note(&ui::harmless(&words));
+            }
+        }
+    }
+
+    /// Says what only somebody who sits at the terminal wants to know.
+    pub(crate) fn aside(&self, line: &str) {
+        if self.live.is_some() {
+            self.note(line);
+        }
+    }
+
+    fn transition(&self, line: &str) {
+        self.above_live(|| if self.json { ui::narrate(line) } else { ui::answer(line) });
+    }
+
+    /// Prints a line above those that are live.
+    pub(crate) fn note(&self, line: &str) {
+        self.above_live(|| ui::narrate(line));
+    }
+
+    fn once(&self, line: String) {
+        let fresh = self.said.lock().is_ok_and(|mut said| said.insert(line.clone()));
+        if fresh {
+            self.note(&line);
+        }
+    }
+
+    fn above_live(&self, print: impl FnOnce()) {
+        match &self.live {
+            Some(live) => live.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+/// One line for one transition.
+fn transition(report: &StepReport) -> String {
+    let (word, style, why) = match &report.outcome {
+        Outcome::Advanced { state } => (state.to_string(), GOOD, None),
+        Outcome::AdvancedByCommand { state } => {
+            (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
+        }
+        Outcome::KeptWorking { misspoken, until } => {
+            let said = undeclared(*misspoken);
+            let why = format!(
+                "{said}; held until {}, then stalled unless `aynig set-state` sets a state",
+                clock::format_utc(*until)
+            );
+            ("working".to_owned(), CARE, Some(why))
+        }
+        Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),
+        Outcome::LeaseLost { how } => {
+            ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))
+        }
+        Outcome::Unwritten { why, open: true } => {
+            ("(not known to have landed)".to_owned(), BAD, Some(why.clone()))
+        }
+        Outcome::Unwritten { why, open: false } => ("(nothing landed)".to_owned(), BAD, Some(why.clone())),
+    };
+    let mut details = vec![clock::duration(report.elapsed)];
+    details.extend(report.commit.map(|commit| commit.short()));
+    details.extend(why);
+    let mut line = format!(
+        "{}  {} → {}  {}",
+        styled(STRONG, ui::harmless(&report.branch.to_string())),
+        report.state,
+        styled(style, word),
+        styled(FAINT, ui::harmless(&format!("({})", details.join(", "))))
+    );
+    if let Some(saved) = &report.rescued {
+        line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
+    }
+    if let Some(left) = &report.left {
+        let place = format!("{} ({})", left.path.display(), left.why);
+        line.push_str(&format!("\n  left in place: {}", ui::harmless(&place)));
+    }
+    line
+}

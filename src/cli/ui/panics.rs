@@ -1,0 +1,89 @@
+//! What becomes of a panic: a runner stops, with its commands and their grace, and every subcommand ends with exit code 70.
+//!
+//! Invariants: a panic of any thread is heard, whoever waits for that thread and for how long; the hook itself takes no
+//! lock that the panicking thread could hold; a runner that does not end although it was asked to is ended, by a third
+//! request or by time. Its watchdog then ends the commands, and later passes close its leases.
+
+use std::panic::{set_hook, take_hook};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use signal_hook::low_level::emulate_default_handler;
+
+use aynig::clock;
+use aynig::stop::{Cause, Stop, Subscription};
+
+use crate::cli::error::{CommandError, Exit, Kind};
+
+/// Whether there was one.
+static HAPPENED: AtomicBool = AtomicBool::new(false);
+
+/// Who hears of it at once.
+static STOPPING: OnceLock<Sender<()>> = OnceLock::new();
+
+/// How long a runner may take to save the work of its commands once they have had their grace.
+const LONGEST_STOP: Duration = Duration::from_secs(600);
+
+/// From now on panics are noted, besides being told as usual.
+pub(crate) fn notice() {
+    let tell = take_hook();
+    set_hook(Box::new(move |panic| {
+        HAPPENED.store(true, Ordering::SeqCst);
+        tell(panic);
+        if let Some(stopping) = STOPPING.get() {
+            // Only the first one is waited for.
+            stopping.send(()).ok();
+        }
+    }));
+}
+
+/// Lets a panic stop everybody who listens to `shutdown`; commands have `grace` to end. To be called once.
+pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, CommandError> {
+    let (stopping, panicked) = mpsc::channel();
+    let switch = shutdown.clone();
+    let thread = std::thread::Builder::new().name("panics".to_owned());
+    let listen = move || {
+        if panicked.recv().is_err() {
+            return;
+        }
+        switch.panicked();
+        clock::pause(grace.saturating_add(LONGEST_STOP));
+        tracing::error!("the runner does not end after a panic; it is given up");
+        give_up();
+    };
+    thread.spawn(listen).map_err(|error| CommandError::because("start a thread", &error))?;
+    // A second call would be of another run in this process, of which there is none.
+    STOPPING.set(stopping).ok();
+    Ok(shutdown.subscribe(|notice| {
+        if let (Cause::Panic, 3.., Cause::Signal(signal)) = (notice.first, notice.signals, notice.latest)
+            && let Err(error) = emulate_default_handler(signal)
+        {
+            tracing::warn!(%error, signal, "cannot end by the signal");
+        }
+    }))
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever should return to main() does not")]
+fn give_up() {
+    std::process::exit(i32::from(Exit::Bug.code()));
+}
+
+/// Whether a thread of this process has panicked.
+pub(crate) fn happened() -> bool {
+    HAPPENED.load(Ordering::SeqCst)
+}
+
+/// What is said after a panic, which has been told already.
+pub(crate) fn error() -> CommandError {
+    CommandError::new(
+        Kind::Bug,
+        "aynig failed because of a bug in it; the line with `panicked at` says where",
+    )
+    .hint(
+        "`aynig status --all` shows the branches: a `stalled` one names the work that was saved; one that is still \
+         `working` is closed, and its work saved, by the first `aynig run` here after its lease has ended",
+    )
+    .hint("run again; if it fails again, report it with the lines above and what `aynig --version` says")
+}

@@ -1,0 +1,117 @@
+//! Signals that come while a subcommand talks to a remote, or waits for a signature.
+//!
+//! Most subcommands just die of one. But a call of git that waits for somebody else, which is not in our process group, would go
+//! on without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
+//! ends with 128 plus the signal's number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use signal_hook::consts::SIGINT;
+use signal_hook::low_level::emulate_default_handler;
+
+use aynig::contract::ids::RemoteName;
+use aynig::git::Repo;
+use aynig::git::process::cancel::Interrupt;
+use aynig::ops::authority;
+use aynig::ops::settings;
+use aynig::runner::authority::Arbiter;
+use aynig::stop::{Cause, Stop, Subscription};
+
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::{FAINT, harmless, styled};
+
+/// Signals are this process's, so there is one of it.
+static SHUTDOWN: OnceLock<Stop> = OnceLock::new();
+
+/// What ends calls, as long as nothing else listens.
+static ENDING: Mutex<Option<Subscription>> = Mutex::new(None);
+
+/// Whether somebody else listens.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// After so long a person wonders.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Whether a Ctrl-C is the pager's.
+static PAGING: AtomicBool = AtomicBool::new(false);
+
+/// What hears SIGINT, SIGTERM and SIGHUP; from now on nobody dies of them unasked.
+pub(crate) fn shutdown() -> Result<Stop, CommandError> {
+    if let Some(shutdown) = SHUTDOWN.get() {
+        return Ok(shutdown.clone());
+    }
+    let shutdown = Stop::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
+}
+
+/// Lets a signal end calls of git that wait for somebody else; where none is, and at a second one, we die of it.
+pub(crate) fn end_calls(repo: &Repo) -> Result<(), CommandError> {
+    let interrupt = repo.interrupt().clone();
+    let subscription = shutdown()?.subscribe(move |notice| {
+        let Cause::Signal(signal) = notice.latest else { return };
+        if signal == SIGINT && PAGING.load(Ordering::Relaxed) {
+            return;
+        }
+        let idle = interrupt.is_idle();
+        interrupt.end_all();
+        if (idle || notice.signals > 1)
+            && let Err(error) = emulate_default_handler(signal)
+        {
+            tracing::warn!(%error, signal, "cannot end by the signal");
+        }
+    });
+    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
+    Ok(())
+}
+
+/// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
+/// checkout's HEAD says.
+///
+/// Where that is a remote, or signatures are made or checked, a signal ends the calls that wait for somebody else from now on.
+pub(crate) fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
+    let arbiter = authority::for_branch(repo, named)?;
+    // Where that cannot be read, nothing will be written.
+    let checks = settings::require_signed(repo).unwrap_or(true);
+    if arbiter.source().is_some() || checks || repo.signs().unwrap_or(true) {
+        end_calls(repo)?;
+        say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
+    }
+    Ok(arbiter)
+}
+
+/// Says once to a person at a terminal that a remote does not answer, when it has not for a while, by `say`; not once somebody else
+/// listens to signals, whose terminal it is then.
+pub(crate) fn say_when_waiting(
+    interrupt: &Interrupt,
+    arbiter: &Arbiter,
+    say: impl Fn(&str) + Send + 'static,
+) {
+    let Some(remote) = arbiter.source().filter(|_| ui::somebody_listens()).cloned() else { return };
+    let interrupt = interrupt.clone();
+    std::thread::spawn(move || {
+        interrupt.wait_busy(SILENCE);
+        if !LEFT.load(Ordering::Relaxed) {
+            let words = format!("waiting for {remote}, which has not answered yet; Ctrl-C ends that");
+            say(&styled(FAINT, harmless(&words)));
+        }
+    });
+}
+
+/// Leaves signals to whoever listens from now on.
+pub(crate) fn leave() {
+    LEFT.store(true, Ordering::Relaxed);
+    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Whether from now on a Ctrl-C is for a pager.
+pub(crate) fn leave_ctrl_c(to_pager: bool) {
+    PAGING.store(to_pager, Ordering::Relaxed);
+}
+
+/// The exit code of a subcommand that failed with `exit`: that of the signal, if one came.
+pub(crate) fn exit(exit: Exit) -> Exit {
+    SHUTDOWN.get().and_then(Stop::cause).map_or(exit, Exit::from)
+}

@@ -1,0 +1,199 @@
+//! `aynig clean`: what finished attempts left, and its removal.
+//!
+//! Invariant: without `--apply` nothing is removed, and every line says what, how old, how large, and why. What is judged, and how, is
+//! `runner::clean`'s.
+
+use std::os::unix::ffi::OsStrExt;
+
+use serde_json::{Value, json};
+
+use aynig::clock;
+use aynig::contract::ids::BranchName;
+use aynig::contract::retention::age_words;
+use aynig::ops::app::App;
+use aynig::runner::clean;
+use aynig::runner::clean::{Fate, Item, Kind, Merged, Report, Wishes};
+use aynig::runner::counted;
+
+use crate::cli::args::Clean;
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, CommandError> {
+    let repo = app.repo();
+    let named = arguments.into.as_ref().map(|name| {
+        BranchName::new(name.as_bytes()).map_err(|error| CommandError::usage(format!("--into: {error}")))
+    });
+    let named = named.transpose()?;
+    let main = repo
+        .main_branch(named.as_ref())
+        .map_err(|error| CommandError::because("find the main branch", &error))?;
+    if let (Some(named), None) = (&named, &main) {
+        return Err(CommandError::usage(format!("--into {named}: there is no such branch"))
+            .hint("`git branch --all` lists the branches there are"));
+    }
+    let narrowed = arguments.logs || arguments.worktrees || arguments.rescue;
+    let wishes = Wishes {
+        logs: arguments.logs || !narrowed,
+        worktrees: arguments.worktrees || !narrowed,
+        rescue: arguments.rescue || !narrowed,
+        older_than: arguments.older_than,
+        keep: arguments.keep,
+        main,
+        hints: !narrowed,
+        apply: arguments.apply,
+        now: clock::wall_seconds(),
+    };
+    let report = clean::clean(&repo, &wishes)?;
+    let failed = report.items.iter().any(|item| item.fate == Fate::Failed);
+    if arguments.json {
+        ui::answer_json(&report_json(&report, arguments.apply));
+    } else {
+        for line in lines(&report, arguments.apply) {
+            ui::answer(&line);
+        }
+    }
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Worktree => "worktree",
+        Kind::Logs => "logs",
+        Kind::Sightings => "sightings",
+        Kind::Rescue => "rescue",
+    }
+}
+
+fn fate(fate: Fate) -> (&'static str, anstyle::Style) {
+    match fate {
+        Fate::Remove => ("would go", CARE),
+        Fate::Removed => ("removed", GOOD),
+        Fate::Stays => ("stays", FAINT),
+        Fate::Failed => ("failed", BAD),
+    }
+}
+
+fn report_json(report: &Report, apply: bool) -> Value {
+    let items: Vec<Value> = report
+        .items
+        .iter()
+        .map(|item| {
+            json!({
+                "kind": kind(item.kind),
+                "name": item.name,
+                "branch": item.branch,
+                "ageSeconds": item.age,
+                "bytes": item.bytes,
+                "fate": match item.fate {
+                    Fate::Remove => "remove",
+                    Fate::Removed => "removed",
+                    Fate::Stays => "stays",
+                    Fate::Failed => "failed",
+                },
+                "why": item.why,
+                "next": item.next,
+            })
+        })
+        .collect();
+    let merged: Vec<Value> = report
+        .merged
+        .iter()
+        .map(|one| json!({"branch": one.branch.to_string(), "into": one.into, "how": one.how, "command": one.command}))
+        .collect();
+    json!({
+        "applied": apply,
+        "items": items,
+        "retainedAttempts": report.retained,
+        "mergedBranches": merged,
+        "bytesBefore": report.before,
+        "bytesAfter": report.after,
+    })
+}
+
+fn lines(report: &Report, apply: bool) -> Vec<String> {
+    let mut lines: Vec<String> = report.items.iter().flat_map(item_lines).collect();
+    lines.extend(report.merged.iter().flat_map(merged_lines));
+    let count = |fate: Fate| report.items.iter().filter(|item| item.fate == fate).count();
+    if report.retained > 0 {
+        lines.push(styled(
+            FAINT,
+            format!(
+                "logs of {} stay: under a lease, too young, or among the newest (--older-than, --keep)",
+                counted(report.retained, "attempt")
+            ),
+        ));
+    }
+    let (going, disk) = match apply {
+        true => (format!("{} removed", count(Fate::Removed)), "now"),
+        false => (format!("{} would be removed", count(Fate::Remove)), "afterwards"),
+    };
+    lines.push(format!(
+        "{going}, {} stay; on disk: {} before, {} {disk}",
+        count(Fate::Stays) + count(Fate::Failed),
+        size(report.before),
+        size(report.after)
+    ));
+    if !apply && count(Fate::Remove) > 0 {
+        lines.push("Nothing was removed; the same command with --apply does it.".to_owned());
+    }
+    lines
+}
+
+fn item_lines(item: &Item) -> Vec<String> {
+    let (word, style) = fate(item.fate);
+    let mut about: Vec<String> = Vec::new();
+    about.extend(item.branch.as_ref().map(|branch| format!("branch {branch}")));
+    about.extend(item.age.map(|age| format!("{} old", age_words(age))));
+    about.extend(item.bytes.map(size));
+    let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
+    let mut lines = vec![format!(
+        "{}  {:9}  {}{}: {}",
+        styled(style, format!("{word:8}")),
+        kind(item.kind),
+        styled(STRONG, ui::harmless(&item.name)),
+        ui::harmless(&about),
+        ui::harmless(&item.why)
+    )];
+    lines.extend(item.next.as_ref().map(|next| format!("          next: {}", ui::harmless(next))));
+    lines
+}
+
+fn merged_lines(merged: &Merged) -> [String; 2] {
+    let about = format!("its work is in {}: {}", merged.into, merged.how);
+    [
+        format!(
+            "{}  {:9}  {}: {}",
+            styled(CARE, "merged  "),
+            "branch",
+            styled(STRONG, ui::harmless(&merged.branch.to_string())),
+            ui::harmless(&about)
+        ),
+        format!("          to remove it: {}", ui::harmless(&merged.command)),
+    ]
+}
+
+/// Bytes as people read them.
+fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        for (bytes, words) in
+            [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB")]
+        {
+            assert_eq!(size(bytes), words);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Commands: their executable bits and `#!` lines, as committed and on disk; and states that no command is there for.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use aynig::clock;
+use aynig::contract::alike::nearest;
+use aynig::contract::ids::CommitId;
+use aynig::fsutil::{found_in, is_executable};
+use aynig::git::objects::revspec::Content;
+use aynig::git::{CommitError, Repo};
+use aynig::ops::app::Process;
+use aynig::ops::run::{plain_options, survey_options};
+use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
+use aynig::runner::survey::{Question, Survey, Verdict, survey};
+use aynig::runner::{error_words, typed};
+
+use crate::cli::upkeep::doctor::remote::Looked;
+use crate::cli::upkeep::doctor::{Finding, head};
+
+/// Where commands lie.
+const AYNIG: &str = ".aynig";
+
+/// How much of a file's beginning is looked at: more than any `#!` line that works.
+const HEAD: usize = 256;
+
+/// A command's file, as committed.
+#[derive(Debug)]
+struct Known {
+    /// From the top of the tree.
+    path: PathBuf,
+    /// The executable bit; none for a link.
+    executable: Option<bool>,
+    /// Its first bytes.
+    head: Vec<u8>,
+}
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let files = match head(repo).map(|head| committed(repo, head)) {
+        None => Vec::new(),
+        Some(Ok(files)) => files,
+        Some(Err(error)) => return vec![Finding::error("commands", error_words(&error), "git fsck")],
+    };
+    for file in &files {
+        let path = file.path.to_string_lossy();
+        match file.executable {
+            Some(false) => findings.push(Finding::warning(
+                "commands",
+                format!("{path} is committed without the executable bit"),
+                format!("git add --chmod=+x {}, and commit it", typed(&path)),
+            )),
+            Some(true) if has_no_interpreter(&file.head) => findings.push(Finding::warning(
+                "commands",
+                format!("{path} has no `#!` line, so `sh` has to make sense of it"),
+                "begin it with `#!/bin/sh`, or what else is to run it",
+            )),
+            Some(true) => findings.extend(trouble(&file.head).map(|(why, next)| {
+                Finding::error("commands", format!("{path} cannot be started: {why}"), next)
+            })),
+            None => {}
+        }
+    }
+    findings.extend(on_disk(repo, &files));
+    if findings.is_empty() {
+        findings.push(match files.len() {
+            0 => Finding::warning("commands", "HEAD has no commands in .aynig/command/", "aynig init"),
+            count => Finding::ok(
+                "commands",
+                format!("{count} in HEAD, all executable, their interpreters are there"),
+            ),
+        });
+    }
+    findings
+}
+
+/// The files in `.aynig/command/`, and in those of roles.
+fn committed(repo: &Repo, head: CommitId) -> Result<Vec<Known>, CommitError> {
+    let Some(tree) = repo.directory_at(head, AYNIG)? else { return Ok(Vec::new()) };
+    let files = repo.files_of(tree)?.into_iter().filter_map(|(path, content)| {
+        let below_roles = path.strip_prefix("roles").is_ok_and(|path| {
+            path.components().rev().skip(1).any(|directory| directory.as_os_str() == "command")
+        });
+        if !below_roles && !path.starts_with("command") {
+            return None;
+        }
+        let (executable, mut head) = match content {
+            Content::Directory => return None,
+            Content::Link(target) => (None, target.into()),
+            Content::File { bytes, executable } => (Some(executable), bytes),
+        };
+        head.truncate(HEAD);
+        Some(Known { path: Path::new(AYNIG).join(path), executable, head })
+    });
+    Ok(files.collect())
+}
+
+/// The programs that commands are started with by `env`.
+pub(crate) fn by_env(repo: &Repo, head: CommitId) -> BTreeSet<String> {
+    let files = committed(repo, head).unwrap_or_default();
+    files.iter().filter_map(|file| interpreter(&file.head)?.1).collect()
+}
+
+/// The program a `#!` line names, and the one that `env` is to find, if it is `env`.
+fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
+    let line = head.strip_prefix(b"#!")?.lines().next()?.to_str_lossy().into_owned();
+    let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
+    let program = words.next()?.to_owned();
+    let by_env = Path::new(&program).file_name().is_some_and(|name| name == "env");
+    let named = words.find(|word| !word.starts_with('-') && !word.contains('=')).map(str::to_owned);
+    Some((program, named.filter(|_| by_env)))
+}
+
+/// Whether it is neither a script that names who is to run it, nor a program, which begins with a magic number.
+fn has_no_interpreter(head: &[u8]) -> bool {
+    let magic: [&[u8]; 3] = [b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
+    interpreter(head).is_none() && !magic.iter().any(|magic| head.starts_with(magic))
+}
+
+/// Why a script that begins so cannot be started, and what to do.
+fn trouble(head: &[u8]) -> Option<(String, String)> {
+    let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if first.starts_with(b"#!") && first.ends_with(b"\r") {
+        let next = "end its lines with a line feed alone, and keep it so: `* text eol=lf` in .gitattributes";
+        return Some(("its `#!` line ends with a carriage return".to_owned(), next.to_owned()));
+    }
+    let (program, named) = interpreter(head)?;
+    if !is_executable(Path::new(&program)) {
+        return Some((
+            format!("{program} is not there"),
+            format!("install it, or name another in the `#!` line: ls -l {}", typed(&program)),
+        ));
+    }
+    let name = named?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing =
+        if name.contains('/') { !is_executable(Path::new(&name)) } else { found_in(&name, &path).is_none() };
+    missing.then(|| {
+        (format!("{name} is not in PATH"), format!("install {name}, or put its directory into PATH"))
+    })
+}
+
+/// What on disk differs from what is committed.
+fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
+    let Some(checkout) = repo.checkout() else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut ahead: Vec<PathBuf> = vec![checkout.path.join(".aynig/command")];
+    let roles = std::fs::read_dir(checkout.path.join(".aynig/roles")).into_iter().flatten().flatten();
+    ahead.extend(roles.map(|role| role.path().join("command")));
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let file = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(file);
+                continue;
+            }
+            let Ok(place) = file.strip_prefix(&checkout.path) else { continue };
+            let path = place.display().to_string();
+            match committed.iter().find(|known| known.path == place) {
+                None => findings.push(Finding::warning(
+                    "commands",
+                    format!("{path} is on disk and not committed; commands run from commits"),
+                    format!("git add {}, and commit it", typed(&path)),
+                )),
+                Some(Known { executable: Some(true), .. }) if !is_executable(&file) => {
+                    findings.push(Finding::warning(
+                        "commands",
+                        format!("{path} is not executable on disk, where `--current-branch include` runs it"),
+                        format!("chmod +x {}", typed(&path)),
+                    ));
+                }
+                Some(Known { executable: Some(true), head, .. }) => {
+                    let mut now = std::fs::read(&file).unwrap_or_default();
+                    now.truncate(HEAD);
+                    if trouble(head).is_none()
+                        && let Some((why, next)) = trouble(&now)
+                    {
+                        findings.push(Finding::warning(
+                            "commands",
+                            format!("{path} as it is on disk cannot be started: {why}"),
+                            next,
+                        ));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    findings
+}
+
+/// States at the HEADs of the branches that count, which nothing will run.
+pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Finding {
+    let Some(arbiter) = &looked.arbiter else {
+        return Finding::warning("states", "it cannot be told which branches count", "git remote -v");
+    };
+    // Settings that cannot be read have a finding of their own.
+    let options = survey_options(repo, process, None).unwrap_or_else(|_| plain_options(repo, process));
+    let question = Question { repo, arbiter, options: &options, now: clock::wall_seconds(), notes: false };
+    let surveyed = match survey(&question) {
+        Ok(surveyed) => surveyed,
+        Err(error) => return Finding::error("states", error_words(&error), "git fsck"),
+    };
+    let (mut there, mut option) = (String::new(), String::new());
+    if let Some(remote) = arbiter.source() {
+        if surveyed.branches.is_empty() && !looked.fresh {
+            let text =
+                format!("no branch of {remote} was ever fetched here, so nothing is known of their states");
+            return Finding::warning("states", text, format!("git ls-remote {remote}"));
+        }
+        (there, option) = (format!(" on {remote}"), format!(" --remote {}", typed(remote.as_str())));
+    }
+    let mut found = judge(repo, &surveyed, &there, &option);
+    if !looked.fresh {
+        found.text.push_str(" (as last fetched)");
+    }
+    found
+}
+
+/// The names of the commands that there are: those of all branches, or of the one tree that all commands come from.
+fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
+    let heads = match &surveyed.commands_from {
+        Some(from) => vec![from.commit],
+        None => surveyed.branches.iter().filter_map(|branch| branch.head).collect(),
+    };
+    let mut known = BTreeSet::new();
+    let mut seen = HashSet::new();
+    for head in heads {
+        if repo.commit(head).is_ok_and(|stored| seen.insert(stored.tree)) {
+            let files = committed(repo, head).unwrap_or_default();
+            known.extend(
+                files.iter().filter_map(|file| {
+                    Some(file.path.to_string_lossy().split_once("/command/")?.1.to_owned())
+                }),
+            );
+        }
+    }
+    known
+}
+
+/// What is to be said of these branches; `there` tells where they are, `option` leads a call to them.
+fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for branch in &surveyed.branches {
+        let (Verdict::Waiting { state, reason } | Verdict::Parked { state, trouble: Some(reason), .. }) =
+            &branch.verdict
+        else {
+            continue;
+        };
+        match reason {
+            Reason::CommandsNowhere { why } => {
+                return Finding::error("states", &**why, "git config aynig.commandsFrom REF");
+            }
+            Reason::NoCommand(NoCommand::Unreadable(_)) => {}
+            Reason::NoCommand(none) if none.severity() == Severity::Misconfigured => {
+                mistakes.push(format!("{}: {none}", branch.name));
+            }
+            Reason::NoCommand(_) => {
+                without.entry(state.to_string()).or_default().push(branch.name.to_string());
+            }
+            _ => {}
+        }
+    }
+    let known = known(repo, surveyed);
+    if !mistakes.is_empty() {
+        return Finding::warning("states", mistakes.join("; "), format!("aynig status --all{option}"));
+    }
+    for (state, branches) in &without {
+        let branch = typed(branches.first().map_or("", String::as_str));
+        if known.contains(state) {
+            let text =
+                format!("{} asks for {state}, whose command is only on other branches", branches.join(", "));
+            return Finding::warning(
+                "states",
+                text,
+                format!(
+                    "git merge into {branch} what has .aynig/command/{state}, then aynig set-state --retry --branch {branch}{option}"
+                ),
+            );
+        }
+        if let Some(near) = nearest(state, &known) {
+            let text = format!(
+                "{} asks for {state}, which no branch{there} has a command for; did you mean {near}?",
+                branches.join(", ")
+            );
+            return Finding::warning(
+                "states",
+                text,
+                format!("aynig set-state --branch {branch}{option} --state {near}"),
+            );
+        }
+    }
+    let resting: Vec<String> =
+        without.iter().map(|(state, branches)| format!("{state} ({})", branches.len())).collect();
+    match resting.len() {
+        0 => Finding::ok("states", format!("every state that is asked for{there} has a command")),
+        _ => Finding::ok(
+            "states",
+            format!("no branch{there} has a command for {}: there work rests", resting.join(", ")),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines() {
+        let named = |text: &str| interpreter(text.as_bytes());
+        assert_eq!(named("#!/bin/sh -e\nx"), Some(("/bin/sh".into(), None)));
+        assert_eq!(
+            named("#! /usr/bin/env -S A=b python3 -u\n"),
+            Some(("/usr/bin/env".into(), Some("python3".into())))
+        );
+        assert_eq!(named("echo"), None);
+        assert!(trouble(b"#!/bin/sh\n").is_none() && trouble(b"\x7fELF\x02").is_none());
+        assert!(has_no_interpreter(b"echo\n") && has_no_interpreter(b""));
+        assert!(!has_no_interpreter(b"#!/bin/sh\n") && !has_no_interpreter(b"\x7fELF\x02"));
+        for text in ["#!/bin/sh\r\n", "#!/nowhere/sh\n", "#!/usr/bin/env no-such-program\n"] {
+            assert!(trouble(text.as_bytes()).is_some(), "{text:?}");
+        }
+    }
+}

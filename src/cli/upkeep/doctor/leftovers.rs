@@ -1,0 +1,131 @@
+//! What was left behind: worktrees whose runner is gone, and lock files of git.
+
+use std::path::{Path, PathBuf};
+
+use aynig::clock;
+use aynig::contract::lease::Liveness;
+use aynig::contract::retention::age_words;
+use aynig::git::Repo;
+use aynig::git::worktrees::registration::Registered;
+use aynig::runner::error_words;
+use aynig::runner::landing::recover::lease_of;
+
+use crate::cli::error::unlock;
+use crate::cli::upkeep::doctor::Finding;
+
+/// A lock younger than this may be a git's that is at work, seconds.
+const YOUNG: i64 = 5;
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = worktrees(repo);
+    findings.extend(locks(repo.common_dir()));
+    findings
+}
+
+fn worktrees(repo: &Repo) -> Vec<Finding> {
+    let (all, kept) = match (repo.linked_worktrees(), repo.kept_worktrees()) {
+        (Ok(all), Ok(kept)) => (all, kept),
+        (Err(error), _) | (_, Err(error)) => {
+            return vec![Finding::error("worktrees", error_words(&error), "git worktree list --verbose")];
+        }
+    };
+    let ours: Vec<_> = all.iter().filter(|registered| registered.mark().is_some()).collect();
+    let left: Vec<String> = ours
+        .iter()
+        .filter(|registered| !repo.is_held(&registered.checkout.git_dir) && !goes_on(repo, registered))
+        .map(|registered| registered.checkout.path.display().to_string())
+        .collect();
+    let mut findings = Vec::new();
+    if !left.is_empty() {
+        let text = format!("no runner holds {} any more", left.join(", "));
+        findings.push(Finding::warning(
+            "worktrees",
+            text,
+            "aynig run saves and removes them, `aynig clean` tells about them",
+        ));
+    }
+    for kept in kept {
+        let text = format!("{} was kept for you: {}", kept.checkout.path.display(), kept.why);
+        findings.push(Finding::warning("worktrees", text, "aynig clean --worktrees"));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("worktrees", format!("{} are in use, none was left", ours.len())));
+    }
+    findings
+}
+
+/// Whether the attempt of a worktree still holds its branch: something that its command started goes on.
+fn goes_on(repo: &Repo, registered: &Registered) -> bool {
+    let Some(mark) = registered.mark() else { return false };
+    let head = match &mark.remote {
+        None => repo.branch_head(&mark.branch),
+        Some(remote) => repo.fetched_head(remote, &mark.branch),
+    };
+    // Also below what was committed on top of it.
+    let lease = head.ok().flatten().and_then(|head| lease_of(repo, head, mark.attempt));
+    lease.is_some_and(|lease| matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }))
+}
+
+fn locks(common_dir: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for path in lock_files(common_dir) {
+        let Some(age) = age(&path) else { continue };
+        let at = path.display();
+        if let Some(pid) = holder(&path) {
+            findings.push(Finding::ok("locks", format!("process {pid} has {at} open")));
+        } else if age < YOUNG {
+            let text = format!("{at} is of this moment: of a git at work, or look again in {YOUNG} s");
+            findings.push(Finding::ok("locks", text));
+        } else {
+            let old = age_words(age.unsigned_abs());
+            let text = format!("{at} is {old} old and no process has it open: it may be of a git that died");
+            findings.push(Finding::warning("locks", text, unlock(&path)));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("locks", "no lock file was left"));
+    }
+    findings
+}
+
+/// All `*.lock` in the git directory; those with objects in them are passed over, but for their own.
+fn lock_files(common_dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut ahead = vec![common_dir.to_owned()];
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let loose = directory.ends_with("objects") && name.len() == 2;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !loose => ahead.push(path),
+                Ok(kind)
+                    if kind.is_file() && path.extension().is_some_and(|extension| extension == "lock") =>
+                {
+                    found.push(path)
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn age(path: &Path) -> Option<i64> {
+    use std::os::unix::fs::MetadataExt;
+    Some(clock::wall_seconds().saturating_sub(path.symlink_metadata().ok()?.mtime()))
+}
+
+/// A process that has the file open.
+fn holder(path: &Path) -> Option<String> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let numbered = processes
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
+    numbered
+        .filter(|entry| {
+            let open = std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
+            open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|target| target == path)
+        })
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .next()
+}

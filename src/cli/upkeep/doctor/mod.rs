@@ -1,0 +1,124 @@
+//! `aynig doctor`: whether the surroundings are as a runner needs them.
+//!
+//! Invariant: it looks and changes nothing but what is known of the remote that decides, which it fetches from. Every finding
+//! is `ok`, `warning` or `error`; whatever is not `ok` says what to type. One check that cannot be made does not keep the others from it.
+
+mod commands;
+mod leftovers;
+mod remote;
+mod surroundings;
+
+use serde_json::json;
+
+use aynig::contract::ids::CommitId;
+use aynig::git::Repo;
+use aynig::ops::app::{App, Process};
+use aynig::runner::counted;
+
+use crate::cli::args::Doctor;
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::signals;
+use crate::cli::ui::{BAD, CARE, GOOD, styled};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Ok,
+    Warning,
+    Error,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    check: &'static str,
+    level: Level,
+    text: String,
+    next: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, text: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, text: text.into(), next: None }
+    }
+
+    fn warning(check: &'static str, text: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, level: Level::Warning, text: text.into(), next: Some(next.into()) }
+    }
+
+    fn error(check: &'static str, text: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { level: Level::Error, ..Self::warning(check, text, next) }
+    }
+
+    /// An error of a subcommand as a finding.
+    fn of(check: &'static str, error: CommandError) -> Self {
+        let next =
+            if error.hints.is_empty() { "aynig status --all".to_owned() } else { error.hints.join("; ") };
+        Self::error(check, error.message, next)
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, CommandError> {
+    let mut findings = surroundings::program(&process.start);
+    match App::open(process.clone()) {
+        Err(error) => findings.push(Finding::of("repository", error)),
+        Ok(app) => {
+            let repo = app.repo();
+            findings.extend(surroundings::repository(&repo));
+            // It fetches what the states are then read from.
+            let looked = remote::check(&repo, arguments.remote.as_ref());
+            findings.extend(commands::check(&repo));
+            findings.push(commands::states(&repo, process, &looked));
+            findings.extend(surroundings::notify(&repo));
+            findings.extend(surroundings::path(&repo));
+            findings.extend(looked.findings);
+            findings.extend(leftovers::check(&repo));
+        }
+    }
+    let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let (warnings, errors) = (count(Level::Warning), count(Level::Error));
+    if arguments.json {
+        let rows: Vec<_> = findings
+            .iter()
+            .map(|one| json!({"check": one.check, "level": one.level.word(), "text": one.text, "next": one.next}))
+            .collect();
+        ui::answer_json(&json!({"findings": rows, "warnings": warnings, "errors": errors}));
+    } else {
+        for finding in &findings {
+            let style = match finding.level {
+                Level::Ok => GOOD,
+                Level::Warning => CARE,
+                Level::Error => BAD,
+            };
+            let word = styled(style, format!("{:7}", finding.level.word()));
+            ui::answer(&format!("{word}  {:10}  {}", finding.check, ui::harmless(&finding.text)));
+            if let Some(next) = &finding.next {
+                ui::answer(&format!("         next: {}", ui::harmless(next)));
+            }
+        }
+        ui::answer(&format!(
+            "{}: {}, {}",
+            counted(findings.len(), "check"),
+            counted(errors, "error"),
+            counted(warnings, "warning")
+        ));
+    }
+    Ok(signals::exit(if errors > 0 { Exit::Setup } else { Exit::Done }))
+}
+
+/// The commit that is checked out here; in a bare repository, the one HEAD's branch is at.
+fn head(repo: &Repo) -> Option<CommitId> {
+    repo.checkout().and_then(|checkout| repo.checked_out(&checkout)).or_else(|| repo.parse_commit("HEAD"))
+}

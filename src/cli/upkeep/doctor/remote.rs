@@ -1,0 +1,170 @@
+//! The remote that decides: whether it answers, takes pushes, guards its branches, and whether its commits' dates make sense here.
+
+use std::path::Path;
+
+use bstr::ByteSlice;
+
+use aynig::clock;
+use aynig::contract::ids::{CommitId, RemoteName};
+use aynig::contract::retention::age_words;
+use aynig::fsutil::{check_place, found_in, is_executable};
+use aynig::git::Repo;
+use aynig::git::remote::QUESTION;
+use aynig::runner::authority::Arbiter;
+use aynig::runner::{error_words, typed};
+
+use crate::cli::ui::signals;
+use crate::cli::upkeep::doctor::{Finding, head};
+
+/// How far a commit may be dated ahead of this host's clock, seconds.
+const SKEW: i64 = 10;
+
+/// What was found, and which branches count.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) findings: Vec<Finding>,
+    /// Who decides over them; none where that cannot be told.
+    pub(crate) arbiter: Option<Arbiter>,
+    /// Whether what is known of them is as of now.
+    pub(crate) fresh: bool,
+}
+
+pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
+    let arbiter = match signals::arbiter(repo, named) {
+        Ok(arbiter) => arbiter,
+        Err(error) => {
+            return Looked { findings: vec![Finding::of("remote", error)], arbiter: None, fresh: false };
+        }
+    };
+    let (findings, fresh) = match arbiter.source() {
+        Some(remote) => deciding(repo, &arbiter, remote),
+        None => {
+            let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
+            let none = Finding::ok("remote", "none decides, races are decided in this repository");
+            (vec![none, dates(repo, tips)], true)
+        }
+    };
+    Looked { findings, arbiter: Some(arbiter), fresh }
+}
+
+/// Says as well whether its branches could be fetched.
+fn deciding(repo: &Repo, arbiter: &Arbiter, remote: &RemoteName) -> (Vec<Finding>, bool) {
+    let mut findings = Vec::new();
+    if let Err(error) = repo.ask_remote(remote, &[], QUESTION) {
+        findings.push(Finding::error("remote", error_words(&error), format!("git ls-remote {remote}")));
+        return (findings, false);
+    }
+    findings.push(Finding::ok("remote", format!("{remote} answers")));
+    let here = repo.remote_directory(remote);
+    findings.push(push(repo, remote, here.as_deref()));
+    findings.push(match &here {
+        Some(git_dir) => guard(git_dir),
+        None => Finding::ok(
+            "guard",
+            format!(
+                "{remote} is not on this host, so whether it guards its branches cannot be told from here"
+            ),
+        ),
+    });
+    let refreshed = arbiter.refresh(repo);
+    let fresh = refreshed.is_ok();
+    findings.push(match refreshed {
+        Err(error) => Finding::error("clock", error_words(&error), format!("git fetch {remote}")),
+        Ok(()) => {
+            let tips = repo.fetched_branches(remote).unwrap_or_default();
+            dates(repo, tips.into_iter().filter_map(|tip| tip.target.ok()))
+        }
+    });
+    (findings, fresh)
+}
+
+fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
+    let Some(commit) = head(repo) else {
+        return Finding::warning("push", "there is no commit yet to try a push with", "git commit");
+    };
+    let next = format!("git push --dry-run {remote} HEAD:refs/aynig/doctor/try");
+    if let Err(error) = repo.try_push(remote, commit) {
+        return Finding::error("push", error_words(&error), next);
+    }
+    // A dry run does not look whether there is a place for what is pushed.
+    if let Some(Err(error)) = here.map(|git_dir| check_place(&git_dir.join("objects"))) {
+        return Finding::error("push", format!("{remote} cannot be written: {error}"), next);
+    }
+    Finding::ok("push", format!("{remote} takes pushes, as far as a dry run tells"))
+}
+
+fn guard(git_dir: &Path) -> Finding {
+    let hook = Repo::hooks_of(git_dir).join("pre-receive");
+    let at = typed(&hook.display().to_string());
+    let Ok(text) = std::fs::read(&hook) else {
+        let text =
+            format!("{} does not guard its branches: whoever may push can break a lease", git_dir.display());
+        let next = format!(
+            "if others push there: cp contrib/hooks/pre-receive {at} && git -C {} config receive.advertisePushOptions true \
+             (the file is in aynig's repository; of the package in /usr/share/doc/aynig/examples/hooks/)",
+            typed(&git_dir.display().to_string())
+        );
+        return Finding::warning("guard", text, next);
+    };
+    if !is_executable(&hook) {
+        return Finding::warning(
+            "guard",
+            format!("{at} is not executable, so git does not run it"),
+            format!("chmod +x {at}"),
+        );
+    }
+    if text.contains_str("hook pre-receive") {
+        // A push to a directory of this host runs the hook with the PATH of whoever pushes.
+        return match program(&text).filter(|program| !is_found(program)) {
+            None => Finding::ok("guard", format!("{at} calls aynig")),
+            Some(missing) => Finding::warning(
+                "guard",
+                format!("{at} calls {missing}, which is not found here, so it refuses every push from here"),
+                format!("install aynig where PATH leads, or write its whole path into {at}: AYNIG=/…/aynig"),
+            ),
+        };
+    }
+    let text = format!("{at} is there and does not call `aynig hook pre-receive`");
+    Finding::warning(
+        "guard",
+        text,
+        format!("let {at} call `aynig hook pre-receive`, with its standard input"),
+    )
+}
+
+/// The program that a copy of our hook calls, as far as its text tells.
+fn program(hook: &[u8]) -> Option<String> {
+    let value = hook.lines().find_map(|line| line.strip_prefix(b"AYNIG="))?.to_str().ok()?;
+    let value = match value.strip_prefix("${AYNIG_BIN:-").and_then(|rest| rest.strip_suffix('}')) {
+        None => value.to_owned(),
+        Some(otherwise) => {
+            std::env::var("AYNIG_BIN").ok().filter(|named| !named.is_empty()).unwrap_or(otherwise.to_owned())
+        }
+    };
+    (!value.is_empty() && !value.contains(['$', '`', '"', '\'', ' '])).then_some(value)
+}
+
+fn is_found(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if program.contains('/') { is_executable(Path::new(program)) } else { found_in(program, &path).is_some() }
+}
+
+/// Whether the newest of these commits lies ahead of our clock: then two clocks disagree.
+fn dates(repo: &Repo, tips: impl Iterator<Item = CommitId>) -> Finding {
+    let newest = tips.filter_map(|tip| repo.commit(tip).ok()).max_by_key(|stored| stored.committed_at);
+    let Some(newest) = newest else { return Finding::ok("clock", "there are no commits to compare it with") };
+    let age = clock::wall_seconds().saturating_sub(newest.committed_at);
+    if age < -SKEW {
+        let text = format!(
+            "commit {} is dated {} ahead of this host's clock: one of two clocks is wrong",
+            newest.id.short(),
+            age_words(age.unsigned_abs())
+        );
+        return Finding::warning(
+            "clock",
+            text,
+            "timedatectl; or aynig run --takeover observed, which trusts no other clock",
+        );
+    }
+    Finding::ok("clock", format!("the newest commit is {} old", age_words(age.max(0).unsigned_abs())))
+}

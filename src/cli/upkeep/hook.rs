@@ -1,0 +1,226 @@
+//! `aynig hook pre-receive`: what a server's own git asks before it takes a push.
+//!
+//! Invariant: a push is refused as a whole or not at all (git's rule for this hook), and never in silence: each branch that
+//! breaks a lease is named with the holder and the time left. If the commits cannot be read the push is refused as well.
+//! The rules are `contract::guard`'s.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use aynig::clock;
+use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
+use aynig::contract::ids::{BranchName, CommitId};
+use aynig::git::objects::quarantine::Incoming;
+use aynig::git::process::cancel::Errand;
+use aynig::ops::app::App;
+use aynig::ops::settings;
+use aynig::runner::survey::trust::refusals;
+use aynig::runner::typed;
+
+use crate::cli::args::{Hook, HookName};
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::harmless;
+use crate::cli::ui::signals;
+
+/// One line of what git tells the hook.
+#[derive(Debug, PartialEq, Eq)]
+struct Update {
+    branch: BranchName,
+    old: Option<CommitId>,
+    new: Option<CommitId>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Hook) -> Result<Exit, CommandError> {
+    match arguments.hook {
+        HookName::PreReceive => pre_receive(app, arguments.tolerance_seconds),
+    }
+}
+
+fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
+    let mut text = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut text)
+        .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
+    let repo = app.repo();
+    let updates = updates(&text, |name| repo.meant(name))?;
+    let incoming = Incoming::new(repo.common_dir(), &app.process.told.objects);
+    let next = format!(
+        "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
+        typed(&repo.common_dir().display().to_string())
+    );
+    let damaged = |trying: &str, error: &dyn std::error::Error| {
+        CommandError::because(trying, error).hint(next.as_str())
+    };
+    let unreadable = |error| damaged("read the commits of this push", &error);
+    let mut there = HashMap::new();
+    for Update { branch, .. } in &updates {
+        let head = repo
+            .branch_head(branch)
+            .map_err(|error| damaged(&format!("read the branch {branch}"), &error))?;
+        there.insert(branch, head);
+    }
+    let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
+    let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
+    let tips = incoming.tips(&ids).map_err(unreadable)?;
+    // A lease that cannot be read may be alive.
+    if let Some((branch, head)) = there
+        .iter()
+        .filter_map(|(branch, head)| Some((branch, (*head)?)))
+        .find(|(_, head)| !tips.contains_key(head))
+    {
+        let message = format!(
+            "could not read the commits of this push: {branch} is at {head}, which is missing or damaged"
+        );
+        return Err(CommandError::setup(message).hint(next.as_str()));
+    }
+    // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
+    // branch is deleted all the same.
+    let old_of = |update: &Update| {
+        update.old.filter(|id| tips.contains_key(id)).or(there.get(&update.branch).copied().flatten())
+    };
+    let leased = |old: Option<CommitId>| {
+        let state = old.and_then(|id| tips.get(&id)).and_then(|tip| tip.head.state());
+        state.is_some_and(|state| state.is_working())
+    };
+    // Signatures and ancestry are questions to git of their own, and only matter where a lease is.
+    let unsigned = if settings::require_signed(&repo)? {
+        signals::end_calls(&repo)?;
+        let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
+        let heads = onto_leases.filter_map(|update| update.new).collect();
+        refusals(&repo, &heads, &app.process.told.objects, Errand::Scan)
+    } else {
+        BTreeMap::new()
+    };
+    let (shown, without) = (shown_run_ids(), unsigned.keys().copied().collect());
+    let server = Server { shown: &shown, refused: &without, now: clock::wall_seconds(), tolerance };
+    let mut refused = 0;
+    for update in &updates {
+        let (Update { branch, new, .. }, old) = (update, old_of(update));
+        let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
+        let descends = match (old, new) {
+            (Some(old), Some(new)) if leased(Some(old)) => {
+                incoming.descends(*new, old).map_err(unreadable)?
+            }
+            _ => true,
+        };
+        if let Err(violation) = judge(before, after, descends, &server) {
+            refused += 1;
+            let reason = new.and_then(|new| unsigned.get(&new)).map_or("", String::as_str);
+            for line in words(branch, &violation, tolerance, reason) {
+                ui::narrate(&format!("aynig: {}", harmless(&line)));
+            }
+        }
+    }
+    Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there". A push to a symbolic ref moves the ref
+/// that it stands for, which `meant` finds.
+fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>, CommandError> {
+    let mut updates = Vec::new();
+    for line in text.lines() {
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let (Some(old), Some(new), Some(name)) = (words.next(), words.next(), words.next()) else {
+            return Err(not_gits(line));
+        };
+        let id = |word: &[u8]| match CommitId::parse_hex(word) {
+            Some(id) => Ok(Some(id).filter(|_| word.iter().any(|byte| *byte != b'0'))),
+            None => Err(not_gits(line)),
+        };
+        let (old, new) = (id(old)?, id(new)?);
+        if let Some(branch) = BranchName::from_full_ref(meant(name.as_bstr()).as_bstr()) {
+            updates.push(Update { branch, old, new });
+        }
+    }
+    Ok(updates)
+}
+
+fn not_gits(line: &[u8]) -> CommandError {
+    CommandError::usage(format!(
+        "standard input is not what git tells a pre-receive hook: {:?} is not `OLD NEW REF`",
+        line.to_str_lossy()
+    ))
+    .hint("this is called by git: copy contrib/hooks/pre-receive to the hooks directory of the repository on the server")
+}
+
+/// The run ids named by push options (`git push -o aynig-run-id=ID`).
+fn shown_run_ids() -> Vec<BString> {
+    let count =
+        std::env::var("GIT_PUSH_OPTION_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0_u32);
+    (0..count)
+        .filter_map(|number| std::env::var(format!("GIT_PUSH_OPTION_{number}")).ok())
+        .filter_map(|option| option.strip_prefix(RUN_ID_OPTION).map(BString::from))
+        .collect()
+}
+
+/// What the person who pushed is told; `unsigned` says what is wrong with the signature.
+fn words(branch: &BranchName, violation: &Violation, tolerance: u64, unsigned: &str) -> Vec<String> {
+    match violation {
+        Violation::Held { how, runner, run_id, origin, left } => {
+            let what = match how {
+                Breach::WithoutRunId => "this push does not carry its run id",
+                Breach::Rewind => "this push takes commits away from under it",
+                Breach::Deletion => "this push deletes it",
+                Breach::Unsigned => unsigned,
+            };
+            let who = if runner.is_empty() { "an unnamed runner".to_owned() } else { runner.to_string() };
+            let work = origin.as_ref().map(|state| format!(" for `{state}`")).unwrap_or_default();
+            let left = clock::span(*left);
+            vec![
+                format!("{branch} is leased to {who}{work} (attempt {run_id}) for another {left}; {what}"),
+                format!(
+                    "wait until it is over (`aynig status --remote NAME --branch {branch}` shows the time left), or stop that runner: \
+                     it then sets the branch to `stalled`"
+                ),
+            ]
+        }
+        Violation::NotOnHead { parent, head } => {
+            let below = parent.map_or("nothing".to_owned(), |id| id.short());
+            let (is, next) = match head {
+                Some(head) => (
+                    format!("lies on {below}, and the branch is at {} here", head.short()),
+                    "fetch, and claim what is there now: a lease has the newest commit as its only parent",
+                ),
+                None => (
+                    "would be the beginning of a branch that does not exist here".to_owned(),
+                    "push the commit below it first; a branch is claimed when it is there",
+                ),
+            };
+            vec![format!("{branch}: the lease that was pushed {is}"), next.to_owned()]
+        }
+        Violation::OffClock { dated, now } => vec![
+            format!(
+                "{branch}: the lease that was pushed is dated {}, and it is {} here: {} apart, and {} are allowed",
+                clock::format_utc(*dated),
+                clock::format_utc(*now),
+                clock::span(dated.abs_diff(*now)),
+                clock::span(tolerance)
+            ),
+            "set the clock of the host it was made on (`timedatectl` shows whether it is synchronised), and claim again".to_owned(),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_tells_is_read() {
+        let (none, one) = ("0".repeat(40), "1".repeat(40));
+        let text =
+            format!("{none} {one} refs/heads/a b\n{one} {none} refs/heads/c\n{none} {one} refs/tags/t\n");
+        let read = updates(text.as_bytes(), BStr::to_owned).expect("three lines");
+        let branches: Vec<String> = read.iter().map(|update| update.branch.to_string()).collect();
+        assert_eq!(branches.len(), 1, "spaces are not in branch names: {branches:?}");
+        assert_eq!((read[0].old.is_some(), read[0].new.is_some()), (true, false));
+        for odd in ["x", "a b c", &format!("{one} {one}")] {
+            assert!(updates(odd.as_bytes(), BStr::to_owned).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `aynig init`: what a repository needs before its first command.
+//!
+//! Invariant: nothing that exists is changed, but for lines added at the end of `.gitignore`; a second run does
+//! nothing. Nothing is committed: that, and what it says, is the person's.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::json;
+
+use aynig::fsutil;
+use aynig::ops::app::App;
+
+use crate::cli::args::Init;
+use crate::cli::error::{CommandError, Exit};
+use crate::cli::ui;
+use crate::cli::ui::{FAINT, GOOD, styled};
+
+const COMMANDS: &str = include_str!("init/COMMANDS.md");
+const CONTRACT: &str = include_str!("../../../CONTRACT.md");
+const EXAMPLE: &str = include_str!("init/example.sh");
+
+/// What must not be committed: the runner's worktrees and logs.
+const IGNORED: [&str; 2] = [".worktrees/", ".aynig/logs/"];
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, CommandError> {
+    let repo = app.repo();
+    let Some(checkout) = repo.checkout() else {
+        return Err(CommandError::setup(format!(
+            "could not write files for commands: the repository {} is bare and has no checkout",
+            repo.common_dir().display()
+        ))
+        .hint("run `aynig init` in a clone, commit what it makes, and push that"));
+    };
+    let top = &checkout.path;
+    let mut made = Vec::new();
+    let mut present = Vec::new();
+    let mut note = |name: &'static str, new: bool| if new { made.push(name) } else { present.push(name) };
+    let commands = top.join(".aynig/command");
+    let new = !commands.is_dir();
+    std::fs::create_dir_all(&commands).map_err(|error| cannot("make", &commands, &error))?;
+    note(".aynig/command/", new);
+    note(".aynig/COMMANDS.md", write_new(&top.join(".aynig/COMMANDS.md"), COMMANDS, false)?);
+    note(".aynig/CONTRACT.md", write_new(&top.join(".aynig/CONTRACT.md"), CONTRACT, false)?);
+    note(".aynig/command/example", write_new(&commands.join("example"), EXAMPLE, true)?);
+    let added = ignore(&top.join(".gitignore"))?;
+    note(".gitignore", !added.is_empty());
+    if arguments.json {
+        ui::answer_json(&json!({
+            "top": top.display().to_string(),
+            "made": made,
+            "present": present,
+            "ignored": added,
+        }));
+        return Ok(Exit::Done);
+    }
+    for name in &made {
+        let more = if *name == ".gitignore" { format!("  ({})", added.join(", ")) } else { String::new() };
+        ui::answer(&format!("{}  {name}{more}", styled(GOOD, "made ")));
+    }
+    for name in &present {
+        ui::answer(&styled(FAINT, format!("there   {name}")));
+    }
+    for line in NEXT {
+        ui::answer(line);
+    }
+    Ok(Exit::Done)
+}
+
+/// The exact commands that come next.
+const NEXT: [&str; 9] = [
+    "",
+    "Next, commit it, make a branch that asks for the example, and let it run:",
+    "",
+    "  git add .aynig .gitignore && git commit -m 'Add aynig commands'",
+    "  git branch hello",
+    "  aynig set-state --branch hello --state example --body 'Say hello.'",
+    "  aynig run",
+    "",
+    "What it did: `aynig log hello`, `git show hello`, `aynig logs --branch hello`.",
+];
+
+/// Writes a file unless something of that name is there; says whether it was written.
+fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, CommandError> {
+    if std::fs::symlink_metadata(path).is_ok() {
+        return Ok(false);
+    }
+    fsutil::replace(path, text.as_bytes()).map_err(|error| cannot("write", path, &error))?;
+    if executable {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path, mode).map_err(|error| cannot("make executable", path, &error))?;
+    }
+    Ok(true)
+}
+
+/// Adds what is missing to a `.gitignore`; returns what it added.
+fn ignore(path: &Path) -> Result<Vec<&'static str>, CommandError> {
+    let mut text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(cannot("read", path, &error)),
+    };
+    let missing: Vec<&str> = IGNORED.into_iter().filter(|entry| !is_ignored(&text, entry)).collect();
+    if missing.is_empty() {
+        return Ok(missing);
+    }
+    let ending = if text.ends_with(b"\r\n") { "\r\n" } else { "\n" };
+    if !text.is_empty() && !text.ends_with(b"\n") {
+        text.extend_from_slice(ending.as_bytes());
+    }
+    for entry in &missing {
+        text.extend_from_slice(format!("{entry}{ending}").as_bytes());
+    }
+    fsutil::replace(path, &text).map_err(|error| cannot("write", path, &error))?;
+    Ok(missing)
+}
+
+/// Whether a line of a `.gitignore` is `entry`, with or without the slashes at its ends.
+fn is_ignored(text: &[u8], entry: &str) -> bool {
+    let bare = entry.trim_matches('/').as_bytes();
+    text.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.trim_ascii();
+        let line = line.strip_prefix(b"/").unwrap_or(line);
+        line.strip_suffix(b"/").unwrap_or(line) == bare
+    })
+}
+
+fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::because(&format!("{verb} {}", path.display()), error)
+        .hint("`aynig init` can be repeated once that is mended; what it made stays")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_recognised_in_every_spelling() {
+        for line in [".worktrees/", "/.worktrees", "/.worktrees/\r", ".worktrees"] {
+            assert!(is_ignored(format!("target\n{line}\nx\n").as_bytes(), ".worktrees/"), "{line:?}");
+        }
+        for line in ["# .worktrees/", ".worktrees2", "!.worktrees/", ""] {
+            assert!(!is_ignored(line.as_bytes(), ".worktrees/"), "{line:?}");
+        }
+    }
+}

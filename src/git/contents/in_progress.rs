@@ -1,0 +1,160 @@
+//! What git has put aside in the registration of a worktree, and goes with that: the changes and commits of a rebase or merge that
+//! did not come to its end, and refs of the worktree's own.
+//!
+//! Invariant: this only looks, and names no commit that a branch holds; that it is saved is `rescue`'s to see to (CONTRACT.md §9).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::contract::headlog;
+use crate::contract::ids::CommitId;
+use crate::git::process::call::ProcessError;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+
+/// Files that name such a commit, and what it is (gitrepository-layout(5), git-rebase(1), git-merge(1)).
+const FILES: [(&str, &str); 8] = [
+    ("MERGE_HEAD", "what was being merged"),
+    ("CHERRY_PICK_HEAD", "what was being picked"),
+    ("REVERT_HEAD", "what was being reverted"),
+    ("MERGE_AUTOSTASH", "the changes that `git merge --autostash` had put aside"),
+    ("rebase-merge/autostash", "the changes that `git rebase --autostash` had put aside"),
+    ("rebase-apply/autostash", "the changes that `git rebase --autostash` had put aside"),
+    ("rebase-merge/orig-head", "the commits that were being rebased"),
+    ("rebase-apply/orig-head", "the commits that were being rebased"),
+];
+
+/// Where branches are, those of remotes included.
+const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
+
+/// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unconcluded {
+    /// The file that says so.
+    file: &'static str,
+    /// What it is, with its article.
+    pub what: &'static str,
+    /// The call that concludes it.
+    pub conclude: &'static str,
+    /// The call that takes it back.
+    pub abort: &'static str,
+}
+
+const UNCONCLUDED: [Unconcluded; 3] = [
+    Unconcluded { file: "MERGE_HEAD", what: "a merge", conclude: "git commit", abort: "git merge --abort" },
+    Unconcluded {
+        file: "CHERRY_PICK_HEAD",
+        what: "a cherry-pick",
+        conclude: "git cherry-pick --continue",
+        abort: "git cherry-pick --abort",
+    },
+    Unconcluded {
+        file: "REVERT_HEAD",
+        what: "a revert",
+        conclude: "git revert --continue",
+        abort: "git revert --abort",
+    },
+];
+
+/// A commit that only the registration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Aside {
+    pub(crate) commit: CommitId,
+    /// What it is, for people.
+    pub(crate) what: String,
+}
+
+/// Where commits are named by others, tags included. A commit that only a tag has was hardly made in a worktree.
+const NAMED: [&str; 4] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/", "refs/tags/"];
+
+impl Repo {
+    /// What is under way in the checkout whose own git directory is `git_dir`.
+    pub fn unconcluded(git_dir: &Path) -> Option<Unconcluded> {
+        UNCONCLUDED.into_iter().find(|begun| git_dir.join(begun.file).symlink_metadata().is_ok())
+    }
+
+    /// Whether there may be anything of the kind; a few looks at files.
+    pub(crate) fn may_have_aside(&self, git_dir: &Path) -> bool {
+        FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
+            || !own_refs(git_dir.join("refs")).is_empty()
+            || !headlog::left(&self.head_log(git_dir)).is_empty()
+    }
+
+    /// Whether the registration of a worktree names commits that nothing else does.
+    pub fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        for aside in self.put_aside(worktree)? {
+            if self.saved_somewhere(aside.commit)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The commits put aside in a registration that no branch holds. One in a rescue counts: who saves a worktree again, after a crash
+    /// say, has to come to the same.
+    pub(crate) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<Aside>, ProcessError> {
+        let git_dir = worktree.git_dir.as_path();
+        let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
+        let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
+            let name = path.strip_prefix(git_dir).unwrap_or(&path).display().to_string();
+            (path, format!("{name} of the worktree"))
+        });
+        let mut found: Vec<Aside> = Vec::new();
+        for (file, what) in named.chain(refs) {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            // An octopus merge names several; a tag leads to its commit.
+            let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
+            for commit in ids.filter_map(|id| self.parse_commit(id)) {
+                let is_new = !found.iter().any(|known| known.commit == commit);
+                if is_new && self.held_below(commit, &BRANCHES)?.is_none() {
+                    found.push(Aside { commit, what: what.clone() });
+                }
+            }
+        }
+        for commit in self.left_commits(worktree)? {
+            if !found.iter().any(|known| known.commit == commit) {
+                found.push(Aside { commit, what: "a commit that was made here and left".to_owned() });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Commits that were made in the worktree and left, and that nothing but the log of its HEAD names. What HEAD has the contents of
+    /// was only made anew.
+    fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
+        let log = self.head_log(&worktree.git_dir);
+        let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
+        let branch_log =
+            self.common_dir().join("logs").join(OsStr::from_bytes(&worktree.mark.branch.full_ref()));
+        let branch_log = headlog::read(&std::fs::read(branch_log).unwrap_or_default());
+        let mut found = Vec::new();
+        for commit in headlog::left(&log) {
+            let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
+            if !is_logged
+                && self.commit(commit).is_ok()
+                && !matches!(self.landed(commit, last), Ok(Some(_)))
+                && self.held_below(commit, &NAMED)?.is_none()
+            {
+                found.push(commit);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The files below a directory of refs.
+fn own_refs(directory: PathBuf) -> Vec<PathBuf> {
+    let (mut ahead, mut found) = (vec![directory], Vec::new());
+    while let Some(next) = ahead.pop() {
+        for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}

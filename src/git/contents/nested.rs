@@ -1,0 +1,135 @@
+//! Repositories inside a worktree whose contents are nowhere else: submodules that were worked in.
+//!
+//! Invariant: what git keeps of a submodule lies in the worktree or in its registration, and goes with them. So a
+//! submodule counts as saved only if nothing in it is changed and each of its commits is one that was fetched (CONTRACT.md §9).
+//! This only looks; that the worktree then stays is the caller's to see to.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use crate::contract::ids::CommitId;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+
+impl Repo {
+    /// The submodules of a worktree that hold what nobody else has.
+    pub(crate) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
+        let mut unsaved = Vec::new();
+        let modules = modules(&worktree.git_dir);
+        if modules.is_empty() && !worktree.path.is_dir() {
+            return Ok(unsaved);
+        }
+        let stage = self.stage_at(&worktree.git_dir.join("index"));
+        let staged = match &stage {
+            Some(stage) => stage.gitlinks(),
+            None => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
+        };
+        let fetched = match made_from(worktree).and_then(|commit| self.commit(commit).ok()) {
+            // The usual case, that no file was staged: the index is the tree it was made from.
+            Some(made) if stage.and_then(|stage| self.noted_tree(&stage)) == Some(made.tree) => {
+                staged.clone()
+            }
+            Some(made) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]))?,
+            None => Vec::new(),
+        };
+        let known = |path: &Path| fetched.iter().find(|(known, _)| known == path).map(|(_, commit)| *commit);
+        let paths: BTreeSet<PathBuf> =
+            staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
+        for path in &paths {
+            let inside = worktree.path.join(path);
+            if is_populated(&inside) && !is_saved(&inside, known(path))? {
+                unsaved.push(path.to_string_lossy().into_owned());
+            }
+        }
+        // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with the whole worktree.
+        for (name, repository) in modules {
+            let is_seen = paths.contains(&name) && is_populated(&worktree.path.join(&name));
+            let gone = repository.join("gone");
+            if !is_seen && !commits_are_saved(Git::inside(&gone, &repository), known(&name))? {
+                unsaved.push(name.to_string_lossy().into_owned());
+            }
+        }
+        Ok(unsaved)
+    }
+}
+
+/// The commit a worktree was made from, whose submodules were fetched and not made here.
+fn made_from(worktree: &Worktree) -> Option<CommitId> {
+    let log = std::fs::read(worktree.git_dir.join("logs").join("HEAD")).ok()?;
+    CommitId::parse_hex(log.lines().next()?.split(|byte| *byte == b' ').nth(1)?)
+}
+
+fn is_populated(directory: &Path) -> bool {
+    directory.join(".git").symlink_metadata().is_ok()
+}
+
+/// Whether all that a submodule holds is somewhere else too; `fetched` is the commit it was made from.
+fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+    let changes = Git::new(directory)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=untracked"])
+        .run()?;
+    if !changes.stdout.is_empty() {
+        return Ok(false);
+    }
+    if !commits_are_saved(Git::new(directory), fetched)? {
+        return Ok(false);
+    }
+    let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
+    for (path, commit) in head {
+        let inside = directory.join(path);
+        if is_populated(&inside) && !is_saved(&inside, Some(commit))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether all commits of the submodule that `git` is about were fetched.
+fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+    let mut own = git.args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
+    if let Some(fetched) = fetched {
+        own = own.arg(fetched.to_string());
+    }
+    // An error too: of a repository without commits, or without the one it was made from, nothing is known to be safe.
+    let own = own.run_unchecked()?;
+    Ok(own.status.success() && own.stdout.is_empty())
+}
+
+/// The submodules' repositories in a registration, by their names; those inside of one go by its name.
+fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let top = git_dir.join("modules");
+    let (mut ahead, mut found) = (vec![top.clone()], Vec::new());
+    while let Some(next) = ahead.pop() {
+        for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.join("objects").is_dir() {
+                let name = path.strip_prefix(&top).unwrap_or(&path).to_owned();
+                ahead.push(path.join("modules"));
+                found.push((name, path));
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The other repositories' commits in a listing of `git ls-tree -z` or `git ls-files --stage -z`.
+pub(crate) fn gitlinks(listing: Git) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+    let output = listing.run()?;
+    let entries = output.stdout.split(|byte| *byte == 0);
+    Ok(entries
+        .filter_map(|entry| {
+            // "160000 commit <id>\t<path>" of a tree, "160000 <id> <stage>\t<path>" of an index
+            let (facts, path) = entry.strip_prefix(b"160000 ")?.split_once_str("\t")?;
+            let id = facts.split(|byte| *byte == b' ').find_map(CommitId::parse_hex)?;
+            Some((PathBuf::from(OsStr::from_bytes(path)), id))
+        })
+        .collect())
+}

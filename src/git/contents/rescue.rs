@@ -1,0 +1,229 @@
+//! Saving what a worktree holds before it goes.
+//!
+//! Invariant: after [`Repo::rescue`] returns `Ok`, everything in the worktree that git would not ignore, everything
+//! staged, and every commit made there is reachable from the branch or from a ref below `refs/aynig/rescue/`. What
+//! cannot be put into our objects (another repository inside the worktree) is an error, and the caller keeps the
+//! directory (CONTRACT.md §9: nothing is ever lost). The worktree's own index is not touched.
+
+use std::path::PathBuf;
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::contents::in_progress::Aside;
+use crate::git::objects::commits::{CommitError, NewCommit, Stored};
+use crate::git::process::call::ProcessError;
+use crate::git::refs::cas::{RefError, Swap};
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::presence::Misplaced;
+use crate::git::worktrees::registration::Checkout;
+
+/// What a rescue did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rescue {
+    /// There was nothing that the branch does not have.
+    Nothing,
+    /// It is safe under this ref.
+    Saved(Saved),
+}
+
+/// Where rescued work is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The full ref name.
+    pub reference: BString,
+    /// What it points at.
+    pub commit: CommitId,
+}
+
+/// Why the work could not be saved; the worktree must stay.
+#[derive(Debug, thiserror::Error)]
+pub enum RescueError {
+    /// Git could not take the snapshot.
+    #[error("could not take a snapshot of {}", path.display())]
+    Snapshot {
+        /// The worktree.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: ProcessError,
+    },
+    /// There are repositories inside the worktree, whose contents a commit of ours would not hold.
+    #[error("{} holds other repositories ({what}), which a commit cannot save", path.display())]
+    OtherRepositories {
+        /// The worktree.
+        path: PathBuf,
+        /// Where they are.
+        what: String,
+    },
+    /// It is not where it was made.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
+    /// The commit could not be written or read.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The ref could not be written.
+    #[error(transparent)]
+    Ref(#[from] RefError),
+}
+
+/// What a rescue needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The branch the work was for.
+    pub branch: &'a BranchName,
+    /// The last path segment of the ref: the attempt, or the lease commit where it has no usable id.
+    pub label: &'a str,
+    /// The commit the worktree's files and index are based on.
+    pub base: CommitId,
+    /// What the branch points at, if it exists: what is reachable from it is safe already.
+    pub kept: Option<CommitId>,
+}
+
+impl Repo {
+    /// Saves everything in `worktree` that `situation.kept` does not have.
+    pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+        let base = self.commit(situation.base)?;
+        let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
+        let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
+            && !worktree.git_dir.join("index").exists()
+        {
+            // Removed by hand, files, index and all. Commits made there are still objects: those are kept.
+            [base.tree; 2]
+        } else {
+            self.look_inside(worktree, &base)?
+        };
+        let aside = self.put_aside(worktree).map_err(failed)?;
+        let kept_tree = match situation.kept {
+            Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
+            Some(_) | None => base.tree,
+        };
+        let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
+        if same(snapshot) && same(staged) && aside.is_empty() {
+            return self.keep_commits(situation);
+        }
+        let mut parents = vec![situation.base];
+        if staged != snapshot && !same(staged) {
+            let message = format!("rescue: what was staged on {}\n", situation.branch);
+            let new = NewCommit {
+                tree: staged,
+                parents: &[situation.base],
+                message: message.as_bytes(),
+                attempt: None,
+            };
+            parents.push(self.write_commit(&new)?);
+        }
+        let mut message = format!(
+            "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
+            situation.branch, situation.label
+        );
+        if !aside.is_empty() {
+            message.push_str("\nAmong its parents:\n");
+        }
+        for Aside { commit, what } in aside {
+            message.push_str(&format!("- {}: {what}\n", commit.short()));
+            parents.push(commit);
+        }
+        let commit = self.write_commit(&NewCommit {
+            tree: snapshot,
+            parents: &parents,
+            message: message.as_bytes(),
+            attempt: None,
+        })?;
+        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+    }
+
+    /// The trees of all that a worktree holds and of what is staged in it; an error if a commit could not hold it all.
+    pub(crate) fn look_inside(
+        &self,
+        worktree: &Worktree,
+        base: &Stored,
+    ) -> Result<[CommitId; 2], RescueError> {
+        let path = &worktree.path;
+        self.is_here(path, &worktree.git_dir)?;
+        let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
+        if worktree.is_another_repository() {
+            let what = "one was made at its top".to_owned();
+            return Err(RescueError::OtherRepositories { path: path.clone(), what });
+        }
+        let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
+        let mut foreign =
+            self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
+        foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
+        foreign.sort();
+        foreign.dedup();
+        if !foreign.is_empty() {
+            return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
+        }
+        Ok([snapshot, staged])
+    }
+
+    /// Saves the tree of a person's index, in a checkout that stays where it is.
+    pub fn rescue_index(&self, checkout: &Checkout, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+        let base = self.commit(situation.base)?;
+        let snapshot_failed = |source| RescueError::Snapshot { path: checkout.path.clone(), source };
+        let staged = self.index_tree(checkout).map_err(snapshot_failed)?;
+        if staged == base.tree {
+            return self.keep_commits(situation);
+        }
+        let message = format!("rescue: what attempt {} staged on {}\n", situation.label, situation.branch);
+        let new = NewCommit {
+            tree: staged,
+            parents: &[situation.base],
+            message: message.as_bytes(),
+            attempt: None,
+        };
+        let commit = self.write_commit(&new)?;
+        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+    }
+
+    /// Saves commits that the branch does not have, by a ref alone.
+    fn keep_commits(&self, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+        match situation.kept {
+            Some(kept) if self.descends(kept, situation.base) => Ok(Rescue::Nothing),
+            Some(_) | None => self.point_rescue_at(situation, situation.base).map(Rescue::Saved),
+        }
+    }
+
+    /// Makes the rescue ref; a name that is taken by other work gets a number.
+    fn point_rescue_at(&self, situation: Situation<'_>, commit: CommitId) -> Result<Saved, RescueError> {
+        let mut name = BString::from("refs/aynig/rescue/");
+        name.extend_from_slice(situation.branch.as_bstr());
+        name.push(b'/');
+        name.extend_from_slice(situation.label.as_bytes());
+        crate::crashpoint::reach(crate::crashpoint::Point::RescueWritten);
+        let mut number = 1;
+        loop {
+            let mut reference = name.clone();
+            if number > 1 {
+                reference.extend_from_slice(format!("-{number}").as_bytes());
+            }
+            match self.swap(reference.as_bstr(), None, commit, "aynig: rescue")? {
+                Swap::Won => {
+                    crate::crashpoint::reach(crate::crashpoint::Point::RescuePointed);
+                    return Ok(Saved { reference, commit });
+                }
+                Swap::Lost { actual: Some(there) } if self.same_work(there, commit, situation.kept) => {
+                    return Ok(Saved { reference, commit: there });
+                }
+                Swap::Lost { .. } => number += 1,
+            }
+        }
+    }
+
+    /// Whether `there` already saves what `new` does. The commits they are based on may differ if the branch has the
+    /// newer one: it moved between two looks at the same files.
+    fn same_work(&self, there: CommitId, new: CommitId, kept: Option<CommitId>) -> bool {
+        if there == new {
+            return true;
+        }
+        let (Ok(old), Ok(new)) = (self.commit(there), self.commit(new)) else { return false };
+        let tree = |id: &CommitId| self.commit(*id).map(|commit| commit.tree).ok();
+        let staged = |commit: &Stored| commit.parents.iter().skip(1).map(tree).collect::<Vec<_>>();
+        let base_is_safe = new.parents.first().is_none_or(|base| {
+            self.descends(there, *base) || kept.is_some_and(|kept| self.descends(kept, *base))
+        });
+        old.tree == new.tree && staged(&old) == staged(&new) && base_is_safe
+    }
+}

@@ -1,0 +1,250 @@
+//! The tree an index stands for, and whether a checkout has changes.
+//!
+//! Invariant: nothing here changes a person's index; snapshots go through a copy of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+
+use crate::contract::ids::CommitId;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::Checkout;
+
+impl Repo {
+    /// The tree that the index of a person's checkout stands for. Fails while the index holds conflicts or git is at work.
+    pub fn index_tree(&self, checkout: &Checkout) -> Result<CommitId, ProcessError> {
+        self.stored_tree(Git::inside(&checkout.path, &checkout.git_dir))
+    }
+
+    /// The tree that the index of an attempt's worktree stands for. Fails while the index holds conflicts, or if there is none:
+    /// git would take that for "no files at all".
+    pub fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
+        let copy = IndexCopy::of(worktree)?;
+        if !copy.begun {
+            let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
+            return Err(copy.failed(gone));
+        }
+        match self.stage_at(&copy.file).and_then(|stage| self.noted_tree(&stage)) {
+            Some(tree) => Ok(tree),
+            None => self.stored_tree(copy.git()),
+        }
+    }
+
+    fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
+        let tree = tree_id(git.arg("write-tree"))?;
+        // Git believes it has the empty tree even where it is not stored, and does not always write it; `git fsck`
+        // and other readers would then miss it.
+        if let Err(error) = self.empty_tree_if(tree) {
+            tracing::warn!(%error, "the empty tree could not be stored");
+        }
+        Ok(tree)
+    }
+
+    /// Paths with conflicts in the index of the checkout at `path`, made readable.
+    pub fn conflicts(&self, path: &Path) -> Result<Vec<String>, ProcessError> {
+        let output = Git::new(path).args(["ls-files", "--unmerged", "-z", "--", ":/"]).run()?;
+        // "<mode> <id> <stage>\t<path>", once for each side of a conflict
+        let names = output.stdout.split(|byte| *byte == 0).filter_map(|entry| entry.split_once_str("\t"));
+        let mut paths: Vec<String> = names.map(|(_, name)| name.to_str_lossy().into_owned()).collect();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// Whether the index of the checkout at `path` equals the tree of its HEAD.
+    pub fn index_equals_head(&self, path: &Path) -> Result<bool, ProcessError> {
+        let output = Git::new(path)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .args(["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD"])
+            .run_unchecked()?;
+        match output.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Git::new(path).args(["diff-index", "--cached", "--quiet", "HEAD"]).run().map(|_| true),
+        }
+    }
+
+    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
+    /// holds what nobody else has.
+    pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
+            || self.may_have_aside(&worktree.git_dir)
+            || worktree.is_another_repository()
+            || !self.unsaved_submodules(worktree)?.is_empty()
+        {
+            return Ok(false);
+        }
+        let index = worktree.git_dir.join("index");
+        // How old it is before what is in it: one that is written anew in between must not make its entries look old.
+        let age = index.metadata();
+        let Some(stage) = self.stage_at(&index) else { return Ok(false) };
+        // Git would not look at some of the files.
+        if stage.overlooks_files() {
+            return Ok(false);
+        }
+        if age.is_ok_and(|age| self.is_untouched(worktree, &stage, &age)) {
+            return Ok(true);
+        }
+        let output = worktree
+            .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
+            .args(["--no-renames", "--ignored=no"])
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .run()?;
+        Ok(output.stdout.is_empty())
+    }
+
+    /// Two trees of a worktree: of everything it holds (tracked files as they are on disk, and untracked ones that are
+    /// not ignored), and of what is staged; where that has conflicts, with the files they are about as they are on disk. Its
+    /// own index is left alone, and may be locked.
+    pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<(CommitId, CommitId), ProcessError> {
+        let copy = IndexCopy::of(worktree)?;
+        let staged = match self.stored_tree(copy.git()) {
+            Ok(tree) => tree,
+            Err(_) => {
+                copy.settle_conflicts()?;
+                self.stored_tree(copy.git())?
+            }
+        };
+        if !worktree.path.is_dir() {
+            return Ok((staged, staged));
+        }
+        // It answers with 1 where a file differs, which is what it is asked to notice.
+        copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
+        copy.git()
+            .args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"])
+            // Files that the index skips, and that are there all the same, are looked at.
+            .args(["-c", "core.sparseCheckout=true", "-c", "sparse.expectFilesOutsideOfPatterns=false"])
+            .args(["add", "--all", "--sparse", "--", "."])
+            .run()?;
+        let snapshot = self.stored_tree(copy.git())?;
+        // Where nothing was ever checked out, nothing was staged either.
+        Ok((snapshot, if copy.begun { staged } else { snapshot }))
+    }
+
+    /// Paths that `newer` records as another repository's commit and `older` does not, or differently: what is in
+    /// such a repository is not in our objects.
+    pub fn foreign_repositories(
+        &self,
+        worktree: &Worktree,
+        older: CommitId,
+        newer: CommitId,
+    ) -> Result<Vec<String>, ProcessError> {
+        let output = worktree
+            .git(["diff-tree", "-r", "-z", "--no-renames", &older.to_string(), &newer.to_string()])
+            .run()?;
+        let mut fields = output.stdout.split(|byte| *byte == 0);
+        let mut found = Vec::new();
+        while let (Some(entry), Some(name)) = (fields.next(), fields.next()) {
+            // ":<old mode> <new mode> <old id> <new id> <status>"
+            if entry.split(|byte| *byte == b' ').nth(1) == Some(b"160000".as_slice()) {
+                found.push(String::from_utf8_lossy(name).into_owned());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A copy of a worktree's index that git may lock and change: a git process that was killed leaves its lock on the own
+/// one, and what is staged there has to stay as it is.
+struct IndexCopy<'a> {
+    worktree: &'a Worktree,
+    file: PathBuf,
+    /// Whether there was an index to copy.
+    begun: bool,
+    _directory: tempfile::TempDir,
+}
+
+impl<'a> IndexCopy<'a> {
+    fn of(worktree: &'a Worktree) -> Result<Self, ProcessError> {
+        let failed = |source| copy_failed(worktree, source);
+        let directory =
+            tempfile::Builder::new().prefix("aynig-rescue-").tempdir_in(&worktree.git_dir).map_err(failed)?;
+        let file = directory.path().join("index");
+        let own = worktree.git_dir.join("index");
+        let begun = match std::fs::copy(&own, &file) {
+            Ok(_) => true,
+            // A worktree whose checkout never began has no index yet: an empty one adds every file afresh.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(failed(error)),
+        };
+        if begun {
+            // Git compares a file's date with the index's: one that is not older may have changed since it was staged.
+            let dated = std::fs::metadata(&own).and_then(|found| found.modified()).and_then(|date| {
+                std::fs::File::options().write(true).open(&file).and_then(|copy| copy.set_modified(date))
+            });
+            dated.map_err(failed)?;
+        }
+        Ok(Self { worktree, file, begun, _directory: directory })
+    }
+
+    fn git(&self) -> Git {
+        Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
+    }
+
+    /// Puts the files with conflicts in as they are on disk; where the whole directory is gone, as the side that HEAD does not have.
+    fn settle_conflicts(&self) -> Result<(), ProcessError> {
+        if !self.worktree.path.is_dir() {
+            let listed = self.git().args(["ls-files", "--stage", "-z"]).run()?.stdout;
+            return self
+                .git()
+                .args(["update-index", "-z", "--index-info"])
+                .stdin(last_sides(&listed))
+                .run()
+                .map(drop);
+        }
+        let paths = self.git().args(["diff-files", "--name-only", "--diff-filter=U", "-z"]).run()?.stdout;
+        self.git().args(["update-index", "--add", "--remove", "-z", "--stdin"]).stdin(paths).run().map(drop)
+    }
+
+    fn failed(&self, source: std::io::Error) -> ProcessError {
+        copy_failed(self.worktree, source)
+    }
+}
+
+/// Of what `git ls-files --stage -z` lists, the last side of each path with a conflict, as `git update-index -z --index-info` puts it
+/// in. Where that is a directory of others' it gets another name.
+fn last_sides(listed: &[u8]) -> Vec<u8> {
+    let (mut sides, mut plain) = (BTreeMap::new(), BTreeSet::new());
+    // "<mode> <id> <stage>\t<path>", in the order of the stages
+    for (entry, path) in listed.split(|byte| *byte == 0).filter_map(|line| line.split_once_str("\t")) {
+        match entry.rsplit_once_str(" ") {
+            Some((_, stage)) if stage == b"0" => drop(plain.insert(path)),
+            Some((side, stage)) => drop(sides.insert(path, (side, stage))),
+            None => {}
+        }
+    }
+    let all: Vec<&[u8]> = plain.iter().chain(sides.keys()).copied().collect();
+    let is_below =
+        |path: &[u8], above: &[u8]| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(b"/"));
+    let mut input = Vec::new();
+    for (path, (side, stage)) in &sides {
+        let id = side.split_once_str(" ").map_or(0, |(_, id)| id.len());
+        input.extend([b"0 ", "0".repeat(id).as_bytes(), b"\t", path, b"\0"].concat());
+        let mut name = path.to_vec();
+        if all.iter().any(|other| is_below(other, path)) {
+            name.extend([b"~", *stage].concat());
+        }
+        input.extend([side, &b"\t"[..], &name, b"\0"].concat());
+    }
+    input
+}
+
+fn copy_failed(worktree: &Worktree, source: std::io::Error) -> ProcessError {
+    ProcessError::NotStarted {
+        what: "write-tree (with a copy of the index)".to_owned(),
+        directory: worktree.git_dir.clone(),
+        source,
+    }
+}
+
+fn tree_id(git: Git) -> Result<CommitId, ProcessError> {
+    let output = git.run()?;
+    CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| ProcessError::Failed {
+        what: "write-tree".to_owned(),
+        directory: std::path::PathBuf::new(),
+        status: output.status,
+        said: format!("it answered {:?}, which is no object id", output.text()),
+    })
+}

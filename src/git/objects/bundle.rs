@@ -1,0 +1,301 @@
+//! Fetches files of another repository and writes them into a checkout, by git's own means and with its checks.
+//!
+//! Invariant: what is fetched lies in a bare repository in a directory of its own; no ref, object or index of this repository
+//! changes. git itself refuses hostile trees when it fetches (`fsckObjects`), and to write below a link or over a file that is
+//! not as it is in HEAD (`git apply`).
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bstr::ByteSlice;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::process::cancel::Errand;
+use crate::git::remote::QUIET_FETCH;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::registration::Checkout;
+
+/// The longest one fetch may take; nothing is locked meanwhile that others wait for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The most files of a pack, and the most bytes in all of them.
+const MAX_FILES: usize = 2_000;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The ref in the repository of its own.
+const FETCHED: &str = "refs/aynig/pack";
+
+/// Why another repository's files could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// No answer, or none for us.
+    #[error("could not fetch from the source")]
+    Unreachable(#[source] ProcessError),
+    /// It answers, and does not have what was asked for.
+    #[error("the source has no branch, tag or commit {0}")]
+    NoRef(String),
+    /// git's check of what came failed.
+    #[error("git refuses what the source holds: {0}")]
+    Hostile(String),
+    /// git failed on this machine.
+    #[error("could not read what was fetched")]
+    Unreadable(#[from] ProcessError),
+    /// More than is read.
+    #[error("the pack is larger than {MAX_FILES} files or {} MiB", MAX_BYTES / 1024 / 1024)]
+    TooLarge,
+}
+
+/// A file of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blob {
+    /// As git writes it in a tree: `100644`, `100755`, `120000` for a link, `160000` for a submodule.
+    pub mode: String,
+    /// Its object id, in hex.
+    pub id: String,
+}
+
+impl Blob {
+    /// Whether it is an executable, or a link, which may lead to one.
+    pub fn may_run(&self) -> bool {
+        self.mode != "100644"
+    }
+}
+
+/// Files by their paths.
+pub type Files = BTreeMap<String, Blob>;
+
+/// A commit of another repository.
+#[derive(Debug)]
+pub struct Fetched {
+    /// Its id there.
+    pub commit: CommitId,
+    /// The bare repository that has its files, named after its object format.
+    repo: PathBuf,
+}
+
+/// Whether `text` can name a branch or a tag.
+pub fn is_refname(text: &str) -> bool {
+    gix::validate::reference::name_partial(text.into()).is_ok()
+}
+
+fn git(repo: &Path) -> Git {
+    Git::shared(repo).env("GIT_DIR", repo).args(["-c", "core.protectHFS=true"])
+}
+
+/// A new bare repository in `room`.
+fn quarantine(room: &Path, format: &str) -> Result<PathBuf, ProcessError> {
+    let git = Git::new(room).env("GIT_DEFAULT_REF_FORMAT", "files");
+    let format_option = format!("--object-format={format}");
+    git.args(["init", "--quiet", "--bare", "--template=", &format_option, format]).run()?;
+    Ok(room.join(format))
+}
+
+/// The files below the directory `path` of a commit, and how many bytes they have. Another thing in the place of that directory
+/// has the empty name.
+fn list(git: Git, commit: &str, path: &str) -> Result<(Files, u64), ProcessError> {
+    let git = git.env("GIT_LITERAL_PATHSPECS", "1").args(["ls-tree", "-r", "-l", "-z", commit, "--"]);
+    let output = git.args(Some(path).filter(|path| !path.is_empty())).run()?;
+    let (mut files, mut bytes) = (Files::new(), 0);
+    for line in output.stdout.split(|byte| *byte == 0) {
+        let line = line.to_str_lossy();
+        let Some((facts, name)) = line.split_once('\t') else { continue };
+        let [mode, _, id, size] = facts.split_whitespace().collect::<Vec<_>>()[..] else { continue };
+        bytes += size.parse::<u64>().unwrap_or(0);
+        // Old trees have other permissions.
+        let mode = if mode.starts_with("1006") { "100644" } else { mode };
+        let name = name.strip_prefix(path).unwrap_or(name).trim_start_matches('/');
+        files.insert(name.to_owned(), Blob { mode: mode.to_owned(), id: id.to_owned() });
+    }
+    Ok((files, bytes))
+}
+
+/// Whether git said so when it failed.
+fn said<T>(result: &Result<T, ProcessError>, words: &str) -> bool {
+    result.as_ref().is_err_and(|error| error.to_string().contains(words))
+}
+
+impl Fetched {
+    /// The files below the directory `path` of the commit, with ids in the object format of `repo`; none if there is no such
+    /// directory.
+    pub fn files(&mut self, repo: &Repo, path: &str) -> Result<Files, PackError> {
+        let (mut files, bytes) = list(git(&self.repo), &self.commit.to_string(), path)?;
+        if files.len() > MAX_FILES || bytes > MAX_BYTES {
+            return Err(PackError::TooLarge);
+        }
+        if files.remove("").is_some() || files.is_empty() {
+            return Ok(Files::new());
+        }
+        let format = repo.gix.object_hash().to_string();
+        if !self.repo.ends_with(&format) {
+            // Takes a commit of these files alone to a repository of the other format.
+            let git = || git(&self.repo).args(["-c", "user.name=aynig", "-c", "user.email=aynig"]);
+            let tree = format!("{}:{path}", self.commit);
+            let commit = git().args(["commit-tree", "-m", "pack", &tree]).run()?.text();
+            git().args(["update-ref", FETCHED, &commit]).run()?;
+            let stream = git().args(["fast-export", FETCHED]).run()?.stdout;
+            let other = quarantine(self.repo.parent().unwrap_or(&self.repo), &format)?;
+            crate::git::objects::bundle::git(&other).args(["fast-import", "--quiet"]).stdin(stream).run()?;
+            self.repo = other;
+            files = list(crate::git::objects::bundle::git(&self.repo), FETCHED, "")?.0;
+        }
+        Ok(files)
+    }
+
+    /// The directories of the commit that hold a directory `name`, the nearest first.
+    pub fn directories_with(&self, name: &str) -> Vec<String> {
+        let git =
+            git(&self.repo).args(["ls-tree", "-r", "-d", "-z", "--name-only", &self.commit.to_string()]);
+        let listed = git.run().map(|output| output.stdout.to_str_lossy().into_owned()).unwrap_or_default();
+        let paths = listed.split('\0').filter_map(|path| path.strip_suffix(name)?.strip_suffix('/'));
+        let mut found: Vec<String> = paths.map(str::to_owned).collect();
+        found.sort_by_key(|path| path.matches('/').count());
+        found
+    }
+
+    /// The path a link leads to.
+    pub fn target(&self, link: &Blob) -> Result<String, PackError> {
+        let output = git(&self.repo).args(["cat-file", "blob", &link.id]).run()?;
+        Ok(output.stdout.to_str_lossy().into_owned())
+    }
+
+    /// The patch that makes `changes` (none: removed) to the directory `tree`, and puts `more` there, a file's name and content.
+    pub fn patch(
+        &self,
+        repo: &Repo,
+        tree: Option<CommitId>,
+        changes: &[(&str, Option<&Blob>)],
+        more: Option<(&str, &[u8])>,
+    ) -> Result<Vec<u8>, PackError> {
+        let git = || git(&self.repo);
+        let objects = repo.common_dir().join("objects");
+        let alternates = self.repo.join("objects/info/alternates");
+        let written = fsutil::replace(&alternates, &[objects.as_os_str().as_bytes(), b"\n"].concat());
+        // Without it git misses what it needs, and says so.
+        written.unwrap_or_else(|error| tracing::warn!(%error, "could not write {}", alternates.display()));
+        let tree = tree.map_or("--empty".to_owned(), |tree| tree.to_string());
+        git().args(["read-tree", &tree]).run()?;
+        let before = git().args(["write-tree", "--missing-ok"]).run()?.text();
+        let mut lines = String::new();
+        for (path, blob) in changes {
+            lines.push_str(&match blob {
+                Some(Blob { mode, id }) => format!("{mode} {id}\t{path}\0"),
+                None => format!("0 {}\t{path}\0", "0".repeat(before.len())),
+            });
+        }
+        if let Some((path, content)) = more {
+            let id = git().args(["hash-object", "-w", "--stdin"]).stdin(content).run()?.text();
+            lines.push_str(&format!("100644 {id}\t{path}\0"));
+        }
+        let added = git().args(["update-index", "-z", "--index-info"]).stdin(lines).run()?;
+        if !added.stderr.is_empty() {
+            // Not every transport checks names; here git leaves out those that it would not write, and says so.
+            return Err(PackError::Hostile(added.complaint()));
+        }
+        let after = git().args(["write-tree", "--missing-ok"]).run()?.text();
+        let how =
+            ["--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-color"];
+        Ok(git().args(["diff-tree", "-r", "-p"]).args(how).args([&before, &after]).run()?.stdout)
+    }
+}
+
+impl Repo {
+    /// Fetches `reference` from `url` into a repository of its own in `room`: one commit, if the source can do that.
+    pub fn fetch_pack(&self, room: &Path, url: &OsStr, reference: &str) -> Result<Fetched, PackError> {
+        let mut repo = quarantine(room, "sha1")?;
+        let mut fetched = self.fetch_into(&repo, url, reference);
+        if said(&fetched, "mismatched algorithms") {
+            repo = quarantine(room, "sha256")?;
+            fetched = self.fetch_into(&repo, url, reference);
+        }
+        let missing = || PackError::NoRef(reference.to_owned());
+        fetched.map_err(|error| match error.to_string() {
+            words if words.contains("fsck error") => PackError::Hostile(words),
+            words if words.contains("find remote ref") => missing(),
+            _ => PackError::Unreachable(error),
+        })?;
+        let commit = format!("{FETCHED}^{{commit}}");
+        let commit =
+            git(&repo).args(["rev-parse", "--verify", "--quiet", &commit]).run().map_err(|_| missing())?;
+        Ok(Fetched { commit: CommitId::parse_hex(commit.text()).ok_or_else(missing)?, repo })
+    }
+
+    fn fetch_into(&self, repo: &Path, url: &OsStr, reference: &str) -> Result<(), ProcessError> {
+        let fetch = |specs: &[&str], depth: Option<&str>| {
+            git(repo)
+                .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file")
+                .args(["-c", "fetch.fsckObjects=true"])
+                .args(QUIET_FETCH)
+                .args(depth)
+                .arg("--end-of-options")
+                .arg(url)
+                .args(specs)
+                .known_as("fetch")
+                .timeout(PATIENCE)
+                .for_others(self.interrupt(), Errand::Other)
+                .run()
+                .map(drop)
+        };
+        let one = format!("+{reference}:{FETCHED}");
+        let mut fetched = fetch(&[&one], Some("--depth=1"));
+        if said(&fetched, "shallow") {
+            fetched = fetch(&[&one], None);
+        }
+        let is_id =
+            matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_id && matches!(fetched, Err(ProcessError::Failed { .. })) && !said(&fetched, "fsck error") {
+            // A server need not hand out a commit by its id; it is among what its branches and tags lead to, or nowhere.
+            fetched = fetch(&["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"], None);
+            if git(repo).args(["update-ref", FETCHED, reference]).run().is_err() {
+                tracing::debug!(reference, "the source has no such commit");
+            }
+        }
+        fetched
+    }
+
+    /// What differs from HEAD below `directory` in a checkout: staged, changed, or in no commit at all.
+    pub fn uncommitted_below(
+        &self,
+        checkout: &Checkout,
+        directory: &str,
+    ) -> Result<Vec<String>, ProcessError> {
+        let output = Git::inside(&checkout.path, &checkout.git_dir)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(["status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none"])
+            .args(["--no-renames", "--ignored=no", "--", directory])
+            .run()?;
+        let text = output.stdout.to_str_lossy();
+        Ok(text.split('\0').filter_map(|line| line.get(3..)).map(str::to_owned).collect())
+    }
+
+    /// The files below `directory` in the commit of a checkout. Another thing in its place has the empty name.
+    pub fn files_at_head(&self, checkout: &Checkout, directory: &str) -> Result<Files, ProcessError> {
+        let Some(head) = self.checked_out(checkout) else { return Ok(Files::new()) };
+        Ok(list(Git::inside(&checkout.path, &checkout.git_dir), &head.to_string(), directory)?.0)
+    }
+
+    /// The content of a file of a checkout's commit.
+    pub fn content(&self, checkout: &Checkout, blob: &Blob) -> Result<Vec<u8>, ProcessError> {
+        let git = Git::inside(&checkout.path, &checkout.git_dir);
+        Ok(git.args(["cat-file", "blob", &blob.id]).run()?.stdout)
+    }
+
+    /// Changes files below `directory` in a checkout, unless one of them is not as in HEAD; with `--check` in `more` only says so.
+    pub fn apply_below(
+        &self,
+        checkout: &Checkout,
+        directory: &str,
+        patch: &[u8],
+        more: Option<&str>,
+    ) -> Result<(), ProcessError> {
+        let git = Git::inside(&checkout.path, &checkout.git_dir);
+        let git = git.args(["apply", "--whitespace=nowarn", "--no-ignore-whitespace"]).args(more);
+        git.arg(format!("--directory={directory}")).known_as("apply").stdin(patch).run().map(drop)
+    }
+}

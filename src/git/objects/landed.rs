@@ -1,0 +1,270 @@
+//! Whether what a commit holds is in a branch by now: reachable from it, merged with other commits, or squashed into one.
+//!
+//! Invariant: an answer other than `None` means that whoever has the branch has the contents. Every doubt (no common history, no change of
+//! a file, a patch that differs in a single byte, white space included) is `None`. Nothing is written, and only reachability is asked of
+//! the `git` program branch by branch; trees are compared in this process.
+
+use bstr::{BStr, BString, ByteSlice};
+use gix::ObjectId;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::objects::commits::CommitError;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::refs::cas::RefError;
+use crate::git::repo::open::{Repo, error_chain, gits, ours};
+
+/// More paths than this are not given to `git log`.
+const MAX_PATHS: usize = 200;
+
+/// No more commits of a branch than this are looked at for a patch.
+const MAX_COMMITS: &str = "1000";
+
+/// How it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landed {
+    /// As the commit itself.
+    Reachable,
+    /// All paths it changes are in the branch's newest tree as the commit has them.
+    SameFiles,
+    /// One commit of the branch makes the same change to all these paths.
+    SamePatch,
+}
+
+/// Why that could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum LandedError {
+    /// An object could not be read.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// Git refused.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
+    /// Refs could not be read.
+    #[error(transparent)]
+    Refs(#[from] RefError),
+}
+
+/// A path, and what a tree has there: the kind of entry and the object; none if it has nothing.
+type Change = (BString, Option<(u16, ObjectId)>);
+
+impl Repo {
+    /// A branch, here or as fetched from a remote, from which `commit` is reachable: its full ref name.
+    pub fn branch_with(&self, commit: CommitId) -> Result<Option<BString>, ProcessError> {
+        let output = Git::shared(self.common_dir())
+            .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
+            .args(["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"])
+            .run()?;
+        let name = output.stdout.trim();
+        Ok((!name.is_empty()).then(|| name.into()))
+    }
+
+    /// How `commit` is in the history that ends with `tip`; none if it is not, or if it changes no file.
+    pub fn landed(&self, commit: CommitId, tip: CommitId) -> Result<Option<Landed>, LandedError> {
+        if self.descends(tip, commit) {
+            return Ok(Some(Landed::Reachable));
+        }
+        let Some(base) = self.common_base(commit, tip) else { return Ok(None) };
+        let changes = self.changes(self.commit(base)?.tree, self.commit(commit)?.tree)?;
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        if self.holds(self.commit(tip)?.tree, &changes)? {
+            return Ok(Some(Landed::SameFiles));
+        }
+        let paths: Vec<BString> = changes.into_iter().map(|(path, _)| path).collect();
+        Ok(self.same_patch(base, commit, tip, &paths)?.then_some(Landed::SamePatch))
+    }
+
+    /// Whether all that `tree` has otherwise than `base` is in `other` as `tree` has it; trivially so if nothing is.
+    pub fn tree_landed(&self, base: CommitId, tree: CommitId, other: CommitId) -> Result<bool, CommitError> {
+        let changes = self.changes(base, tree)?;
+        self.holds(other, &changes)
+    }
+
+    fn common_base(&self, one: CommitId, other: CommitId) -> Option<CommitId> {
+        self.gix.merge_base(gits(one), gits(other)).ok().flatten().map(|id| ours(&id))
+    }
+
+    fn holds(&self, tree: CommitId, changes: &[Change]) -> Result<bool, CommitError> {
+        for (path, wanted) in changes {
+            if self.entry(tree, path.as_bstr())? != *wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
+        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: error_chain(error) };
+        let found = self
+            .gix
+            .find_tree(gits(tree))
+            .and_then(|tree| tree.lookup_entry(path.split_str("/")))
+            .map_err(|error| unreadable(&error))?;
+        Ok(found.map(|entry| (entry.mode().value(), entry.object_id())))
+    }
+
+    /// The files that differ, as `new` has them.
+    fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
+        let mut found = Vec::new();
+        self.compare(Some(gits(old)), Some(gits(new)), &BString::default(), &mut found)?;
+        Ok(found)
+    }
+
+    fn compare(
+        &self,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        above: &BString,
+        found: &mut Vec<Change>,
+    ) -> Result<(), CommitError> {
+        let (old, new) = (self.entries(old)?, self.entries(new)?);
+        let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+        for name in names {
+            let (before, after) = (old.get(name), new.get(name));
+            if before == after {
+                continue;
+            }
+            let mut path = above.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            let tree =
+                |entry: Option<&(u16, ObjectId)>| entry.filter(|(mode, _)| *mode == TREE).map(|(_, id)| *id);
+            let file = |entry: Option<&(u16, ObjectId)>| entry.filter(|(mode, _)| *mode != TREE).copied();
+            if tree(before).is_some() || tree(after).is_some() {
+                self.compare(tree(before), tree(after), &path, found)?;
+            }
+            match (file(before), file(after)) {
+                (None, None) => {}
+                // A directory in place of a file: what lies in it says so.
+                (Some(_), None) if tree(after).is_some() => {}
+                (_, after) => found.push((path, after)),
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(
+        &self,
+        tree: Option<ObjectId>,
+    ) -> Result<std::collections::BTreeMap<BString, (u16, ObjectId)>, CommitError> {
+        let Some(id) = tree else { return Ok(std::collections::BTreeMap::new()) };
+        let unreadable =
+            |error: gix::Error| CommitError::Unreadable { id: ours(&id), why: error_chain(&error) };
+        let tree = self.gix.find_tree(id).map_err(unreadable)?;
+        let decoded = tree.decode().map_err(unreadable)?;
+        let entries = decoded.entries.iter();
+        Ok(entries
+            .map(|entry| (entry.filename.to_owned(), (entry.mode.value(), entry.oid.to_owned())))
+            .collect())
+    }
+
+    /// Whether one commit between `base` and `tip` makes the very change to `paths` that lies between `base` and `commit`.
+    fn same_patch(
+        &self,
+        base: CommitId,
+        commit: CommitId,
+        tip: CommitId,
+        paths: &[BString],
+    ) -> Result<bool, ProcessError> {
+        if paths.len() > MAX_PATHS {
+            return Ok(false);
+        }
+        let git = || Git::shared(self.common_dir()).arg("--literal-pathspecs");
+        let whole = git().arg("diff-tree").args(PATCH).args([base.to_string(), commit.to_string()]).run()?;
+        let wanted = normal(&whole.stdout);
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let mut log = git().args(["log", "--no-merges", "--format=%x00", "--max-count", MAX_COMMITS]);
+        log = log.args(PATCH).arg(format!("{base}..{tip}")).arg("--");
+        for path in paths {
+            log = log.arg(path.to_os_str_lossy());
+        }
+        let output = log.run()?;
+        Ok(output.stdout.split(|byte| *byte == 0).any(|patch| normal(patch) == wanted))
+    }
+
+    /// What branches point at, here and as fetched to decide over.
+    pub fn branch_tips(&self) -> Result<Vec<CommitId>, RefError> {
+        let all = self.branches()?.into_iter().chain(self.tips("refs/aynig/remotes/")?);
+        Ok(all.filter_map(|tip| tip.target.ok()).collect())
+    }
+
+    /// The branch that others are merged into, with what it points at: the one named, else HEAD of `origin`, else `main` or `master`.
+    pub fn main_branch(&self, named: Option<&BranchName>) -> Result<Option<(BString, CommitId)>, RefError> {
+        let mut names: Vec<BString> = Vec::new();
+        match named {
+            Some(branch) => {
+                names.push(branch.full_ref());
+                names.push(format!("refs/remotes/{branch}").into());
+                names.push(format!("refs/remotes/origin/{branch}").into());
+            }
+            None => {
+                let head =
+                    std::fs::read(self.common_dir().join("refs/remotes/origin/HEAD")).unwrap_or_default();
+                names.extend(head.strip_prefix(b"ref:").map(|name| name.trim().into()));
+                names.extend(["refs/heads/main", "refs/heads/master"].map(BString::from));
+            }
+        }
+        for name in names {
+            if let Some(tip) = self.read_ref(name.as_bstr())? {
+                return Ok(Some((name, tip)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+const TREE: u16 = 0o040_000;
+
+/// How patches are written, whatever the configuration says.
+const PATCH: [&str; 15] = [
+    "-r",
+    "-p",
+    "-U3",
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--diff-algorithm=myers",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--inter-hunk-context=0",
+    "--no-indent-heuristic",
+    "--submodule=short",
+];
+
+/// A patch without what depends on where it is applied: object names of text files and the numbers of lines.
+fn normal(patch: &[u8]) -> Vec<&[u8]> {
+    let mut lines = Vec::new();
+    let mut in_patch = false;
+    for line in patch.lines() {
+        in_patch |= line.starts_with(b"diff --git ");
+        if !in_patch || line.starts_with(b"index ") {
+            continue;
+        }
+        lines.push(if line.starts_with(b"@@ ") { b"@@".as_slice() } else { line });
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_are_compared_without_places() {
+        let one =
+            b"\n\ndiff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@ fn\n a\n+b\n";
+        let moved = b"diff --git a/x b/x\nindex 3..4 100644\n--- a/x\n+++ b/x\n@@ -9,3 +12,4 @@\n a\n+b\n\n";
+        let blank = b"diff --git a/x b/x\nindex 3..4 100644\n--- a/x\n+++ b/x\n@@ -9,3 +12,4 @@\n a\n+ b\n";
+        assert_eq!(normal(one), normal(&moved[..moved.len() - 1]));
+        assert_ne!(normal(one), normal(blank), "white space counts");
+        assert!(normal(b"\nno patch\n").is_empty());
+    }
+}

@@ -1,0 +1,486 @@
+//! The only spawner of the `git` program.
+//!
+//! Invariant: whatever environment we were started in (a hook, an alias, cron), a `git` started here acts on the
+//! directory it is given and on nothing else, speaks English, reads an empty stdin unless given bytes, runs no
+//! hook of the repository, and does not die of a Ctrl-C meant for us; one that goes over a network, or signs, has no terminal, on
+//! which the programs it starts could ask a question that nobody sees. What the calls mean is left to the modules beside this one.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::clock::Stopwatch;
+use crate::git::process::cancel::{Errand, Interrupt};
+use crate::git::process::terminate;
+use crate::session;
+
+/// How often is looked whether a call is to be ended early.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A name that git gives to nothing in the registration of a worktree, nor do we.
+const NOWHERE: &str = "aynig-gone";
+
+/// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
+/// sets some of them, and they beat `git -C`.
+pub const LOCAL_VARIABLES: [&str; 15] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// Why a `git` call did not give what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The program could not be started at all.
+    #[error("could not start `git {what}` in {}", directory.display())]
+    NotStarted {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it was to run.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program did not come to an end in time.
+    #[error("`git {what}` in {} took longer than {} s and was ended", directory.display(), limit.as_secs())]
+    TooSlow {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// A stop was asked for while it ran, or before.
+    #[error("`git {what}` in {} was ended, as a stop was asked for", directory.display())]
+    Stopped {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+    },
+    /// The program ran and said no.
+    #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
+    Failed {
+        /// The arguments, for the reader.
+        what: String,
+        /// Where it ran.
+        directory: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it said on stderr, one line.
+        said: String,
+    },
+}
+
+/// A finished call.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All of its stdout.
+    pub stdout: Vec<u8>,
+    /// All of its stderr.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// stdout as text without the end of its last line.
+    pub fn text(&self) -> String {
+        self.stdout.to_str_lossy().trim_end().to_owned()
+    }
+
+    /// What stderr gives as the reason for a failure, on one line.
+    pub fn complaint(&self) -> String {
+        last_words(&self.stderr)
+    }
+}
+
+/// One call of `git`, being put together.
+#[derive(Debug)]
+pub struct Git {
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    stdin: Option<Vec<u8>>,
+    timeout: Option<Duration>,
+    others: Option<(Interrupt, Errand)>,
+    harmless: bool,
+    name: Option<String>,
+}
+
+impl Git {
+    /// A call that acts on the repository whose git directory or top is `directory`, never on one above it: a
+    /// command may have removed the `.git` file of its worktree, which lies in somebody's checkout.
+    pub fn new(directory: &Path) -> Self {
+        // Configuration is passed by `-c`, never written: any `git config` write takes a lock that
+        // parallel runners would fight over.
+        let fixed = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "core.useReplaceRefs=false",
+            "gc.auto=0",
+            "maintenance.auto=false",
+        ];
+        let arguments = fixed.iter().flat_map(|pair| ["-c".into(), OsString::from(pair)]).collect();
+        Self {
+            directory: directory.to_owned(),
+            arguments,
+            environment: Vec::new(),
+            stdin: None,
+            timeout: None,
+            others: None,
+            harmless: false,
+            name: None,
+        }
+    }
+
+    /// A call about what all worktrees share, in `common_dir`. That the repository is to be trusted was settled when it was
+    /// opened: git would ask again, by the name of this directory instead of that of the checkout which a person has
+    /// declared safe.
+    pub fn shared(common_dir: &Path) -> Self {
+        let mut safe = OsString::from("safe.directory=");
+        safe.push(common_dir);
+        let mut git = Self::new(common_dir);
+        git.arguments.extend(["-c".into(), safe]);
+        git
+    }
+
+    /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
+    /// file may be gone, or name another repository. Where it is gone itself its registration and its index are still there, and
+    /// none of its files is.
+    pub fn inside(path: &Path, git_dir: &Path) -> Self {
+        // Git does nothing for a working tree whose parent is gone, too: then it is told of one that is not there in a place that is.
+        let gone = git_dir.join(NOWHERE);
+        let (directory, tree) = if path.is_dir() { (path, path) } else { (git_dir, gone.as_path()) };
+        Self::new(directory).env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree)
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// What errors call it, where its arguments are more than a person would type; the whole of it is in the debug log then.
+    pub fn known_as(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets one variable for the call.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Gives the call something to read.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// Ends the call, and everything it started, if it takes longer.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Says that the call waits for somebody else, over a network or for a key: it is ended, and everything it started, soon after
+    /// it is interrupted, and asks nobody anything.
+    pub(crate) fn for_others(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
+        self.others = Some((interrupt.clone(), errand));
+        self
+    }
+
+    /// The same for one that waits for a program which makes or checks signatures, and changes nothing that others read.
+    pub(crate) fn for_signatures(mut self, interrupt: &Interrupt, errand: Errand, limit: Duration) -> Self {
+        self.harmless = true;
+        self.for_others(interrupt, errand).timeout(limit)
+    }
+
+    /// Runs the call; an exit other than 0 is an error with git's own words.
+    pub fn run(self) -> Result<Output, ProcessError> {
+        let (whole, directory) = (self.described(), self.directory.clone());
+        let what = self.name.clone().unwrap_or_else(|| whole.clone());
+        let output = self.run_unchecked()?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        tracing::debug!(git = %whole, status = %output.status, "failed");
+        Err(ProcessError::Failed { what, directory, status: output.status, said: last_words(&output.stderr) })
+    }
+
+    /// Runs the call; any exit is an answer.
+    pub fn run_unchecked(self) -> Result<Output, ProcessError> {
+        match self.run_partly()? {
+            // What was done by then is done, and its answer is one.
+            (output, Some(ended)) if !output.status.success() => Err(ended),
+            (output, _) => Ok(output),
+        }
+    }
+
+    /// Runs the call; any exit is an answer, and what was said by one that had to be ended is, too.
+    pub(crate) fn run_partly(self) -> Result<(Output, Option<ProcessError>), ProcessError> {
+        let whole = self.described();
+        tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
+        let what = self.name.clone().unwrap_or(whole);
+        if self.stdin.is_none() && self.timeout.is_none() && self.others.is_none() {
+            self.run_plainly(what).map(|output| (output, None))
+        } else {
+            self.run_watched(what)
+        }
+    }
+
+    /// What holds for every call: where and in which environment it runs.
+    fn prepare(&self, command: &mut Command) {
+        command.env("LC_ALL", "C.UTF-8").env("LANGUAGE", "C").env("GIT_TERMINAL_PROMPT", "0");
+        // For what a filter starts: ssh asks a program that shows a dialog, if there is one, and nobody else.
+        command.env("SSH_ASKPASS_REQUIRE", "force");
+        for name in LOCAL_VARIABLES {
+            command.env_remove(name);
+        }
+        for (name, value) in &self.environment {
+            command.env(name, value);
+        }
+        if let Some(above) = self.directory.parent() {
+            command.env("GIT_CEILING_DIRECTORIES", above);
+        }
+        // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
+        // rescue in half.
+        if self.others.is_none() {
+            command.process_group(0);
+        } else {
+            session::begin(command);
+        }
+    }
+
+    /// The usual call, which is only waited for: made so that the standard library neither copies our memory for the
+    /// child (`fork`) nor needs a thread for each of its outputs. A step is made of such calls.
+    fn run_plainly(self, what: String) -> Result<Output, ProcessError> {
+        #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
+        let mut command = Command::new("git");
+        self.prepare(&mut command);
+        let output = command
+            .args(&self.arguments)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| ProcessError::NotStarted { what, directory: self.directory, source })?;
+        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+    }
+
+    /// A call that has something to read, or is ended if it takes too long.
+    fn run_watched(mut self, what: String) -> Result<(Output, Option<ProcessError>), ProcessError> {
+        let stdin = self.stdin.take();
+        let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
+        let harmless = self.harmless;
+        let _under_way = others.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
+        let stopped =
+            |taken| others.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand, taken));
+        if stopped(Duration::ZERO) {
+            return Err(ProcessError::Stopped { what, directory });
+        }
+        let mut expression = duct::cmd("git", &self.arguments)
+            .dir(&directory)
+            .stdout_capture()
+            .stderr_capture()
+            .unchecked()
+            .before_spawn(move |command| {
+                self.prepare(command);
+                Ok(())
+            });
+        expression = match stdin {
+            Some(bytes) => expression.stdin_bytes(bytes),
+            None => expression.stdin_null(),
+        };
+        let not_started =
+            |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
+        let handle = expression.start().map_err(not_started)?;
+        let watch = Stopwatch::start();
+        let (mut ended, mut has_output) = (None, true);
+        while others.is_some() || timeout.is_some() {
+            let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
+            let slice = if others.is_some() { left.min(LOOK) } else { left };
+            if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
+                break;
+            }
+            ended = match timeout.filter(|limit| watch.elapsed() >= *limit) {
+                Some(limit) => {
+                    Some(ProcessError::TooSlow { what: what.clone(), directory: directory.clone(), limit })
+                }
+                None if stopped(watch.elapsed()) => {
+                    Some(ProcessError::Stopped { what: what.clone(), directory: directory.clone() })
+                }
+                None => continue,
+            };
+            for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
+                let is_over = |slice| Ok(handle.wait_timeout(slice)?.is_some());
+                let over = if harmless {
+                    terminate::end_at_once(leader, is_over)
+                } else {
+                    terminate::end(leader, is_over)
+                };
+                has_output &= over.map_err(not_started)?;
+            }
+            break;
+        }
+        if let Some(ended) = ended.take_if(|_| !has_output) {
+            return Err(ended);
+        }
+        let output = handle.into_output().map_err(not_started)?;
+        Ok((Output { status: output.status, stdout: output.stdout, stderr: output.stderr }, ended))
+    }
+
+    /// The arguments as a person would type them, without our fixed configuration.
+    fn described(&self) -> String {
+        let mut words = self.arguments.iter();
+        let mut shown: Vec<String> = Vec::new();
+        while let Some(word) = words.next() {
+            if word == "-c" {
+                words.next();
+                continue;
+            }
+            shown.push(word.to_string_lossy().into_owned());
+        }
+        shown.join(" ")
+    }
+}
+
+/// What git says when another program's words, which came before, are the reason.
+const NO_REASON: [&str; 2] = ["Could not read from remote repository", "hung up unexpectedly"];
+
+/// How many lines of that program are worth repeating.
+const BEFORE: usize = 3;
+
+/// What of git's stderr is worth repeating: its `fatal:`/`error:` lines, with what a transport said before, else its last
+/// line; bounded, on one line.
+fn last_words(stderr: &[u8]) -> String {
+    let text = stderr.to_str_lossy();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        // That nobody could be asked is no reason, but what came of it.
+        .filter(|line| !line.is_empty() && !line.contains("ssh_askpass: exec("))
+        .collect();
+    let names_failure =
+        |line: &str| line.starts_with("fatal:") || line.starts_with("error:") || line.contains("not found");
+    let without_reason = lines
+        .iter()
+        .position(|line| line.starts_with("fatal:") && NO_REASON.iter().any(|words| line.contains(words)));
+    let reasons = without_reason.map_or(0..0, |at| at.saturating_sub(BEFORE)..at);
+    let mut said: Vec<&str> = lines
+        .iter()
+        .enumerate()
+        .filter(|(at, line)| reasons.contains(at) || names_failure(line))
+        .map(|(_, line)| *line)
+        .collect();
+    if said.is_empty() {
+        said.extend(lines.last());
+    }
+    let said: Vec<&str> = said.iter().map(|line| line.trim_end_matches('.')).collect();
+    let mut words = said.join("; ");
+    if words.is_empty() {
+        words.push_str("it gave no reason");
+    }
+    without_secrets(&words).chars().filter(|c| !c.is_control()).take(600).collect()
+}
+
+/// The same without what stands before the host in an address: it may be a token.
+fn without_secrets(words: &str) -> String {
+    let mut parts = words.split("://");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || "/'\"".contains(c)).unwrap_or(part.len());
+        let (place, rest) = part.split_at(end);
+        let host = place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, host)| format!("…@{host}"));
+        clean.push_str("://");
+        clean.push_str(&host);
+        clean.push_str(rest);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_says_why_it_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Git::new(directory.path())
+            .env("GIT_CEILING_DIRECTORIES", directory.path().parent().unwrap())
+            .args(["rev-parse", "--git-dir"])
+            .run()
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("`git rev-parse --git-dir`"), "{text}");
+        assert!(text.contains("not a git repository"), "{text}");
+    }
+
+    #[test]
+    fn what_is_before_a_host_is_not_repeated() {
+        let said = b"fatal: could not read Password for 'http://sekret@127.0.0.1:89/r': no; https://a:b@c/d@e ssh://h/x\n";
+        assert_eq!(
+            last_words(said),
+            "fatal: could not read Password for 'http://\u{2026}@127.0.0.1:89/r': no; https://\u{2026}@c/d@e ssh://h/x"
+        );
+    }
+
+    #[test]
+    fn what_a_transport_says_is_the_reason() {
+        let ssh = b"a banner\nof many\nlines\nWarning: added\r\nHost key verification failed.\r\nfatal: Could not read from remote repository.\n\n\
+            Please make sure you have the correct access rights\nand the repository exists.\n";
+        assert_eq!(
+            last_words(ssh),
+            "lines; Warning: added; Host key verification failed; fatal: Could not read from remote repository"
+        );
+        assert_eq!(last_words(b"hint: x\nfatal: no such thing\n"), "fatal: no such thing");
+        assert_eq!(last_words(b"one\ntwo\n"), "two");
+    }
+
+    #[test]
+    fn a_variable_of_the_call_is_not_taken_away_with_the_inherited_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        let git = || Git::new(directory.path());
+        git().args(["init", "--quiet"]).run().unwrap();
+        git().env("GIT_INDEX_FILE", &elsewhere).args(["read-tree", "--empty"]).run().unwrap();
+        assert!(elsewhere.exists() && !directory.path().join(".git/index").exists());
+    }
+
+    #[test]
+    fn our_list_of_local_variables_is_gits() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Git::new(directory.path()).args(["rev-parse", "--local-env-vars"]).run().unwrap();
+        let mut gits: Vec<String> = output.text().lines().map(str::to_owned).collect();
+        gits.sort();
+        // A newer git may know more than we do; none that it knows may be missing here.
+        for name in &gits {
+            assert!(LOCAL_VARIABLES.contains(&name.as_str()), "{name} is missing");
+        }
+    }
+}

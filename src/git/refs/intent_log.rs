@@ -1,0 +1,150 @@
+//! What this process is about to move, told to the other runners of this host before the ref is locked.
+//!
+//! Git's lock on a ref is a file, which stays when the process that made it is killed, and nobody can tell it from one that is in use.
+//! So each process that moves refs has a ledger below our own directory and holds an advisory lock on it, which ends
+//! with the process whatever kills it. Invariant: a ref's lock is removed only if it holds exactly the value that a ledger
+//! whose process is gone announced for that ref. Commits of ours are unique, so nobody else has a lock like it; what cannot
+//! be proved to be ours stays, and whoever meets it is told the file (CONTRACT.md §8: an abandoned lease is recovered).
+//!
+//! A ledger is a help, never a condition: where none can be written, refs are moved all the same.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bstr::{BStr, ByteSlice};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil;
+
+/// This process's ledger; made with the first move, removed at the end.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    common_dir: PathBuf,
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: Option<(PathBuf, File)>,
+    under_way: usize,
+}
+
+/// One announced move; dropping it says that the ref's lock is gone.
+#[derive(Debug)]
+#[must_use = "the move is under way until this is dropped"]
+pub(crate) struct Announced<'a> {
+    ledger: &'a Ledger,
+}
+
+impl Ledger {
+    pub(crate) fn new(common_dir: &Path) -> Self {
+        Self {
+            common_dir: common_dir.to_owned(),
+            directory: common_dir.join("aynig").join("moves"),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Says that `name` is about to be moved to `new`.
+    pub(crate) fn announce(&self, name: &BStr, new: CommitId) -> Announced<'_> {
+        let mut state = self.lock();
+        state.under_way += 1;
+        if state.open.is_none() {
+            match self.create() {
+                Ok(made) => state.open = Some(made),
+                Err(error) => tracing::debug!(%error, "moves of refs are not announced"),
+            }
+        }
+        state.note(new.to_string().as_bytes(), name);
+        Announced { ledger: self }
+    }
+
+    /// Locked before it has its name, so that nobody takes it for a dead process's.
+    fn create(&self) -> std::io::Result<(PathBuf, File)> {
+        std::fs::create_dir_all(&self.directory)?;
+        let draft = fsutil::locked_draft(&self.directory)?;
+        let path = self.directory.join(AttemptId::random().to_string());
+        let file = draft.persist(&path).map_err(|failed| failed.error)?;
+        Ok((path, file))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note(&mut self, value: &[u8], name: &[u8]) {
+        let Some((_, file)) = &mut self.open else { return };
+        // In one piece, so that nobody reads half a line.
+        if let Err(error) = file.write_all(&[value, b" ", name, b"\n"].concat()) {
+            tracing::debug!(%error, "a move was not announced");
+        }
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        let mut state = self.ledger.lock();
+        state.under_way -= 1;
+        if state.under_way == 0
+            && let Some((_, file)) = &mut state.open
+            // It is open for appending, so the next line goes to the new end.
+            && let Err(error) = file.set_len(0)
+        {
+            tracing::debug!(%error, "moves that are over stay announced");
+        }
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Some((path, _file)) = self.lock().open.take()
+            && let Err(error) = std::fs::remove_file(path)
+        {
+            tracing::debug!(%error, "the ledger of moves stays");
+        }
+    }
+}
+
+impl Ledger {
+    /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
+    pub(crate) fn release_dead_locks(&self) -> Vec<String> {
+        let mut released = Vec::new();
+        fsutil::remove_drafts(&self.directory);
+        for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            // Whoever holds this is alive; we ourselves among them.
+            let Ok(Some(_dead)) = fsutil::FileLock::try_acquire(&entry.path()) else { continue };
+            let Ok(announced) = std::fs::read(entry.path()) else { continue };
+            for (value, name) in announced.lines().filter_map(|line| line.split_once_str(" ")) {
+                if self.release(value, name) {
+                    released.push(name.to_str_lossy().into_owned());
+                }
+            }
+            if let Err(error) = std::fs::remove_file(entry.path()) {
+                tracing::debug!(%error, "the ledger of a dead process stays");
+            }
+        }
+        released
+    }
+
+    fn release(&self, value: &[u8], name: &[u8]) -> bool {
+        let Ok(name) = gix::refs::FullName::try_from(name.as_bstr()) else { return false };
+        let mut lock = self.common_dir.join(OsStr::from_bytes(name.as_bstr())).into_os_string();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let is_theirs = CommitId::parse_hex(value).is_some()
+            && std::fs::read(&lock).is_ok_and(|held| held.trim() == value);
+        is_theirs
+            && std::fs::remove_file(&lock)
+                .inspect_err(
+                    |error| tracing::warn!(lock = %lock.display(), %error, "a dead runner's lock stays"),
+                )
+                .is_ok()
+    }
+}

@@ -1,0 +1,142 @@
+//! The lock of a ref as git has it: the file `<ref>.lock`, made by whoever moves the ref, renamed to the ref at the end.
+//!
+//! Invariant: where the system can, the file holds the new value from its first moment, as it gets its name only when it is
+//! written; so what a killed runner leaves can always be told from what anybody else left (`moves`). A lock that
+//! is not renamed goes when this is dropped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::clock;
+use crate::clock::Stopwatch;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A ref that is locked by us.
+#[derive(Debug)]
+pub(crate) struct RefLock {
+    lock: PathBuf,
+    target: PathBuf,
+    renamed: bool,
+}
+
+impl RefLock {
+    /// Locks the ref whose file is `target`, with `value` in the lock; `None` if somebody else holds it for all of `patience`.
+    pub(crate) fn acquire(target: &Path, value: &str, patience: Duration) -> io::Result<Option<Self>> {
+        let mut lock = target.as_os_str().to_owned();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let (watch, mut pause) = (Stopwatch::start(), FIRST_PAUSE);
+        loop {
+            match make(&lock, value) {
+                Ok(()) => return Ok(Some(Self { lock, target: target.to_owned(), renamed: false })),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    if watch.elapsed() >= patience {
+                        return Ok(None);
+                    }
+                    clock::pause(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                // A directory of refs that became empty is removed by whoever empties it, also right now.
+                Err(error) if error.kind() == ErrorKind::NotFound && watch.elapsed() <= patience => {
+                    fs::create_dir_all(lock.parent().ok_or(error)?)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives the ref the value; on an error the lock is still held.
+    pub(crate) fn commit(&mut self) -> io::Result<()> {
+        fs::rename(&self.lock, &self.target)?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for RefLock {
+    fn drop(&mut self) {
+        if !self.renamed
+            && let Err(error) = fs::remove_file(&self.lock)
+        {
+            tracing::warn!(lock = %self.lock.display(), %error, "a lock stays");
+        }
+    }
+}
+
+fn make(lock: &Path, value: &str) -> io::Result<()> {
+    let directory = lock.parent().ok_or(ErrorKind::InvalidInput)?;
+    if let Some(mut file) = nameless(directory)? {
+        writeln!(file, "{value}")?;
+        match give_name(&file, lock) {
+            // Names are given by way of /proc, which need not be there.
+            Err(error) if error.kind() == ErrorKind::NotFound && directory.exists() => {}
+            named => return named,
+        }
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(lock)?;
+    writeln!(file, "{value}").inspect_err(|_| drop(fs::remove_file(lock)))
+}
+
+/// A file in `directory` that has no name yet; `None` where the file system has no such files.
+#[cfg(target_os = "linux")]
+fn nameless(directory: &Path) -> io::Result<Option<File>> {
+    let flags = nix::fcntl::OFlag::O_TMPFILE.bits();
+    match OpenOptions::new().write(true).mode(0o666).custom_flags(flags).open(directory) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::IsADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_directory: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let here = nix::fcntl::AT_FDCWD;
+    nix::unistd::linkat(here, open.as_str(), here, name, nix::fcntl::AtFlags::AT_SYMLINK_FOLLOW)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_name(_file: &File, _name: &Path) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn one_holder_a_whole_value_and_nothing_left() {
+        let room = tempfile::tempdir().unwrap();
+        let target = room.path().join("refs/heads/a/b");
+        let lock = room.path().join("refs/heads/a/b.lock");
+        let long = Duration::from_secs(9);
+        let mut held = RefLock::acquire(&target, "new", long).unwrap().expect("nobody else is here");
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "new\n");
+        assert!(RefLock::acquire(&target, "other", Duration::from_millis(5)).unwrap().is_none());
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "new\n");
+        held.commit().unwrap();
+        drop(held);
+        assert_eq!((fs::read_to_string(&target).unwrap().as_str(), lock.exists()), ("new\n", false));
+        let file = room.path().join("plain");
+        File::create(&file).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&target), mode(&file), "others who may read the repository may read it");
+        drop(RefLock::acquire(&target, "more", long).unwrap());
+        assert_eq!((fs::read_to_string(&target).unwrap().as_str(), lock.exists()), ("new\n", false));
+    }
+}

@@ -1,0 +1,11 @@
+//! Refs: reading, listing, and the compare-and-swap with one winner.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `cas` | lists refs, and moves one if it is where it was seen |
+//! | `lock` | the lock file of a ref |
+//! | `intent_log` | announced moves: the locks that a killed runner left can be told from others |
+
+pub mod cas;
+pub mod intent_log;
+pub mod lock;

@@ -1,0 +1,343 @@
+//! Git's configuration, all layers and includes of it, as git itself would read it.
+//!
+//! Invariant: it is read, never written: any write takes a lock that parallel runners would fight over. It is read in this process,
+//! so that an idle pass starts none; but what says whose commits are run must not depend on whether two readers agree, so before
+//! anything is claimed or signed git is asked once what it reads itself ([`Repo::check_git`]). What the values mean is left to whoever asks.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use bstr::{BStr, ByteSlice};
+
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::repo::listing::{is_ours, listing, parsed};
+use crate::git::repo::open::{Repo, error_chain};
+
+/// The variables by which settings reach git: those of `git -c`, and those that people set.
+pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
+
+/// One entry of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The name below the section, as written; with the subsection before it, if there is one.
+    pub name: String,
+    /// The value; `None` where a name stands alone, which makes a boolean true.
+    pub value: Option<String>,
+    /// The file it was read from; `None` for one of the environment.
+    pub file: Option<PathBuf>,
+}
+
+/// Why settings cannot be gone by.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Git does not work here, or cannot read its configuration.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
+    /// It could not be read in this process.
+    #[error("git's configuration could not be read: {0}")]
+    Unreadable(String),
+    /// A boolean is none.
+    #[error("{key} = {value:?} is neither true nor false")]
+    NoBoolean {
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Git reads something else than this program does.
+    #[error("git reads {key} as {gits} and aynig reads it as {ours}")]
+    Disputed {
+        /// The key, in git's spelling.
+        key: String,
+        /// What git reads, and where.
+        gits: String,
+        /// What is read here.
+        ours: String,
+    },
+}
+
+/// What a boolean's value means to git (`git config --type=bool`); `None` if it is none.
+pub fn boolean(value: Option<&str>) -> Option<bool> {
+    let Some(text) = value else { return Some(true) };
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(true),
+        "false" | "no" | "off" | "" => Some(false),
+        number => integer(number).map(|number| number != 0),
+    }
+}
+
+/// A number as git reads it: signed, decimal, octal or hexadecimal, with a unit.
+fn integer(text: &str) -> Option<i64> {
+    let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
+    let (text, factor) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'm' => (&text[..text.len() - 1], 1 << 20),
+        b'g' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (digits, radix) = match digits.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None if digits.starts_with('0') => (digits, 8),
+        None => (digits, 10),
+    };
+    if !digits.starts_with(|c: char| c.is_digit(radix)) {
+        return None;
+    }
+    let number = i64::from_str_radix(digits, radix).ok()?.checked_mul(factor)?;
+    (number <= i64::from(i32::MAX)).then_some(sign * number)
+}
+
+impl Repo {
+    /// The pager that git itself would use on a terminal: `GIT_PAGER`, `core.pager`, `PAGER`, else what git was built with; `None`
+    /// if there is to be none.
+    pub fn pager(&self) -> Option<String> {
+        let asked = Git::shared(self.common_dir()).args(["var", "GIT_PAGER"]).run();
+        asked.ok().map(|output| output.text()).filter(|pager| !pager.is_empty() && pager != "cat")
+    }
+
+    /// A string from git's configuration, the last value winning; `None` when unset.
+    pub fn config(&self, key: &str) -> Option<String> {
+        self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())
+    }
+
+    /// A boolean that is checked elsewhere, or of no consequence.
+    pub fn config_flag(&self, key: &str) -> bool {
+        self.gix.config_snapshot().boolean(key).unwrap_or(false)
+    }
+
+    /// Whether what is committed here is to be signed (`commit.gpgSign`).
+    pub fn signs(&self) -> Result<bool, ConfigError> {
+        let last = self.settings("commit").into_iter().rfind(|one| one.name.eq_ignore_ascii_case("gpgSign"));
+        let Some(setting) = last else { return Ok(false) };
+        boolean(setting.value.as_deref()).ok_or_else(|| ConfigError::NoBoolean {
+            key: "commit.gpgsign".to_owned(),
+            value: setting.value.unwrap_or_default(),
+        })
+    }
+
+    /// The names of all remotes that are configured.
+    pub fn remote_names(&self) -> Vec<String> {
+        self.gix.remote_names().iter().map(|name| name.to_str_lossy().into_owned()).collect()
+    }
+
+    /// All entries of a section, the widest layer (the system's) first.
+    pub fn settings(&self, section: &str) -> Vec<Setting> {
+        entries(self.gix.config_snapshot().plumbing(), section)
+    }
+
+    /// A call that git answers as it would at the top of the checkout we were started in: relative names of files, a
+    /// `config.worktree` and the settings of our environment count.
+    pub(crate) fn git_here(&self) -> Git {
+        let git = match self.checkout_top() {
+            Some(top) => Git::inside(top, self.git_dir()),
+            None => Git::shared(self.common_dir()),
+        };
+        self.told_config().iter().fold(git, |git, (name, value)| git.env(name, value))
+    }
+
+    /// A setting as git reads it from here.
+    pub(crate) fn config_here(&self, key: &str) -> Option<String> {
+        self.git_here().args(["config", "--get", key]).run().ok().map(|output| output.text())
+    }
+
+    /// A setting that names a file, as git finds it from here; `None` where it is not set, or empty.
+    pub fn config_file(&self, key: &str) -> Result<Option<PathBuf>, ProcessError> {
+        let asked = self.git_here().args(["config", "--type=path", "--get", key]).run();
+        let output = match asked {
+            Err(ProcessError::Failed { status, .. }) if status.code() == Some(1) => return Ok(None),
+            asked => asked?,
+        };
+        let name = output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout);
+        let top = self.checkout_top().unwrap_or(self.common_dir());
+        Ok((!name.is_empty()).then(|| top.join(OsStr::from_bytes(name))))
+    }
+
+    /// Whether there is a `git` program to call, whether it takes this repository, and whether it reads the settings that are gone
+    /// by here as they are read here; asked before anything is claimed.
+    pub fn check_git(&self) -> Result<(), ConfigError> {
+        Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run()?;
+        self.check_settings()
+    }
+
+    /// The last of these alone, which is asked once; also before anything is signed.
+    pub(crate) fn check_settings(&self) -> Result<(), ConfigError> {
+        if self.settings_checked().get().is_none() {
+            // Somebody may be changing something at this moment.
+            self.compare_settings().or_else(|_| self.compare_settings())?;
+            self.settings_checked().get_or_init(|| ());
+        }
+        Ok(())
+    }
+
+    fn compare_settings(&self) -> Result<(), ConfigError> {
+        let output = listing(self.git_dir(), self.told_config(), "--show-origin")?;
+        // Anew, as a person may have changed something since this process began.
+        let fresh = self.reread().map_err(|error| ConfigError::Unreadable(error_chain(&error)))?;
+        let mut both: BTreeMap<String, Both> = BTreeMap::new();
+        for (origin, key, value) in parsed(&output) {
+            let both = both.entry(key).or_default();
+            both.gits.push(value);
+            both.origin = origin;
+        }
+        for section in SECTIONS {
+            for setting in entries(fresh.config_snapshot().plumbing(), section) {
+                both.entry(spelt(section, &setting.name)).or_default().ours.push(setting.value);
+            }
+        }
+        match both.into_iter().find(|(key, both)| is_ours(key) && !both.are_alike()) {
+            None => Ok(()),
+            Some((key, both)) => Err(ConfigError::Disputed {
+                key,
+                gits: format!("{} ({})", in_words(both.gits.last()), both.origin),
+                ours: in_words(both.ours.last()),
+            }),
+        }
+    }
+}
+
+/// The values of one key, as git reads them and as they are read here.
+#[derive(Debug, Default)]
+struct Both {
+    gits: Vec<Option<String>>,
+    ours: Vec<Option<String>>,
+    /// Where git found the last.
+    origin: String,
+}
+
+impl Both {
+    fn are_alike(&self) -> bool {
+        // A name that stands alone reads like an empty value here, where another one of that name follows it.
+        let plain = |values: &[Option<String>]| -> Vec<String> {
+            values.iter().map(|value| value.clone().unwrap_or_default()).collect()
+        };
+        plain(&self.gits) == plain(&self.ours) && self.gits.last() == self.ours.last()
+    }
+}
+
+fn in_words(value: Option<&Option<String>>) -> String {
+    match value {
+        None => "not set".to_owned(),
+        Some(None) => "set without a value".to_owned(),
+        Some(Some(value)) => format!("{value:?}"),
+    }
+}
+
+/// The sections that hold what is gone by here and must not be read otherwise than git does.
+const SECTIONS: [&str; 2] = ["aynig", "commit"];
+
+/// A key in git's spelling: only a subsection keeps its case.
+fn spelt(section: &str, name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((subsection, name)) => format!("{section}.{subsection}.{}", name.to_ascii_lowercase()),
+        None => format!("{section}.{}", name.to_ascii_lowercase()),
+    }
+}
+
+fn entries(config: &gix::config::File, section: &str) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for part in config.sections_by_name(section).into_iter().flatten() {
+        let prefix = part.header().subsection_name().map(|name| format!("{name}.")).unwrap_or_default();
+        let mut seen: Vec<String> = Vec::new();
+        for name in part.value_names() {
+            let lower = name.to_ascii_lowercase();
+            if seen.contains(&lower) {
+                continue;
+            }
+            seen.push(lower);
+            let text = |value: &BStr| value.to_str_lossy().into_owned();
+            let mut values: Vec<Option<String>> =
+                part.values(&name).iter().map(|value| Some(text(value.as_bstr()))).collect();
+            // Of those that stand alone only the last shows; what comes before it counts for nothing in a boolean.
+            if part.value_implicit(&name) == Some(None) {
+                values.pop();
+                values.push(None);
+            }
+            settings.extend(values.into_iter().map(|value| Setting {
+                name: format!("{prefix}{name}"),
+                value,
+                file: part.meta().path.clone(),
+            }));
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn booleans_are_gits() {
+        for (value, expected) in [
+            (None, Some(true)),
+            (Some("YES"), Some(true)),
+            (Some("on"), Some(true)),
+            (Some("False"), Some(false)),
+            (Some(""), Some(false)),
+            (Some("00"), Some(false)),
+            (Some("010"), Some(true)),
+            (Some("0x1F"), Some(true)),
+            (Some("-0"), Some(false)),
+            (Some("-1"), Some(true)),
+            (Some("+2g"), None),
+            (Some("1G"), Some(true)),
+            (Some("2147483647"), Some(true)),
+            (Some("2147483648"), None),
+            (Some("08"), None),
+            (Some("k"), None),
+            (Some("--1"), None),
+            (Some("0x"), None),
+            (Some("1 "), None),
+            (Some("\t1"), Some(true)),
+            (Some("maybe"), None),
+        ] {
+            assert_eq!(boolean(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_spelt_as_git_lists_them() {
+        assert_eq!(spelt("aynig", "requireSigned"), "aynig.requiresigned");
+        assert_eq!(spelt("gpg", "ssh.allowedSignersFile"), "gpg.ssh.allowedsignersfile");
+    }
+
+    #[test]
+    fn two_readings_are_alike_or_not() {
+        let values = |text: &str| -> Vec<Option<String>> {
+            text.split_terminator(',').map(|word| (word != "alone").then(|| word.to_owned())).collect()
+        };
+        for (gits, ours, alike) in [
+            ("", "", true),
+            ("x", "x", true),
+            ("x", "", false),
+            ("", "x", false),
+            ("x,y", "y", false),
+            ("x,y", "y,x", false),
+            ("alone", "alone", true),
+            ("x,alone", "x,", false),
+            ("alone,x", ",x", true),
+            ("alone", ",", false),
+        ] {
+            let both = Both { gits: values(gits), ours: values(ours), origin: String::new() };
+            assert_eq!(both.are_alike(), alike, "{gits:?} {ours:?}");
+        }
+    }
+
+    #[test]
+    fn a_listing_is_taken_apart() {
+        let found: Vec<_> = parsed(b"file:/x/config\0a.b\nc\nd\0command line:\0a.alone\0").collect();
+        assert_eq!(
+            found,
+            [
+                ("/x/config".to_owned(), "a.b".to_owned(), Some("c\nd".to_owned())),
+                ("command line:".to_owned(), "a.alone".to_owned(), None),
+            ]
+        );
+    }
+}

@@ -1,0 +1,396 @@
+//! Finding and opening the repository, and knowing its directories.
+//!
+//! Invariant: the repository is chosen once, at the start, from `-C`, `GIT_DIR` or the working directory, and all
+//! paths are absolute from then on; nothing later depends on the environment or on the current directory.
+//! Formats that cannot be read are named before anything is touched (the README, "Not yet").
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::process::cancel::Interrupt;
+use crate::git::refs::intent_log::Ledger;
+use crate::git::repo::identity::Identity;
+use crate::git::repo::listing;
+use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch};
+
+/// Why no repository could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing there.
+    #[error("no git repository at or above {}", start.display())]
+    NotFound {
+        /// Where the search began.
+        start: PathBuf,
+    },
+    /// GIT_DIR leads nowhere.
+    #[error("GIT_DIR names {}, which is no git repository", path.display())]
+    Misnamed {
+        /// What it names.
+        path: PathBuf,
+    },
+    /// There is one, in a format this build cannot read.
+    #[error("the repository {} uses {format}, which aynig cannot read yet", path.display())]
+    Unsupported {
+        /// The git directory.
+        path: PathBuf,
+        /// The extension and its value, as git spells them.
+        format: String,
+    },
+    /// It belongs to somebody else, and git would refuse it as well.
+    #[error("the repository {} belongs to another user, and commands from it would run as you", path.display())]
+    Untrusted {
+        /// The git directory.
+        path: PathBuf,
+    },
+    /// There is a `.git` file, and what it names is not there.
+    #[error("{} does not lead to a git repository: {why}", file.display())]
+    Dangling {
+        /// The file.
+        file: PathBuf,
+        /// What it says.
+        why: String,
+    },
+    /// Anything else that kept it from being opened.
+    #[error("could not open the repository {}: {why}", path.display())]
+    Broken {
+        /// The git directory, or where it was looked for.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+}
+
+#[derive(Debug)]
+struct Place {
+    common_dir: PathBuf,
+    git_dir: PathBuf,
+    top: PathBuf,
+    checkout: Option<PathBuf>,
+    identity: Identity,
+    runner_id: String,
+    ledger: Ledger,
+    /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
+    registry: Mutex<()>,
+    interrupt: Interrupt,
+    /// The variables of git's configuration that we were started with.
+    config: Vec<(&'static str, OsString)>,
+    /// What of ours they set.
+    given: Vec<BString>,
+    /// Whether git was found to read our settings as they are read here.
+    checked: OnceLock<()>,
+}
+
+/// The opened repository; shared between threads, each of which takes its own [`Repo`].
+#[derive(Debug, Clone)]
+pub struct Store {
+    shared: gix::ThreadSafeRepository,
+    place: Arc<Place>,
+}
+
+/// One thread's handle on the repository.
+#[derive(Debug)]
+pub struct Repo {
+    pub(crate) gix: gix::Repository,
+    place: Arc<Place>,
+}
+
+/// Where git was told to look, captured before the variables were taken out of the environment.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// `GIT_DIR`.
+    pub git_dir: Option<PathBuf>,
+    /// `GIT_WORK_TREE`.
+    pub work_tree: Option<PathBuf>,
+    /// Where the objects of a push lie that a hook is asked about ([`crate::git::objects::quarantine`]).
+    pub objects: Vec<(&'static str, OsString)>,
+    /// Configuration ([`crate::git::repo::config::CONFIG_VARIABLES`]).
+    pub config: Vec<(&'static str, OsString)>,
+}
+
+impl Store {
+    /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the nearest above.
+    /// `runner_id` is who we are, else `aynig.runnerId` says, else the name of this host.
+    pub fn open(start: &Path, told: &Told, runner_id: Option<&str>) -> Result<Self, OpenError> {
+        let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
+        let git_dir = match &told.git_dir {
+            Some(git_dir) => start.join(git_dir),
+            None => discover(&start)?,
+        };
+        let git_dir = git_dir.canonicalize().map_err(|_| match &told.git_dir {
+            Some(_) => OpenError::Misnamed { path: git_dir },
+            None => OpenError::NotFound { start: start.clone() },
+        })?;
+        let broken = |why: String| OpenError::Broken { path: git_dir.clone(), why };
+
+        // The format is read before gix sees it, so that the message names it and nothing is touched.
+        refuse_unreadable_format(&git_dir)?;
+
+        let mut gix = opened(&git_dir).map_err(|error| {
+            let words = error_chain(&error);
+            if let Some(named) = missing_work_tree(&git_dir) {
+                broken(format!("core.worktree names {}, which is no directory", named.display()))
+            } else if words.contains("safe.directory")
+                || words.contains("not owned by")
+                || words.contains("unsafe")
+            {
+                OpenError::Untrusted { path: git_dir.clone() }
+            } else {
+                broken(words)
+            }
+        })?;
+        let config = told.config.clone();
+        let given = listing::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
+        set(&mut gix, &given).map_err(|error| broken(error_chain(&error)))?;
+        // Of GIT_NAMESPACE git itself takes note only where a repository is served.
+        gix.clear_namespace();
+        if let Some(work_tree) = &told.work_tree {
+            gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;
+        }
+        let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let common_dir = absolute(gix.common_dir());
+        let own_git_dir = absolute(gix.git_dir());
+        let checkout = gix.workdir().map(absolute);
+        let main = gix.main_repo().map_err(|error| broken(error_chain(&error)))?;
+        let top = if own_git_dir == common_dir { checkout.clone() } else { main.workdir().map(absolute) }
+            .unwrap_or_else(|| common_dir.clone());
+        let runner_id = runner_id
+            .map(str::to_owned)
+            .or_else(|| {
+                gix.config_snapshot().string("aynig.runnerId").map(|id| id.to_str_lossy().into_owned())
+            })
+            .filter(|id| !id.trim().is_empty())
+            .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
+            .unwrap_or_else(|| "unknown-host".to_owned());
+        let identity = Identity::configured(&gix, &runner_id);
+        let ledger = Ledger::new(&common_dir);
+        let registry = Mutex::default();
+        let interrupt = Interrupt::default();
+        let place = Place {
+            common_dir,
+            git_dir: own_git_dir,
+            top,
+            checkout,
+            identity,
+            runner_id,
+            ledger,
+            registry,
+            interrupt,
+            config,
+            given,
+            checked: OnceLock::new(),
+        };
+        Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
+    }
+
+    /// A handle for this thread.
+    pub fn handle(&self) -> Repo {
+        let mut gix = self.shared.to_thread_local();
+        gix.object_cache_size_if_unset(1024 * 1024);
+        // Whoever may push `refs/replace/` could put other content in the place of what was signed or is trusted.
+        gix.objects.ignore_replacements = true;
+        Repo { gix, place: Arc::clone(&self.place) }
+    }
+}
+
+impl Repo {
+    /// The directory all worktrees share (`.git` of the main worktree, or the bare repository).
+    pub fn common_dir(&self) -> &Path {
+        &self.place.common_dir
+    }
+
+    /// The main worktree's top directory, or the bare repository: where logs and worktrees live by default.
+    pub fn top(&self) -> &Path {
+        &self.place.top
+    }
+
+    /// Whether there is no repository any more where it was opened: without a HEAD git takes a directory for none.
+    pub fn is_gone(&self) -> bool {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        let head = self.place.common_dir.join("HEAD").symlink_metadata();
+        head.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
+    }
+
+    /// Whether the repository has no main worktree.
+    pub fn is_bare(&self) -> bool {
+        self.place.top == self.place.common_dir
+    }
+
+    /// Who we are in leases.
+    pub fn runner_id(&self) -> &str {
+        &self.place.runner_id
+    }
+
+    /// The repository for other threads, each of which takes its own handle.
+    pub fn store(&self) -> Store {
+        Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
+    }
+
+    /// What ends calls that wait for somebody else, of all handles of this store.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.place.interrupt
+    }
+
+    /// Makes the threads of this process take turns at the registry of worktrees.
+    pub(crate) fn registry_turns(&self) -> &Mutex<()> {
+        &self.place.registry
+    }
+
+    /// Who writes our commits.
+    pub fn identity(&self) -> &Identity {
+        &self.place.identity
+    }
+
+    /// The top of the checkout we were started in; none in a bare repository.
+    pub(crate) fn checkout_top(&self) -> Option<&Path> {
+        self.place.checkout.as_deref()
+    }
+
+    /// The git directory of the checkout we were started in.
+    pub(crate) fn git_dir(&self) -> &Path {
+        &self.place.git_dir
+    }
+
+    /// The variables of git's configuration that we were started with.
+    pub(crate) fn told_config(&self) -> &[(&'static str, OsString)] {
+        &self.place.config
+    }
+
+    /// Whether git was found to read our settings as they are read here.
+    pub(crate) fn settings_checked(&self) -> &OnceLock<()> {
+        &self.place.checked
+    }
+
+    /// The repository with its configuration as it is now.
+    pub(crate) fn reread(&self) -> gix::Result<gix::Repository> {
+        let mut gix = opened(&self.place.git_dir)?;
+        set(&mut gix, &self.place.given)?;
+        Ok(gix)
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.place.ledger
+    }
+
+    /// The checkout we were started in, with the branch it is on now; none in a bare repository.
+    pub fn checkout(&self) -> Option<Checkout> {
+        let path = self.place.checkout.clone()?;
+        let branch = head_branch(&self.place.git_dir);
+        let place = Workplace { path, git_dir: self.place.git_dir.clone() };
+        Some(Checkout { place, branch })
+    }
+
+    /// The branch that a rebase or bisect under way in our checkout will come back to.
+    pub fn branch_in_progress(&self) -> Option<BranchName> {
+        self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
+    }
+
+    /// Our own directory below the common one (attempt records, the registry lock); made when missing.
+    pub fn state_dir(&self) -> std::io::Result<PathBuf> {
+        let path = self.place.common_dir.join("aynig");
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+}
+
+/// Git's object id as ours.
+pub(crate) fn ours(id: &gix::oid) -> CommitId {
+    CommitId::from_bytes(id.as_bytes()).expect("an object id has 20 or 32 bytes")
+}
+
+/// Our commit id as git's.
+pub(crate) fn gits(id: CommitId) -> gix::ObjectId {
+    gix::ObjectId::try_from(id.as_bytes()).expect("a commit id has 20 or 32 bytes")
+}
+
+/// An error and all its causes, on one line.
+pub(crate) fn error_chain(error: &gix::Error) -> String {
+    let mut words = Vec::new();
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if words.last() != Some(&text) {
+            words.push(text);
+        }
+        next = error.source();
+    }
+    words.join(": ")
+}
+
+/// Opens a git directory, if it is ours or that of somebody who is trusted.
+fn opened(git_dir: &Path) -> gix::Result<gix::Repository> {
+    let options =
+        gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
+    gix::ThreadSafeRepository::open_opts(git_dir, options).map(|shared| shared.to_thread_local())
+}
+
+/// Puts settings of the environment above all others.
+fn set(gix: &mut gix::Repository, given: &[BString]) -> gix::Result<()> {
+    let mut config = gix.config_snapshot_mut();
+    config.append_config(given, gix::config::Source::Cli)?;
+    config.commit().map(drop)
+}
+
+fn discover(start: &Path) -> Result<PathBuf, OpenError> {
+    let options = gix::discover::upwards::Options { match_ceiling_dir_or_error: false, ..Default::default() };
+    let (path, _trust) = gix::discover::upwards_opts(start, options.apply_environment())
+        .map_err(|_| dangling(start).unwrap_or_else(|| OpenError::NotFound { start: start.to_owned() }))?;
+    let (git_dir, _work_tree) = path.into_repository_and_work_tree_directories();
+    Ok(start.join(git_dir))
+}
+
+/// The nearest `.git` at or above `start`, where that is what leads nowhere or may not be read.
+fn dangling(start: &Path) -> Option<OpenError> {
+    let path = start.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
+    if path.is_dir() {
+        let error = std::fs::read(path.join("HEAD")).err()?;
+        let why = format!("HEAD cannot be read: {error}");
+        return Some(OpenError::Broken { path, why });
+    }
+    let text = std::fs::read(&path).ok()?;
+    let why = match text.strip_prefix(b"gitdir:") {
+        Some(target) => format!("it names {}, which is none", target.trim().to_str_lossy()),
+        None => "it is no link to one (`gitdir: …`)".to_owned(),
+    };
+    Some(OpenError::Dangling { file: path, why })
+}
+
+/// The directory that `core.worktree` names, where it does not exist: its owner is then unknown, not another.
+fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
+    let config =
+        gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local).ok()?;
+    let named = git_dir.join(&*config.string("core.worktree")?.to_path_lossy());
+    (!named.is_dir()).then_some(named)
+}
+
+/// Refuses the formats gix cannot read, from the repository's own configuration file alone.
+fn refuse_unreadable_format(git_dir: &Path) -> Result<(), OpenError> {
+    let common = match std::fs::read_to_string(git_dir.join("commondir")) {
+        Ok(relative) => git_dir.join(relative.trim_end()),
+        Err(_) => git_dir.to_owned(),
+    };
+    let Ok(config) =
+        gix::config::File::from_path_no_includes(common.join("config"), gix::config::Source::Local)
+    else {
+        return Ok(());
+    };
+    let value = |key: &str| config.string(key).map(|value| value.to_str_lossy().to_lowercase());
+    let unsupported = |format: String| {
+        Err(OpenError::Unsupported { path: common.canonicalize().unwrap_or(common.clone()), format })
+    };
+    if let Some(storage) = value("extensions.refStorage")
+        && storage != "files"
+    {
+        return unsupported(format!("the ref storage \"{storage}\" (extensions.refStorage)"));
+    }
+    if let Some(hash) = value("extensions.objectFormat")
+        && hash != "sha1"
+        && hash != "sha256"
+    {
+        return unsupported(format!("the object format \"{hash}\" (extensions.objectFormat)"));
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! Linked worktrees: registered, found, proved ours, reused and removed.
+//!
+//! A worktree has a directory and a *registration*, its private git directory below `worktrees/`. The name of the
+//! registration says whose it is ([`registration::Owner`]).
+//!
+//! | file | holds |
+//! |---|---|
+//! | `registration` | what a checkout is, and whose a linked worktree is |
+//! | `registry` | the repository's list of worktrees: adds to it and removes from it |
+//! | `worktree` | creates, finds, advances, keeps and removes worktrees |
+//! | `held` | a worktree that this process has locked |
+//! | `presence` | whether the directory is still the one that was made |
+//! | `directory` | the directory that holds worktrees |
+//! | `pool` | clean worktrees kept for later steps |
+//! | `preserved` | worktrees left to a person, and rescue refs |
+//! | `error` | why a worktree could not be made, read or removed |
+
+pub mod directory;
+pub mod error;
+pub mod held;
+pub mod pool;
+pub mod presence;
+pub mod preserved;
+pub mod registration;
+pub mod registry;
+pub mod worktree;

@@ -1,0 +1,420 @@
+//! A few clean worktrees, kept for the next steps where a checkout is expensive (CONTRACT.md §9).
+//!
+//! Invariant: what one step leaves never reaches the next. Of a step's worktree only the files survive, and each of them only
+//! if it is as git wrote it before the command began: the index that tells is our own copy of that moment, which
+//! the command did not touch (the change time of a file cannot be set back), and git writes every file anew whose change
+//! time, size or inode differs from it. Of the registration nothing survives but the four files that we write ourselves. Then a
+//! walk finds what git does not look at: repositories, pipes, directories with other permissions. And what is handed
+//! over is compared once more. Wherever any of that is in doubt, the worktree is removed and a fresh one is made.
+//!
+//! Kept worktrees lie below `aynig/pool` in the shared git directory, owned by the pool ([`Owner::Pool`]),
+//! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
+//! seen it since, so it is removed without a look.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::fsutil::FileLock;
+use crate::git::contents::index::Entry;
+use crate::git::process::call::Git;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::directory::tidy_above;
+use crate::git::worktrees::error::{WorktreeError, files};
+use crate::git::worktrees::held::{Origin, Worktree};
+use crate::git::worktrees::registration::{Mark, Owner, Workplace};
+use crate::git::worktrees::registry::Registry;
+
+/// From this many files on a checkout takes longer than the proofs that spare it.
+const WORTH_IT: usize = 1000;
+
+/// How many worktrees are kept if `aynig.pool` does not say.
+const USUALLY: usize = 2;
+
+/// Our copy of the index, in the registration.
+const OWN_INDEX: &str = "aynig-index";
+
+/// The file in the registration that says that a kept worktree is ready, and for what.
+const READY: &str = "aynig-pool";
+
+/// What is left of a registration.
+const KEPT: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index", OWN_INDEX];
+
+impl Repo {
+    /// How many worktrees may be kept.
+    fn pool_limit(&self) -> usize {
+        self.config("aynig.pool").map_or(USUALLY, |text| text.trim().parse().unwrap_or(0))
+    }
+
+    fn pool_directory(&self) -> PathBuf {
+        self.common_dir().join("aynig").join("pool")
+    }
+
+    /// Notes how a worktree is that git has just filled, if it is worth keeping afterwards.
+    pub(crate) fn note_origin(&self, worktree: &Worktree) -> Option<Origin> {
+        let index = worktree.git_dir.join("index");
+        if entries_in(&index)? < WORTH_IT || self.pool_limit() == 0 {
+            return None;
+        }
+        let stage = self.stage_at(&index)?;
+        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+            return None;
+        }
+        let own = worktree.git_dir.join(OWN_INDEX);
+        std::fs::copy(&index, &own).ok()?;
+        // Git compares a file's date with the index's: one that is not older is read before it counts as unchanged.
+        let date = std::fs::metadata(&index).and_then(|found| found.modified()).ok()?;
+        std::fs::File::options().write(true).open(&own).and_then(|copy| copy.set_modified(date)).ok()?;
+        let mode = worktree.path.symlink_metadata().ok()?.permissions().mode();
+        let ways = self.ways_of_writing(stage.attribute_files())?;
+        Some(Origin { index: identity(&own)?, mode, ways })
+    }
+
+    /// All that decides how a file is written to disk, besides its blob.
+    fn ways_of_writing(&self, attributes: Vec<(BString, CommitId)>) -> Option<Vec<u8>> {
+        let mut ways = Git::shared(self.common_dir()).args(["config", "--list", "-z"]).run().ok()?.stdout;
+        // Whose files they are, and with which permissions.
+        let status = std::fs::read("/proc/self/status").unwrap_or_default();
+        let ours = |line: &&[u8]| line.starts_with(b"Umask:") || line.starts_with(b"Uid:");
+        ways.extend(status.lines().filter(ours).flatten());
+        ways.extend(std::fs::read(self.common_dir().join("info").join("attributes")).unwrap_or_default());
+        for (path, id) in attributes {
+            ways.extend_from_slice(format!("\0{id} ").as_bytes());
+            ways.extend_from_slice(&path);
+        }
+        Some(ways)
+    }
+
+    /// Keeps a worktree for a next step if that is worth it and possible, else removes it. What was worth saving has been
+    /// saved. `is_deserted` says whether no process has anything open below a directory; `head` is a commit that stays.
+    pub fn release_worktree(
+        &self,
+        worktree: Worktree,
+        head: CommitId,
+        is_deserted: impl Fn(&Path) -> bool,
+    ) -> Result<(), WorktreeError> {
+        let Some(origin) = &worktree.origin else { return self.remove_worktree(worktree) };
+        let own_index = worktree.git_dir.join(OWN_INDEX);
+        let fit = identity(&own_index) == Some(origin.index)
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
+            && worktree.is_linked_both_ways()
+            && !worktree.git_dir.join("modules").exists()
+            && is_deserted(&worktree.path);
+        if !fit {
+            return self.remove_worktree(worktree);
+        }
+        let slot = Workplace {
+            path: self.pool_directory().join(worktree.mark.attempt.to_string()),
+            git_dir: worktree.git_dir.clone(),
+        };
+        let _held = {
+            let registry = self.registry_lock()?;
+            if self.pooled(&registry)?.len() >= self.pool_limit() {
+                drop(registry);
+                return self.remove_worktree(worktree);
+            }
+            let locked = worktree.git_dir.join("locked");
+            let held = FileLock::replace(&locked, &Owner::Pool.text()).map_err(files("write", &locked))?;
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
+            if let Err(error) = self.shelve(&worktree, &slot, head) {
+                tracing::debug!(%error, "a worktree could not be kept");
+                return self.remove_proven(&registry, &worktree);
+            }
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
+            held
+        };
+        match self.purge(&slot, origin) {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                tracing::debug!(why, "a worktree was not kept");
+                let registry = self.registry_lock()?;
+                self.remove_proven(&registry, &slot)
+            }
+        }
+    }
+
+    /// Moves a worktree out of the way of its branch.
+    fn shelve(&self, worktree: &Worktree, slot: &Workplace, head: CommitId) -> Result<(), WorktreeError> {
+        let pool = self.pool_directory();
+        fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
+        worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
+        move_worktree(&worktree.path, slot)?;
+        tidy_above(&worktree.path);
+        Ok(())
+    }
+
+    /// Takes away everything that git did not put there, and proves it; says why not.
+    fn purge(&self, slot: &Workplace, origin: &Origin) -> Result<(), String> {
+        let git_dir = &slot.git_dir;
+        strip(git_dir).map_err(|error| error.to_string())?;
+        let index = git_dir.join("index");
+        std::fs::rename(git_dir.join(OWN_INDEX), &index).map_err(|error| error.to_string())?;
+        let keeps_ignored = self.config_flag("aynig.poolKeepIgnored");
+        careful(slot)
+            .args(["clean", "-q", "-ffd"])
+            .args((!keeps_ignored).then_some("-x"))
+            .run()
+            .map_err(|error| error.to_string())?;
+        let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
+        inspect(&slot.path, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.entries_by_path())?;
+        fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
+    }
+
+    /// A kept worktree for an attempt, with the files of `commit` and nothing else; none if there is none that is fit.
+    pub(crate) fn worktree_from_pool(
+        &self,
+        directory: &Path,
+        mark: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Option<Worktree> {
+        self.take_from_pool(directory, mark, commit, attached).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a kept worktree could not be used; making another");
+            None
+        })
+    }
+
+    fn take_from_pool(
+        &self,
+        directory: &Path,
+        mark: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Result<Option<Worktree>, WorktreeError> {
+        // The usual answer, that there are none, costs no lock.
+        if !self.linked_worktrees()?.iter().any(|registered| registered.owner == Some(Owner::Pool)) {
+            return Ok(None);
+        }
+        let taken = {
+            let registry = self.registry_lock()?;
+            let limit = self.pool_limit();
+            let mut usable = None;
+            for (at, kept) in self.pooled(&registry)?.into_iter().enumerate() {
+                let Some(held) = kept.held else { continue };
+                if at >= limit || !kept.ready {
+                    self.remove_proven(&registry, &kept.place)?;
+                } else if usable.is_none() {
+                    usable = Some((kept.place, held));
+                }
+            }
+            let Some((slot, held)) = usable else { return Ok(None) };
+            let ready = slot.git_dir.join(READY);
+            let ways = std::fs::read(&ready).map_err(files("read", &ready))?;
+            // From here on it is nobody's if we die.
+            std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
+            let path = self.choose_path(directory, mark)?;
+            let place = Workplace { path, git_dir: slot.git_dir.clone() };
+            if let Err(error) = move_worktree(&slot.path, &place) {
+                tracing::debug!(%error, "a kept worktree could not be moved into place");
+                self.remove_proven(&registry, &slot)?;
+                return Ok(None);
+            }
+            crate::crashpoint::reach(crate::crashpoint::Point::PoolTaken);
+            (place, held, ways)
+        };
+        let (place, held, ways) = taken;
+        if let Err(why) = self.refill(&place, commit, &ways) {
+            tracing::debug!(why, "a kept worktree is of no use here");
+            let registry = self.registry_lock()?;
+            self.remove_proven(&registry, &place)?;
+            return Ok(None);
+        }
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolRefilled);
+        let _registry = self.registry_lock()?;
+        let locked = place.git_dir.join("locked");
+        let new = FileLock::replace(&locked, &Owner::Attempt(mark.clone()).text())
+            .map_err(files("write", &locked))?;
+        drop(held);
+        if attached {
+            place.attach(&mark.branch).map_err(files("attach", &place.git_dir))?;
+        }
+        Ok(Some(Worktree::held(place, mark.clone(), attached, new)))
+    }
+
+    /// Moves the files of a kept worktree to `commit`, and makes sure that they are that and nothing more.
+    fn refill(&self, place: &Workplace, commit: CommitId, ways: &[u8]) -> Result<(), String> {
+        let said = |error: crate::git::ProcessError| error.to_string();
+        let id = commit.to_string();
+        let git_dir = &place.git_dir;
+        // Not refreshed before: a file whose content is the same but whose permissions were changed is to be written anew.
+        careful(place)
+            .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &id])
+            .run()
+            .map_err(said)?;
+        let stage = self.stage_at(&git_dir.join("index")).ok_or("its index cannot be read")?;
+        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+            return Err("the commit has submodules, or is checked out in part".to_owned());
+        }
+        if self.ways_of_writing(stage.attribute_files()).as_deref() != Some(ways) {
+            return Err("files are written in another way now".to_owned());
+        }
+        let log = git_dir.join("logs").join("HEAD");
+        let begin = |line: Vec<u8>| {
+            std::fs::create_dir(git_dir.join("logs")).and_then(|()| fsutil::create(&log, &line))
+        };
+        self.first_of_head_log(commit, "aynig: from the pool")
+            .and_then(begin)
+            .map_err(|error| error.to_string())?;
+        place.detach(commit).map_err(|error| error.to_string())?;
+        let ignored = if self.config_flag("aynig.poolKeepIgnored") { "no" } else { "matching" };
+        let status = careful(place)
+            .args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"])
+            .args(["--ignore-submodules=none", &format!("--ignored={ignored}")])
+            .run()
+            .map_err(said)?;
+        if status.stdout.is_empty() { Ok(()) } else { Err(status.stdout.to_str_lossy().into_owned()) }
+    }
+
+    /// The kept worktrees, each held by us if nobody else has hold of it.
+    fn pooled(&self, _registry: &Registry<'_>) -> Result<Vec<Pooled>, WorktreeError> {
+        let pool = self.pool_directory();
+        let mut found = Vec::new();
+        for registered in self.linked_worktrees()? {
+            if registered.owner != Some(Owner::Pool) {
+                continue;
+            }
+            let mut place = registered.checkout.place;
+            let locked = place.git_dir.join("locked");
+            let held = FileLock::try_acquire(&locked).map_err(files("lock", &locked))?;
+            let names_it = place.names_its_registration();
+            let in_pool = place.path.parent() == Some(&pool);
+            let ready = in_pool && names_it && place.git_dir.join(READY).is_file();
+            if !names_it && !in_pool {
+                // The directory names something else by now: it is no longer ours to remove.
+                place.path = place.git_dir.clone();
+            }
+            found.push(Pooled { place, ready, held });
+        }
+        Ok(found)
+    }
+}
+
+/// One kept worktree.
+struct Pooled {
+    place: Workplace,
+    /// Whether it was purged to the end, and nobody has begun to take it.
+    ready: bool,
+    held: Option<FileLock>,
+}
+
+/// A git call that believes nothing about a file but what all of its metadata say.
+fn careful(place: &Workplace) -> Git {
+    place.git([]).env("GIT_OPTIONAL_LOCKS", "0").args([
+        "-c",
+        "core.checkStat=default",
+        "-c",
+        "core.trustctime=true",
+        "-c",
+        "core.untrackedCache=false",
+        "-c",
+        "core.sparseCheckout=false",
+    ])
+}
+
+/// How many entries an index has, by its header.
+fn entries_in(index: &Path) -> Option<usize> {
+    let mut header = [0; 12];
+    std::fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
+    let (signature, count) = (header.get(..4)?, header.get(8..)?);
+    (signature == b"DIRC").then(|| usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()).flatten()
+}
+
+/// What changes if somebody writes to a file or puts another in its place.
+fn identity(path: &Path) -> Option<(u64, i64, i64, u64)> {
+    let found = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((found.ino(), found.ctime(), found.ctime_nsec(), found.size()))
+}
+
+/// Moves a worktree's directory `to` another place, with both of the files that name the other side.
+fn move_worktree(from: &Path, to: &Workplace) -> Result<(), WorktreeError> {
+    std::fs::rename(from, &to.path).map_err(files("move", from))?;
+    let (link, back) = (to.path.join(".git"), to.git_dir.join("gitdir"));
+    let line = [link.as_os_str().as_bytes(), b"\n"].concat();
+    fsutil::replace(&back, &line).map_err(files("write", &back))?;
+    // Also its permissions are ours.
+    std::fs::remove_file(&link).map_err(files("remove", &link))?;
+    to.write_link().map_err(files("write", &link))
+}
+
+/// Takes everything out of a registration that a command may have put there: refs, logs, configuration, hooks, a merge or a rebase
+/// under way, and whatever else git or others keep in it.
+fn strip(git_dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(git_dir)? {
+        let entry = entry?;
+        let is_file = entry.file_type()?.is_file();
+        if is_file && KEPT.iter().any(|kept| entry.file_name() == *kept) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fsutil::remove_all(&entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    fsutil::replace(&git_dir.join("commondir"), b"../..\n")
+}
+
+/// Finds what git overlooks. With `paths`, all the paths that may be there; else only what must not be. Files that are not as git
+/// wrote them, to the last digit of their times, go: git compares whole seconds, and would keep one that was given a second
+/// name or other permissions in the second of its making.
+fn inspect(
+    top: &Path,
+    mode: u32,
+    paths: Option<HashSet<BString>>,
+    unchanged: &HashMap<BString, Entry>,
+) -> Result<(), String> {
+    let mut ahead = vec![BString::default()];
+    let directories: Option<HashSet<&[u8]>> = paths.as_ref().map(|paths| {
+        let above = |path: &BString| path.find_iter("/").collect::<Vec<usize>>();
+        paths.iter().flat_map(|path| above(path).into_iter().map(|at| &path[..at])).collect()
+    });
+    while let Some(below) = ahead.pop() {
+        let place = top.join(OsStr::from_bytes(&below));
+        let odd = |what: &str| Err(format!("{}: {what}", place.display()));
+        let found = place.symlink_metadata().map_err(|error| error.to_string())?;
+        if found.permissions().mode() != mode {
+            return odd("its permissions were changed");
+        }
+        for entry in std::fs::read_dir(&place).map_err(|error| error.to_string())? {
+            let entry = entry.map_err(|error| error.to_string())?;
+            let kind = entry.file_type().map_err(|error| error.to_string())?;
+            let name = entry.file_name();
+            if name == ".git" {
+                if below.is_empty() && kind.is_file() {
+                    continue;
+                }
+                return odd("there is a repository in it");
+            }
+            let mut path = below.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.as_bytes());
+            let known = match &paths {
+                None => kind.is_dir() || kind.is_file() || kind.is_symlink(),
+                Some(_) if kind.is_dir() => {
+                    directories.as_ref().is_some_and(|known| known.contains(path.as_slice()))
+                }
+                Some(paths) => (kind.is_file() || kind.is_symlink()) && paths.contains(&path),
+            };
+            if !known {
+                return odd("there is something in it that is not git's");
+            }
+            if kind.is_dir() {
+                ahead.push(path);
+            } else if let Some(noted) = unchanged.get(&path)
+                && !noted.written.is(&entry.metadata().map_err(|error| error.to_string())?)
+            {
+                std::fs::remove_file(entry.path()).map_err(|error| error.to_string())?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What lies at the path of a worktree by now.
+//!
+//! Invariant: files are read from there, and removed, only where a directory lies that no link leads to. Anything else may be a
+//! person's: it is not looked into, and the registration stays (CONTRACT.md §9).
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::fsutil;
+use crate::git::repo::open::Repo;
+
+/// The file of a registration that says which directory the worktree was made in, by its inode.
+const PLACE: &str = "aynig-place";
+
+/// A worktree is not where it was made, and something else may be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is not touched: {what}", path.display())]
+pub struct Misplaced {
+    /// Where it was made.
+    pub path: PathBuf,
+    /// What is found there.
+    pub what: &'static str,
+}
+
+impl Repo {
+    /// Whether the directory of a worktree, which is registered in `git_dir`, is there, or is gone.
+    ///
+    /// # Errors
+    /// [`Misplaced`] where neither is sure.
+    pub fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Misplaced> {
+        let misplaced = |what| Err(Misplaced { path: worktree.to_owned(), what });
+        match worktree.symlink_metadata() {
+            Ok(found) if found.is_symlink() => misplaced("a symbolic link is in its place"),
+            Ok(found) if !found.is_dir() => misplaced("a file is in its place"),
+            // It was made where no link leads.
+            Ok(_) if worktree.canonicalize().is_ok_and(|real| real == worktree) => Ok(true),
+            Ok(_) => misplaced("the way to it leads through a symbolic link now"),
+            Err(_) if self.is_within(worktree) || is_where_it_was(worktree, git_dir) => Ok(false),
+            Err(_) => misplaced("what it was in is not there; is that on a disk that is not mounted?"),
+        }
+    }
+
+    /// Notes in a registration which directory the worktree is made in, where that may be on another disk.
+    pub(crate) fn note_place(&self, worktree: &Path, git_dir: &Path) -> std::io::Result<()> {
+        match inode_above(worktree).filter(|_| !self.is_within(worktree)) {
+            Some(inode) => fsutil::replace(&git_dir.join(PLACE), format!("{inode}\n").as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a path is in the main worktree, or in the repository itself.
+    fn is_within(&self, path: &Path) -> bool {
+        let above = |place: &Path| place.canonicalize().is_ok_and(|place| path.starts_with(place));
+        above(self.top()) || above(self.common_dir())
+    }
+}
+
+/// Whether the directory above `worktree` is the one it was made in. Where a disk is not mounted it is the one below, or made anew.
+fn is_where_it_was(worktree: &Path, git_dir: &Path) -> bool {
+    let noted = std::fs::read_to_string(git_dir.join(PLACE)).ok();
+    inode_above(worktree).is_some_and(|inode| noted.is_none_or(|noted| noted.trim() == inode.to_string()))
+}
+
+fn inode_above(worktree: &Path) -> Option<u64> {
+    Some(worktree.parent()?.metadata().ok().filter(std::fs::Metadata::is_dir)?.ino())
+}

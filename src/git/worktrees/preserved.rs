@@ -1,0 +1,114 @@
+//! Worktrees that were left to a person because what they hold could not be saved, and what there is in them now.
+//!
+//! Invariant: reading changes nothing in the worktree; its registration says who it was left by, and it and the `.git` file of
+//! the worktree name each other, or it is not looked into (CONTRACT.md §9).
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::git::contents::rescue::RescueError;
+use crate::git::process::call::Git;
+use crate::git::refs::cas::{RefError, Swap};
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::error::WorktreeError;
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::{Checkout, Mark, Owner, Registered};
+
+/// A worktree that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it is.
+    pub checkout: Checkout,
+    /// The attempt it was made for.
+    pub attempt: AttemptId,
+    /// Why it was left.
+    pub why: String,
+}
+
+/// A ref below `refs/aynig/rescue/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RescueRef {
+    /// Its full name.
+    pub name: BString,
+    /// The branch the work was for.
+    pub branch: BranchName,
+    /// The attempt, if the last part of the name is one, with or without a number.
+    pub attempt: Option<AttemptId>,
+    /// What it points at.
+    pub commit: CommitId,
+}
+
+const RESCUE: &str = "refs/aynig/rescue/";
+
+impl Repo {
+    /// All worktrees that are kept.
+    pub fn kept_worktrees(&self) -> Result<Vec<Kept>, WorktreeError> {
+        let kept = |Registered { checkout, owner }| match owner {
+            Some(Owner::Kept { attempt, why }) => Some(Kept { checkout, attempt, why }),
+            Some(Owner::Attempt(_) | Owner::Pool) | None => None,
+        };
+        Ok(self.linked_worktrees()?.into_iter().filter_map(kept).collect())
+    }
+
+    /// Takes hold of a kept worktree, as the one of its attempt for `branch`; none while somebody else has it.
+    pub fn hold_kept(&self, kept: &Kept, branch: &BranchName) -> Result<Option<Worktree>, WorktreeError> {
+        let mark = Mark { attempt: kept.attempt, branch: branch.clone(), remote: None };
+        self.hold(&kept.checkout, mark)
+    }
+
+    /// The trees of what a worktree holds besides `base`: its files as they are, and what is staged.
+    ///
+    /// # Errors
+    /// [`RescueError::OtherRepositories`] if a commit could not hold it all.
+    pub fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
+        self.look_inside(worktree, &self.commit(base)?)
+    }
+
+    /// A ref from which `commit` is reachable, rescue refs included.
+    pub fn saved_somewhere(&self, commit: CommitId) -> Result<Option<BString>, crate::git::ProcessError> {
+        self.held_below(commit, &["refs/heads/", "refs/remotes/", "refs/aynig/"])
+    }
+
+    /// A ref below one of these places from which `commit` is reachable.
+    pub(crate) fn held_below(
+        &self,
+        commit: CommitId,
+        places: &[&str],
+    ) -> Result<Option<BString>, crate::git::ProcessError> {
+        let output = Git::shared(self.common_dir())
+            .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
+            .args(places)
+            .run()?;
+        let name = output.stdout.trim();
+        Ok((!name.is_empty()).then(|| name.into()))
+    }
+
+    /// All rescue refs, in the order of their names.
+    pub fn rescue_refs(&self) -> Result<Vec<RescueRef>, RefError> {
+        Ok(self
+            .tips(RESCUE)?
+            .into_iter()
+            .filter_map(|tip| {
+                let below: &[u8] = tip.branch.as_bstr();
+                let (branch, label) = below.rsplit_once_str("/")?;
+                let id = label
+                    .get(..36)
+                    .filter(|_| label.len() == 36 || label[36] == b'-')
+                    .and_then(AttemptId::parse);
+                let mut name = BString::from(RESCUE);
+                name.extend_from_slice(below);
+                Some(RescueRef {
+                    name,
+                    branch: BranchName::new(branch).ok()?,
+                    attempt: id,
+                    commit: tip.target.ok()?,
+                })
+            })
+            .collect())
+    }
+
+    /// Removes a rescue ref that points at what it did.
+    pub fn drop_rescue(&self, rescue: &RescueRef) -> Result<Swap, RefError> {
+        self.delete_ref(rescue.name.as_bstr(), rescue.commit)
+    }
+}

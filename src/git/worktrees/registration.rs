@@ -1,0 +1,303 @@
+//! A checkout as git has it: where its files are, where git keeps what is its own, and whose a linked worktree is.
+//!
+//! Invariant: a linked worktree is ours only if its registration says so: it is locked, and the reason of the lock is the
+//! text of an [`Owner`]. `git worktree list --verbose` shows it, and no `git worktree prune` takes such a worktree away.
+//! Two files name each other, the registration's `gitdir` and the worktree's `.git`; only where both do is the one taken
+//! for the other's (gitrepository-layout(5), CONTRACT.md §9).
+
+use std::ffi::OsStr;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::headlog;
+use crate::contract::headlog::Moved;
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use crate::fsutil;
+use crate::git::process::call::Git;
+
+const ATTEMPT: &[u8] = b"aynig attempt ";
+const KEPT: &[u8] = b"aynig kept from attempt ";
+const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
+
+/// Where somebody works on a branch: a directory, and the git directory of that checkout alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workplace {
+    /// The top directory, absolute.
+    pub path: PathBuf,
+    /// The checkout's own git directory: `.git`, or the registration below `.git/worktrees/`.
+    pub git_dir: PathBuf,
+}
+
+/// One working tree and what it has checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    /// Where it is.
+    pub place: Workplace,
+    /// The branch it is on, a rebase or bisect under way included; none when HEAD is detached.
+    pub branch: Option<BranchName>,
+}
+
+/// A linked worktree as git has it registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Where it is, and what it has checked out.
+    pub checkout: Checkout,
+    /// Whose it is; none means somebody else's.
+    pub owner: Option<Owner>,
+}
+
+/// What one of our worktrees is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// An attempt, under way or left behind.
+    Attempt(Mark),
+    /// A person: what it holds could not be saved.
+    Kept {
+        /// The attempt it was made for.
+        attempt: AttemptId,
+        /// Why it was left.
+        why: String,
+    },
+    /// The pool of clean worktrees.
+    Pool,
+}
+
+/// An attempt's claim to a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its branch.
+    pub branch: BranchName,
+    /// The remote whose branch that is; none for a local one.
+    pub remote: Option<RemoteName>,
+}
+
+impl Deref for Checkout {
+    type Target = Workplace;
+
+    fn deref(&self) -> &Workplace {
+        &self.place
+    }
+}
+
+impl Registered {
+    /// The attempt it belongs to, if to one.
+    pub fn mark(&self) -> Option<&Mark> {
+        match &self.owner {
+            Some(Owner::Attempt(mark)) => Some(mark),
+            Some(Owner::Kept { .. } | Owner::Pool) | None => None,
+        }
+    }
+}
+
+impl Owner {
+    /// The reason of the worktree's lock.
+    pub(crate) fn text(&self) -> BString {
+        match self {
+            Self::Attempt(Mark { attempt, branch, remote }) => {
+                let mut text = [ATTEMPT, format!("{attempt} branch ").as_bytes(), branch.as_bstr()].concat();
+                if let Some(remote) = remote {
+                    text.extend_from_slice(format!(" remote {remote}").as_bytes());
+                }
+                text.into()
+            }
+            Self::Kept { attempt, why } => [KEPT, format!("{attempt}: {why}\n").as_bytes()].concat().into(),
+            Self::Pool => POOL.into(),
+        }
+    }
+
+    /// Reads the reason of a lock; none if it is not one of ours.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let text = text.trim();
+        if text == POOL {
+            return Some(Self::Pool);
+        }
+        if let Some(rest) = text.strip_prefix(KEPT) {
+            let (attempt, why) = rest.split_once_str(": ")?;
+            return Some(Self::Kept {
+                attempt: AttemptId::parse(attempt)?,
+                why: why.to_str_lossy().into_owned(),
+            });
+        }
+        let (attempt, branch) = text.strip_prefix(ATTEMPT)?.split_once_str(" branch ")?;
+        // Neither name can hold a space.
+        let (branch, remote) = match branch.split_once_str(" remote ") {
+            Some((branch, remote)) => (branch, Some(RemoteName::parse(remote).ok()?)),
+            None => (branch, None),
+        };
+        let (attempt, branch) = (AttemptId::parse(attempt)?, BranchName::new(branch).ok()?);
+        Some(Self::Attempt(Mark { attempt, branch, remote }))
+    }
+}
+
+impl Workplace {
+    /// A git call about this checkout, whatever a command did to its `.git` file.
+    pub(crate) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
+        Git::inside(&self.path, &self.git_dir).args(arguments)
+    }
+
+    /// The branch that HEAD is on.
+    pub fn branch(&self) -> Option<BranchName> {
+        head_branch(&self.git_dir)
+    }
+
+    /// The commit that HEAD is at, if it is on no branch.
+    pub fn detached_at(&self) -> Option<CommitId> {
+        CommitId::parse_hex(std::fs::read(self.git_dir.join("HEAD")).ok()?.trim())
+    }
+
+    /// The log of HEAD, oldest entry first; empty if there is none.
+    pub fn head_log(&self) -> Vec<Moved> {
+        headlog::read(&std::fs::read(self.git_dir.join("logs").join("HEAD")).unwrap_or_default())
+    }
+
+    /// Puts HEAD on a branch, without a look at the files.
+    pub(crate) fn attach(&self, branch: &BranchName) -> std::io::Result<()> {
+        fsutil::replace(&self.git_dir.join("HEAD"), &head_on(branch))
+    }
+
+    /// Puts HEAD at a commit, without a look at the files.
+    pub fn detach(&self, commit: CommitId) -> std::io::Result<()> {
+        fsutil::replace(&self.git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
+    }
+
+    /// Whether a repository was made at the top: its `.git` is a directory then, not the file that names ours.
+    pub(crate) fn is_another_repository(&self) -> bool {
+        self.path.join(".git").symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+
+    /// Whether the `.git` file names the registration.
+    pub fn names_its_registration(&self) -> bool {
+        let link = self.path.join(".git");
+        let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
+        is_file && named_by(&link).is_some_and(|named| same_place(&named, &self.git_dir))
+    }
+
+    /// Whether the worktree names its registration, or is gone altogether.
+    pub fn is_linked_or_gone(&self) -> bool {
+        self.path.symlink_metadata().is_err() || self.names_its_registration()
+    }
+
+    /// Whether the directory and the registration name each other, so that the one can be removed with the other.
+    pub(crate) fn is_linked_both_ways(&self) -> bool {
+        // The last part must be a directory and no link; the parts before it were looked at when it was made.
+        self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
+            && self.names_its_registration()
+            && named_by(&self.git_dir.join("gitdir")).is_some_and(|named| named == self.path.join(".git"))
+    }
+
+    /// Makes the `.git` file name the registration again, where a command removed or changed it: git removes no worktree
+    /// without it.
+    pub(crate) fn mend_link(&self) -> std::io::Result<()> {
+        if self.is_another_repository() || self.names_its_registration() {
+            return Ok(());
+        }
+        self.write_link()
+    }
+
+    /// Writes the `.git` file.
+    pub(crate) fn write_link(&self) -> std::io::Result<()> {
+        let text = [b"gitdir: ", self.git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        fsutil::replace(&self.path.join(".git"), &text)
+    }
+}
+
+/// The path in a file `gitdir` or `.git`, which may be relative to the file's own place. None in one that a crash of the host
+/// has left empty, or half written.
+pub(crate) fn named_by(file: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(file).ok()?;
+    let text = text.trim();
+    let named = Path::new(OsStr::from_bytes(text.strip_prefix(b"gitdir: ").unwrap_or(text)));
+    (!named.as_os_str().is_empty()).then(|| plain(&file.parent().unwrap_or(file).join(named)))
+}
+
+/// A path without its `.` and `..`, which must not lead through links.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(plain.pop()),
+            std::path::Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+fn same_place(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The branch that the `HEAD` file in `git_dir` names; none when detached or unreadable.
+pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
+    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
+    let target = head.strip_prefix(b"ref:")?.trim();
+    BranchName::from_full_ref(target.as_bstr())
+}
+
+/// The branch that a rebase or bisect under way in `git_dir` will come back to: git treats it as checked out.
+pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
+    for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
+        if let Ok(text) = std::fs::read(git_dir.join(name))
+            && let Some(branch) = BranchName::from_full_ref(text.trim().as_bstr())
+        {
+            return Some(branch);
+        }
+    }
+    let start = std::fs::read(git_dir.join("BISECT_START")).ok()?;
+    BranchName::new(start.trim()).ok()
+}
+
+/// The text of a HEAD that is on a branch.
+pub(crate) fn head_on(branch: &BranchName) -> BString {
+    [b"ref: ", branch.full_ref().as_slice(), b"\n"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 9.2, 9.7, 9.12, 9.15
+    #[test]
+    fn what_an_owner_writes_reads_back() {
+        let attempt = AttemptId::random();
+        let branch = BranchName::new("feat/a").unwrap();
+        let remote = Some(RemoteName::parse("origin").unwrap());
+        for owner in [
+            Owner::Attempt(Mark { attempt, branch: branch.clone(), remote: None }),
+            Owner::Attempt(Mark { attempt, branch, remote }),
+            Owner::Kept { attempt, why: "it holds: other repositories".to_owned() },
+            Owner::Pool,
+        ] {
+            assert_eq!(Owner::parse(&owner.text()), Some(owner));
+        }
+        for text in ["", "on a removable disk", "aynig kept from attempt x: y", "aynig attempt x branch y"] {
+            assert_eq!(Owner::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_two_files_name_each_other_or_not() {
+        let room = tempfile::tempdir().unwrap();
+        let room = room.path().canonicalize().unwrap();
+        let place = Workplace { path: room.join("w"), git_dir: room.join("r/worktrees/w") };
+        std::fs::create_dir_all(&place.path).unwrap();
+        std::fs::create_dir_all(&place.git_dir).unwrap();
+        let back = |text: &str| fsutil::replace(&place.git_dir.join("gitdir"), text.as_bytes()).unwrap();
+        assert!(!place.names_its_registration() && !place.is_linked_both_ways());
+        place.mend_link().unwrap();
+        assert!(place.names_its_registration() && !place.is_linked_both_ways());
+        back(&format!("{}/w/.git\n", room.display()));
+        assert!(place.is_linked_both_ways());
+        // From where they are, as `worktree.useRelativePaths` writes them.
+        back("../../../w/.git\n");
+        fsutil::replace(&place.path.join(".git"), b"gitdir: ../r/worktrees/w\n").unwrap();
+        assert!(place.is_linked_both_ways());
+        back("\n");
+        assert!(!place.is_linked_both_ways());
+    }
+}

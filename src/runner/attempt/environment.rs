@@ -1,0 +1,145 @@
+//! From a claim to a command that can be started: its environment and its program (CONTRACT.md §3).
+//!
+//! Invariant: a command's environment is the runner's own, less what would point git at another repository, plus
+//! the contract's variables, plus the trigger's trailers as far as they are harmless.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariables, trailer_variables};
+use crate::contract::trailers::LOG_LEVEL_KEY;
+use crate::git::Repo;
+use crate::git::process::call::LOCAL_VARIABLES;
+
+use crate::runner::attempt::claim::Claim;
+use crate::runner::attempt::files::Files;
+use crate::runner::authority::Arbiter;
+use crate::runner::options::Options;
+
+/// Variables that are ours to give: what an outer runner put there must not shine through.
+const OURS: [&str; 14] = [
+    "AYNIG_BIN",
+    "AYNIG_BRANCH",
+    "AYNIG_GIT_DIR",
+    "AYNIG_LEASE_SECONDS",
+    "AYNIG_REMOTE",
+    "AYNIG_RUN_ID",
+    "BODY",
+    "BODY_PATH",
+    "COMMIT_HASH",
+    "LOG_LEVEL",
+    "ROLE",
+    "STDERR_LOG_PATH",
+    "STDOUT_LOG_PATH",
+    "WORKTREE_PATH",
+];
+
+/// How many trailers that are not passed on are named one by one; a commit may hold any number.
+const MOST_SKIPPED_TOLD: usize = 20;
+
+/// The complete environment of a command, and what a person should know about it.
+#[derive(Debug)]
+pub struct Environment {
+    /// Name and value.
+    pub variables: Vec<(OsString, OsString)>,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The log level a command sees and the runner uses for it: the trigger's `dwp-log-level`, unless the command line decided.
+pub fn log_level(claim: &Claim, options: &Options) -> String {
+    claim
+        .trigger
+        .message
+        .trailers
+        .last(LOG_LEVEL_KEY)
+        .map(ToString::to_string)
+        .filter(|level| is_log_level(level) && !options.log_level_fixed)
+        .unwrap_or_else(|| options.log_level.clone())
+}
+
+fn is_log_level(text: &str) -> bool {
+    ["error", "warn", "info", "debug", "trace", "off"].contains(&text)
+}
+
+/// The runner's own environment, less what belongs to git's calls of a hook and to an outer command.
+pub fn own_environment() -> BTreeMap<OsString, OsString> {
+    let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    for name in LOCAL_VARIABLES.iter().chain(&OURS) {
+        variables.remove(OsStr::new(name));
+    }
+    variables
+}
+
+/// The environment for `claim`'s command, to be run in `directory`.
+pub fn environment(
+    repo: &Repo,
+    arbiter: &Arbiter,
+    options: &Options,
+    claim: &Claim,
+    files: &Files,
+    directory: &Path,
+) -> Environment {
+    let mut variables = own_environment();
+    let mut warnings = Vec::new();
+    let exists = |name: &str| variables.contains_key(OsStr::new(name));
+    let listed = |key: &BString, name: &str| options.trust.lists(&key.to_str_lossy(), name);
+    let TrailerVariables { set, mut skipped } =
+        trailer_variables(&claim.trigger.message.trailers, exists, listed);
+    // Who lists some wants no word of the others.
+    skipped.retain(|(_, reason)| *reason != SkipReason::NotListed);
+    for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {
+        warnings.push(format!("trailer {key} is not passed to the command: {reason}"));
+    }
+    match skipped.len().saturating_sub(MOST_SKIPPED_TOLD) {
+        0 => {}
+        untold => warnings.push(format!("{untold} more of its trailers are not passed to the command")),
+    }
+    for (name, value) in set {
+        variables.insert(name.into(), OsString::from_vec(value.into()));
+    }
+
+    let mut give = |name: &str, value: OsString| variables.insert(name.into(), value);
+    let body = &claim.trigger.message.body;
+    if body.len() > BODY_INLINE_LIMIT {
+        warnings.push(format!(
+            "the body has {} bytes, too many for an environment variable: BODY is not set, the whole body is in the file BODY_PATH names",
+            body.len()
+        ));
+    } else {
+        give("BODY", OsStr::from_bytes(body).to_owned());
+    }
+    give("BODY_PATH", files.body.clone().into());
+    give("COMMIT_HASH", claim.trigger.commit.to_string().into());
+    give("WORKTREE_PATH", directory.into());
+    give("STDOUT_LOG_PATH", files.stdout.clone().into());
+    give("STDERR_LOG_PATH", files.stderr.clone().into());
+    give("LOG_LEVEL", log_level(claim, options).into());
+    if let Some(role) = &options.role {
+        give("ROLE", role.as_str().into());
+    }
+    give("AYNIG_BIN", options.program.clone().into());
+    give("AYNIG_BRANCH", OsStr::from_bytes(claim.branch.as_bstr()).to_owned());
+    give("AYNIG_GIT_DIR", repo.common_dir().into());
+    if let Some(remote) = arbiter.source() {
+        give("AYNIG_REMOTE", remote.as_str().into());
+    }
+    give("AYNIG_RUN_ID", claim.attempt.to_string().into());
+    give("AYNIG_LEASE_SECONDS", claim.seconds.to_string().into());
+    let ceilings = ceilings(directory, variables.get(OsStr::new("GIT_CEILING_DIRECTORIES")));
+    variables.insert("GIT_CEILING_DIRECTORIES".into(), ceilings);
+    Environment { variables: variables.into_iter().collect(), warnings }
+}
+
+/// Git must not look above the worktree: if its `.git` file goes missing, the repository around it is the wrong one.
+fn ceilings(directory: &Path, inherited: Option<&OsString>) -> OsString {
+    let mut paths: Vec<PathBuf> = directory.parent().map(Path::to_owned).into_iter().collect();
+    if let Some(inherited) = inherited {
+        paths.extend(std::env::split_paths(inherited).filter(|path| !path.as_os_str().is_empty()));
+    }
+    std::env::join_paths(paths).unwrap_or_default()
+}

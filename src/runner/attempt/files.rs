@@ -1,0 +1,308 @@
+//! What one attempt leaves on this host: its two logs, the file with its body, and a small record of it.
+//!
+//! Invariant: every path here is fixed before the command starts, a log file is created fresh and never shared
+//! by two attempts, and nothing here decides anything: the branch's history does. Records let `aynig logs` find
+//! the output of an attempt.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil;
+use crate::git::Repo;
+
+use crate::runner::attempt::claim::Claim;
+
+/// Why the files could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AttemptError {
+    /// The file system refused.
+    #[error("could not {what} {}", path.display())]
+    Files {
+        /// The verb.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The log directory is not a plain directory.
+    #[error("{} is a symbolic link; logs are not written through links, so remove it", path.display())]
+    Link {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+impl AttemptError {
+    /// Where that was.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Files { path, .. } | Self::Link { path } => path,
+        }
+    }
+}
+
+/// The record of an attempt, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The attempt's id.
+    pub attempt: String,
+    /// Its branch.
+    pub branch: String,
+    /// The state its command was for.
+    pub state: String,
+    /// The commit that caused it.
+    pub trigger: String,
+    /// The lease commit.
+    pub lease: String,
+    /// When it began, seconds since the epoch.
+    pub started: i64,
+    /// Where its stdout is.
+    #[serde(with = "path_bytes")]
+    pub stdout: PathBuf,
+    /// Where its stderr is.
+    #[serde(with = "path_bytes")]
+    pub stderr: PathBuf,
+}
+
+/// A path in JSON: a string, or where it is not UTF-8, the list of its bytes.
+mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Text(PathBuf),
+        Bytes(Vec<u8>),
+    }
+
+    pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) => text.serialize(serializer),
+            None => path.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(match Stored::deserialize(deserializer)? {
+            Stored::Text(path) => path,
+            Stored::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
+}
+
+impl Record {
+    /// Whether nothing was printed but on standard error.
+    pub fn printed_errors_alone(&self) -> bool {
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+        length(&self.stdout) == 0 && length(&self.stderr) > 0
+    }
+}
+
+/// An attempt's files, open for the command.
+#[derive(Debug)]
+pub struct Files {
+    /// The stdout log.
+    pub stdout: PathBuf,
+    /// The stderr log.
+    pub stderr: PathBuf,
+    /// The file with the whole body.
+    pub body: PathBuf,
+    /// The open ends the command writes to.
+    pub streams: (File, File),
+    /// The same two files for reading, whatever the command does to their names.
+    pub readers: (File, File),
+}
+
+/// Where logs are: `.aynig/logs` in the main worktree, or in the bare repository.
+pub fn log_directory(repo: &Repo) -> PathBuf {
+    repo.top().join(".aynig").join("logs")
+}
+
+/// Whether logs may be written; asked before anything is claimed.
+pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
+    for path in [repo.top().join(".aynig"), log_directory(repo)] {
+        // A link here could have come with a commit that is checked out in the main worktree.
+        if path.is_symlink() {
+            return Err(AttemptError::Link { path });
+        }
+    }
+    for path in [log_directory(repo), repo.common_dir().join("aynig").join("attempts")] {
+        fsutil::check_place(&path).map_err(failed("write in", &path))?;
+    }
+    Ok(())
+}
+
+/// The directory for logs, made if it is not there, and hidden from git.
+pub fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
+    check_log_directory(repo)?;
+    let directory = log_directory(repo);
+    std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
+    if !repo.is_bare() {
+        fsutil::hide_from_git(&directory).map_err(failed("write .gitignore in", &directory))?;
+    }
+    Ok(directory)
+}
+
+/// Makes the files of `claim`'s attempt.
+pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+    let directory = make_log_directory(repo)?;
+    let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
+    let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
+    let readers = (reader(&stdout)?, reader(&stderr)?);
+    let records = record_directory(repo)?;
+    let body = body_path(&records, claim.attempt);
+    fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
+    let record = Record {
+        attempt: claim.attempt.to_string(),
+        branch: claim.branch.to_string(),
+        state: claim.trigger.state.to_string(),
+        trigger: claim.trigger.commit.to_string(),
+        lease: claim.lease.to_string(),
+        started: claim.leased_at,
+        stdout: stdout.clone(),
+        stderr: stderr.clone(),
+    };
+    let path = record_path(&records, &claim.attempt.to_string());
+    let mut text = serde_json::to_vec(&record).map_err(io::Error::from).map_err(failed("write", &path))?;
+    text.push(b'\n');
+    fsutil::replace(&path, &text).map_err(failed("write", &path))?;
+    Ok(Files { stdout, stderr, body, streams, readers })
+}
+
+/// The record of an attempt made on this host, if there is one.
+pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
+    let path = record_path(&record_directory(repo).ok()?, &attempt.to_string());
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// The records of all attempts made on this host, in no order; what cannot be read is left out.
+pub fn all(repo: &Repo) -> Vec<Record> {
+    let Ok(entries) = record_directory(repo)
+        .and_then(|directory| std::fs::read_dir(&directory).map_err(failed("list", &directory)))
+    else {
+        return Vec::new();
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let records = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    records.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
+}
+
+/// The contract's names, `<trigger>.stdout.log` and `.stderr.log`. A second attempt at the same commit (another branch at
+/// it, a branch set back to it) gets names of its own: two attempts in one file would read each other's declarations.
+fn create_logs(
+    directory: &Path,
+    trigger: CommitId,
+    attempt: AttemptId,
+) -> Result<(PathBuf, PathBuf, (File, File)), AttemptError> {
+    let plain = trigger.to_string();
+    let own = format!("{trigger}.{attempt}");
+    for stem in [&plain, &own] {
+        let stdout = directory.join(format!("{stem}.stdout.log"));
+        let stderr = directory.join(format!("{stem}.stderr.log"));
+        let out = match create_new(&stdout) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && stem == &plain => continue,
+            Err(error) => return Err(failed("create", &stdout)(error)),
+        };
+        // Whoever creates the first owns the pair; what lies there as its second without it is nothing to write to.
+        let (stderr, err) = match create_new(&stderr) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let stderr = directory.join(format!("{own}.stderr.log"));
+                (stderr.clone(), create_new(&stderr).map_err(failed("create", &stderr))?)
+            }
+            made => (stderr.clone(), made.map_err(failed("create", &stderr))?),
+        };
+        return Ok((stdout, stderr, (out, err)));
+    }
+    unreachable!("the second name either works or returns its error")
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    // Appending: a command may write to its own log by name as well, and neither writer overwrites the other.
+    OpenOptions::new().create_new(true).append(true).mode(0o644).open(path).and_then(|mut file| {
+        file.flush()?;
+        Ok(file)
+    })
+}
+
+fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
+    let state = repo.state_dir().map_err(failed("make", repo.common_dir()))?;
+    let directory = state.join("attempts");
+    std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
+    Ok(directory)
+}
+
+/// Removes the body of an attempt that is over; what is not there was removed before.
+pub fn forget_body(repo: &Repo, attempt: AttemptId) {
+    if let Ok(records) = record_directory(repo)
+        && let Err(error) = std::fs::remove_file(body_path(&records, attempt))
+    {
+        tracing::debug!(%attempt, %error, "no body file was removed");
+    }
+}
+
+/// Removes what dead runners were about to put among records and logs.
+pub fn forget_drafts(repo: &Repo) {
+    fsutil::remove_drafts(&log_directory(repo));
+    if let Ok(records) = record_directory(repo) {
+        fsutil::remove_drafts(&records);
+    }
+}
+
+fn body_path(records: &Path, attempt: AttemptId) -> PathBuf {
+    records.join(format!("{attempt}.body"))
+}
+
+fn record_path(directory: &Path, attempt: &str) -> PathBuf {
+    directory.join(format!("{attempt}.json"))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AttemptError {
+    let path = path.to_owned();
+    move |source| {
+        let source = match fsutil::room_words(&source, &path) {
+            Some(room) => io::Error::new(source.kind(), format!("{source}; {room}")),
+            None => source,
+        };
+        AttemptError::Files { what, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_record_holds_any_path() {
+        for (path, stored) in [(&b"/caf\xc3\xa9"[..], "\"/café\""), (b"/caf\xe9", "[47,99,97,102,233]")] {
+            let record = Record {
+                attempt: "a".to_owned(),
+                branch: "b".to_owned(),
+                state: "s".to_owned(),
+                trigger: "t".to_owned(),
+                lease: "l".to_owned(),
+                started: 1,
+                stdout: OsStr::from_bytes(path).into(),
+                stderr: "/x".into(),
+            };
+            let text = serde_json::to_string(&record).unwrap();
+            assert!(text.contains(&format!("\"stdout\":{stored},\"stderr\":\"/x\"")), "{text}");
+            assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One attempt: from the claim of a branch to the end of its command.
+//!
+//! ```text
+//! claim ─▶ step ─┬▶ provision (worktree, environment, setup) ─▶ supervise ─▶ Finished
+//!                └▶ keeper (renews the lease in a thread of its own, by heartbeat)
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `claim` | takes branches by a `working` commit; the only maker of a [`claim::Claim`] |
+//! | `step` | runs one claimed branch to its end |
+//! | `keeper`, `heartbeat` | keep the lease: when to renew, and what a look at the branch means |
+//! | `provision` | makes the worktree and runs the setup command |
+//! | `environment` | the command's environment |
+//! | `files` | the attempt's files below `.git/aynig/` |
+//! | `ground` | the trees that may be written on |
+//! | `command_copy` | commands from another ref, copied out |
+//! | `finished` | what the end of a command hands to [`crate::runner::landing`] |
+
+pub mod claim;
+pub mod command_copy;
+pub mod environment;
+pub mod files;
+pub mod finished;
+pub mod ground;
+pub mod heartbeat;
+pub mod keeper;
+pub mod provision;
+pub mod step;

@@ -1,0 +1,302 @@
+//! One attempt from claim to settlement, on a thread of its own.
+//!
+//! Invariant: a claim that enters leaves settled, whatever fails in between; a place that could not be made is a
+//! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). A panic before the settlement is such a
+//! failure; one in it leaves the lease to run out. The thread outlives the command: on Linux the command dies with the
+//! thread that started it.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::contract::declaration::Declaration;
+use crate::contract::protocol::{Observed, ProtocolReader};
+use crate::contract::settlement::{Ending, StopReason};
+use crate::fsutil::Room;
+use crate::git::worktrees::registration::Mark;
+use crate::git::{Checkout, Repo, Swap};
+use crate::supervise::Spec;
+
+use crate::runner::attempt::claim::Claim;
+use crate::runner::attempt::command_copy::copy_of;
+use crate::runner::attempt::environment;
+use crate::runner::attempt::files;
+use crate::runner::attempt::files::Files;
+use crate::runner::attempt::finished::{Finished, Site, ending};
+use crate::runner::attempt::keeper::{LeaseKeeper, keeping};
+use crate::runner::attempt::provision::make_ready;
+use crate::runner::events::notice::{Notice, Outcome, Started, StepReport};
+use crate::runner::landing::recover::sweep;
+use crate::runner::landing::settle;
+use crate::runner::survey::verdict::RunIn;
+use crate::runner::{Context, error_words};
+
+/// Less room than this is none, bytes: what is written comes in blocks.
+const NO_ROOM: u64 = 16 * 1024;
+
+/// What is told of a step whose result was not written because of a bug.
+const BROKEN_OFF: &str = "its runner failed because of a bug in aynig; when the lease ends, the next pass closes it and saves \
+     what is here";
+
+/// Runs one claimed step to its settlement. Never panics: others wait for the report.
+pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
+    let broken_off = StepReport {
+        branch: claim.branch.clone(),
+        trigger: claim.trigger.commit,
+        state: claim.trigger.state.clone(),
+        attempt: claim.attempt,
+        outcome: Outcome::Unwritten { why: BROKEN_OFF.to_owned(), open: true },
+        commit: None,
+        ending: None,
+        exit: None,
+        elapsed: Duration::ZERO,
+        rescued: None,
+        left: None,
+    };
+    // What is shared with other threads is consistent between any two statements that could panic.
+    let settled = catch_unwind(AssertUnwindSafe(|| {
+        let repo = context.store.handle();
+        let _under_way = context.arbiter.under_way();
+        let finished = carry_out(context, &repo, claim);
+        settle(context, &repo, finished)
+    }));
+    settled.unwrap_or(broken_off)
+}
+
+/// Everything before the settlement. Where that panics, what there is by then is settled as stopped.
+fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
+    let (mut site, mut files) = (Site::None, None);
+    let (course, held) = keeping(context, &claim, |keeper| {
+        let attempt = || attempt(context, repo, &claim, keeper, &mut site, &mut files);
+        catch_unwind(AssertUnwindSafe(attempt))
+            .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
+    });
+    let Course { ending, declaration, misspoken, elapsed } = course;
+    let (held, lease_left) = (held.head, held.left);
+    Finished { claim, site, ending, declaration, misspoken, files, held, elapsed, lease_left }
+}
+
+/// What an attempt came to: its command is over, or was never started.
+struct Course {
+    ending: Ending,
+    declaration: Option<Declaration>,
+    misspoken: bool,
+    elapsed: Duration,
+}
+
+impl Course {
+    fn unstarted(ending: Ending) -> Self {
+        Self { ending, declaration: None, misspoken: false, elapsed: Duration::ZERO }
+    }
+}
+
+/// From the claim to the end of its command. What is made on the way is put into `site` and `files`.
+fn attempt(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    keeper: &LeaseKeeper<'_>,
+    site: &mut Site,
+    files: &mut Option<Files>,
+) -> Course {
+    match place(context, repo, claim) {
+        Ok(made) => *site = made,
+        Err(why) => return Course::unstarted(Ending::NotStarted(why)),
+    }
+    keeper.follow(site);
+    let lost = keeper.is_lost(repo).then_some(StopReason::LeaseLost);
+    if let Some(why) = keeper.given_up().or(lost) {
+        return Course::unstarted(Ending::Stopped { why });
+    }
+    match files::prepare(repo, claim) {
+        Err(error) => Course::unstarted(Ending::NotStarted(error_words(&error))),
+        Ok(made) => command(context, repo, claim, site, files.insert(made), keeper),
+    }
+}
+
+/// Finds or makes the place where the command runs.
+fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, String> {
+    if claim.run_in == RunIn::Checkout {
+        let checkout = repo.checkout().ok_or("there is no checkout here any more")?;
+        follow_claim(context, repo, claim, &checkout)?;
+        // The scan saw the index equal to HEAD; what was staged since then is the person's and no result of ours.
+        match repo.index_equals_head(&checkout.path) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("something was staged in {} just now", checkout.path.display())),
+            Err(error) => return Err(error_words(&error)),
+        }
+        return Ok(Site::InPlace(checkout));
+    }
+    // What an earlier attempt left on this branch must not be in the way, and must not be lost.
+    sweep(context, repo, Some(&claim.branch));
+    let mark = Mark {
+        attempt: claim.attempt,
+        branch: claim.branch.clone(),
+        remote: context.arbiter.source().cloned(),
+    };
+    let attached = context.arbiter.attaches();
+    let worktree = repo
+        .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
+        .map_err(|error| format!("its worktree could not be made: {}", error_words(&error)))?;
+    if let Some(text) = repo.init_submodules(&worktree) {
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    Ok(Site::Worktree(worktree))
+}
+
+/// Makes sure that a checkout in which the command is to run in place is at the lease.
+fn follow_claim(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    checkout: &Checkout,
+) -> Result<(), String> {
+    let gone = || format!("{} is not checked out in {} any more", claim.branch, checkout.path.display());
+    let local = checkout.branch.as_ref().ok_or_else(gone)?;
+    let Some(remote) = context.arbiter.source() else {
+        return if *local == claim.branch { Ok(()) } else { Err(gone()) };
+    };
+    if repo.upstream_on(local, remote).as_ref() != Some(&claim.branch) {
+        return Err(gone());
+    }
+    // The person's branch goes along with the remote's, as after a fast-forward pull; the trees are the same.
+    let log = "aynig: follow the claim";
+    match repo.swap(local.full_ref().as_bstr(), Some(claim.trigger.commit), claim.lease, log) {
+        Ok(Swap::Won) => Ok(()),
+        Ok(Swap::Lost { .. }) => {
+            Err(format!("{} is not where {remote} has {}; pull first", local, claim.branch))
+        }
+        Err(error) => Err(error_words(&error)),
+    }
+}
+
+/// Makes the place ready and runs the command there.
+fn command(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    site: &Site,
+    files: &Files,
+    keeper: &LeaseKeeper<'_>,
+) -> Course {
+    let directory = site.path().unwrap_or(repo.top()).to_owned();
+    let spec = match command_spec(context, repo, claim, files, &directory) {
+        Ok(spec) => spec,
+        Err(why) => return Course::unstarted(Ending::NotStarted(why)),
+    };
+    if let Err(ending) = make_ready(context, repo, claim, site, &spec, keeper) {
+        return Course::unstarted(ending);
+    }
+    let finished = crate::supervise::run(spec, keeper.stop(), || {
+        (context.tell)(Notice::Started(Started {
+            branch: claim.branch.clone(),
+            state: claim.trigger.state.clone(),
+            attempt: claim.attempt,
+            directory,
+            stdout: files.stdout.clone(),
+        }));
+        crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);
+    });
+    crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
+    // Measured now: what a survivor writes later does not count.
+    let length = files.readers.0.metadata().map_or(0, |found| found.len());
+    let ending = ending(finished.how, keeper.given_up());
+    let observed = read_declarations(&files.readers.0, length);
+    tell_malformed(context, claim, &observed, &ending);
+    tell_full_disk(context, claim, files, &ending);
+    let misspoken = observed.malformed_count > 0;
+    let (declaration, elapsed) = (observed.declaration, finished.elapsed);
+    Course { ending, declaration, misspoken, elapsed }
+}
+
+/// What is to be run, and with what.
+fn command_spec(
+    context: &Context<'_>,
+    repo: &Repo,
+    claim: &Claim,
+    files: &Files,
+    directory: &Path,
+) -> Result<Spec, String> {
+    let options = context.options;
+    // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
+    let copy = claim.command.tree.map(|tree| copy_of(repo, tree)).transpose();
+    let top = copy.map_err(|error| error_words(&error))?.unwrap_or_else(|| directory.to_owned());
+    let environment = environment::environment(repo, context.arbiter, options, claim, files, directory);
+    for text in environment.warnings {
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    crate::crashpoint::reach(crate::crashpoint::Point::FilesPrepared);
+    Ok(Spec {
+        terminal: false,
+        program: top.join(&claim.command.path),
+        args: Vec::new(),
+        directory: directory.to_owned(),
+        environment: environment.variables,
+        stdin: None,
+        stdout: files.streams.0.try_clone().map_err(|error| error.to_string())?,
+        stderr: files.streams.1.try_clone().map_err(|error| error.to_string())?,
+        grace: options.grace,
+        timeout: options.command_timeout,
+        watchdog: Some(context.watchdog.clone()),
+    })
+}
+
+/// Reads the first `length` bytes of a log for `SET_STATE` lines.
+fn read_declarations(mut log: &File, length: u64) -> Observed {
+    let mut reader = ProtocolReader::new();
+    let mut read = || {
+        log.rewind()?;
+        let mut log = log.take(length);
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            match log.read(&mut chunk)? {
+                0 => return Ok::<(), std::io::Error>(()),
+                n => reader.feed(&chunk[..n]),
+            }
+        }
+    };
+    if let Err(error) = read() {
+        tracing::warn!(%error, "the log could not be read to its end");
+    }
+    reader.finish()
+}
+
+/// A command whose output cannot be stored mostly fails, and cannot say why.
+fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &Ending) {
+    let logs = files.stdout.parent().unwrap_or(&files.stdout);
+    if !ending.is_success()
+        && let Ok(room) = Room::at(logs)
+        && room.bytes < NO_ROOM
+    {
+        let text = format!(
+            "`{}` {ending}, and the disk of its logs is full: there is room for {} KiB in {}",
+            claim.trigger.state,
+            room.bytes >> 10,
+            logs.display()
+        );
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+}
+
+fn tell_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
+    for line in &observed.malformed {
+        let text = format!(
+            "`{}` wrote an invalid SET_STATE on line {} of its output, which changes nothing: {}",
+            claim.trigger.state, line.line_number, line.reason
+        );
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    let untold =
+        observed.malformed_count.saturating_sub(u64::try_from(observed.malformed.len()).unwrap_or(u64::MAX));
+    if untold > 0 {
+        let text = format!("{untold} more invalid SET_STATE lines are in its log");
+        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    }
+    if observed.declaration.is_some() && !ending.is_success() {
+        tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");
+    }
+}

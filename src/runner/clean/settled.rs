@@ -1,0 +1,108 @@
+//! Whether an attempt is over for good, as far as this repository knows.
+//!
+//! Invariant: no doubt is a yes. A remote's branch is judged as it was last fetched; where that was before the lease, the attempt may be under
+//! way and is taken for that (CONTRACT.md §5).
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use crate::contract::lease::Liveness;
+use crate::git::Repo;
+
+use crate::runner::attempt::files::Record;
+use crate::runner::landing::recover::lease_of;
+use crate::runner::typed;
+
+/// Why an attempt is not known to be over, and what to do.
+#[derive(Debug, Clone)]
+pub struct Unsettled {
+    /// Why.
+    pub why: String,
+    /// The command to type.
+    pub next: String,
+}
+
+/// An attempt as far as it is known here.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    /// Which.
+    pub attempt: AttemptId,
+    /// Its branch.
+    pub branch: &'a BranchName,
+    /// The remote that decides over the branch, if one does.
+    pub remote: Option<&'a RemoteName>,
+    /// Its lease commit, if a record names it.
+    pub lease: Option<CommitId>,
+}
+
+/// What its branch points at, as far as it is known.
+pub fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, Unsettled> {
+    let known = match of.remote {
+        None => repo.branch_head(of.branch),
+        Some(remote) => repo.fetched_head(remote, of.branch),
+    };
+    known.map_err(|error| Unsettled { why: error.to_string(), next: "git fsck".to_owned() })
+}
+
+/// Nothing, if the attempt is over.
+pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), Unsettled> {
+    let there = of.remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let branch = of.branch;
+    let look = || format!("aynig status --branch {}{there}", typed(&branch.to_string()));
+    let Some(head) = head(repo, of)? else { return Ok(()) };
+    if let Err(error) = repo.commit(head) {
+        return Err(Unsettled { why: error.to_string(), next: "git fsck".to_owned() });
+    }
+    if let Some(lease) = lease_of(repo, head, of.attempt) {
+        if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
+            let why = format!(
+                "the lease of this attempt on {branch} ran out {} ago and is not closed yet",
+                clock::span(over)
+            );
+            return Err(Unsettled { why, next: closes(repo, of, lease.commit == head) });
+        }
+        let why = format!("{branch} is under the lease of this attempt");
+        return Err(Unsettled { why, next: look() });
+    }
+    // Of a remote's branch only what was fetched after the lease says that the lease is over.
+    let before = |lease: CommitId| lease != head && repo.descends(lease, head);
+    if of.remote.is_some() && of.lease.is_none_or(before) {
+        let why = format!("what is known of {branch} does not say that this attempt is over");
+        return Err(Unsettled { why, next: look() });
+    }
+    Ok(())
+}
+
+/// What closes a lease that ran out: a pass, where it is at HEAD or the worktree of its attempt is here; else only a person.
+fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
+    let mut options = format!(" --branch {}", typed(&of.branch.to_string()));
+    options.extend(of.remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))));
+    let is_here = || {
+        let all = repo.linked_worktrees().unwrap_or_default();
+        all.iter().any(|one| one.mark().is_some_and(|mark| mark.attempt == of.attempt))
+    };
+    if !at_head && !is_here() {
+        return format!("aynig set-state --retry{options}");
+    }
+    let checked_out = repo.checkout().and_then(|here| here.branch);
+    let current = match of.remote {
+        None => checked_out,
+        Some(remote) => checked_out.and_then(|local| repo.upstream_on(&local, remote)),
+    };
+    if current.as_ref() == Some(of.branch) {
+        options.push_str(" --current-branch include");
+    }
+    format!("aynig run{options}")
+}
+
+/// The lease commit that a record names, and the remote that the lease says decides.
+pub fn of_record(repo: &Repo, record: &Record) -> (Option<CommitId>, Option<RemoteName>) {
+    let lease = CommitId::parse_hex(&record.lease);
+    let remote = lease.and_then(|lease| repo.commit(lease).ok()).and_then(|stored| {
+        match Head::read(&stored.facts()) {
+            Head::Working(lease) => RemoteName::from_source(bstr::BStr::new(&lease.source?)),
+            Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+        }
+    });
+    (lease, remote)
+}

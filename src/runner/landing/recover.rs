@@ -1,0 +1,360 @@
+//! After others: expired leases are closed, worktrees whose runner is gone are saved and removed (CONTRACT.md §6, §9).
+//!
+//! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
+//! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::clock;
+use crate::contract::commits::{how_kept, stalled_draft};
+use crate::contract::head::Head;
+use crate::contract::headlog::Origin;
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::Message;
+use crate::contract::report::{StalledReport, stalled_body};
+use crate::fsutil;
+use crate::git::contents::rescue::Saved;
+use crate::git::objects::commits::{NewCommit, Stored};
+use crate::git::remote::Move;
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::Mark;
+use crate::git::worktrees::worktree::Found;
+use crate::git::{Repo, Swap};
+use crate::supervise::occupants;
+
+use crate::runner::attempt::files;
+use crate::runner::attempt::ground::{Ground, Taken};
+use crate::runner::events::notice::Notice;
+use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep, save};
+use crate::runner::landing::{rescue_sentence, retry_sentence};
+use crate::runner::survey::trust;
+use crate::runner::survey::verdict::Exclusion;
+use crate::runner::{Context, error_words};
+
+/// How much of a log's end goes into a stalled body, bytes.
+const TAIL: u64 = 64 * 1024;
+
+/// How often an attempt's worktree is asked for.
+const TRIES: u32 = 20;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// By what a lease is known to be over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// By its date: it ended so many seconds ago.
+    Dated(u64),
+    /// By what was seen: this host has seen it at HEAD for so many seconds, longer than it lasts.
+    Seen(u64),
+}
+
+/// What became of closing a lease.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// This runner closed it.
+    Closed,
+    /// Somebody else did, or renewed it.
+    Beaten,
+    /// It could not be closed, which was told.
+    Failed {
+        /// Whether a server refused.
+        refused: bool,
+    },
+}
+
+/// Closes a lease that is over, and is at HEAD.
+pub fn recover(
+    context: &Context<'_>,
+    repo: &Repo,
+    branch: &BranchName,
+    lease: &Lease,
+    over: Over,
+) -> Closing {
+    close(context, repo, branch, lease, over, Taken { from: lease.commit, without: None })
+}
+
+/// Closes a lease that is over; `lease.commit` is HEAD. The files are those of `taken`.
+fn close(
+    context: &Context<'_>,
+    repo: &Repo,
+    branch: &BranchName,
+    lease: &Lease,
+    over: Over,
+    taken: Taken,
+) -> Closing {
+    let warn = |text: String| {
+        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+        Closing::Failed { refused: false }
+    };
+    let own = match lease.attempt().map(|attempt| held_by(repo, attempt)) {
+        Some(Ok(own)) => own,
+        Some(Err(error)) => return warn(format!("its expired lease was not closed: {error}")),
+        None => None,
+    };
+    // The work first: the closing commit says where it is.
+    let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
+    let mut saved = None;
+    let mut unsaved = None;
+    let (mut was_occupied, mut base) = (false, lease.commit);
+    if let Some(worktree) = &own {
+        was_occupied = !occupants(&worktree.path).is_empty();
+        // Where HEAD is detached, as it is for a remote's branch, the command's commits are on it alone.
+        base = base_of(repo, worktree, Some(lease.commit)).unwrap_or(lease.commit);
+        match save(repo, worktree, base, Some(lease.commit)) {
+            Ok(Some(found)) => {
+                notes.push(rescue_sentence(&found));
+                saved = Some(found);
+            }
+            Ok(None) => {}
+            Err(why) => {
+                notes.push(format!("Left in place: {} ({why}).", worktree.path.display()));
+                unsaved = Some(why);
+            }
+        }
+    }
+    let runner = match lease.runner.to_str_lossy() {
+        name if name.is_empty() => "an unnamed runner".to_owned(),
+        name => name.into_owned(),
+    };
+    let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
+    let kept = repo.commit(lease.commit).ok().and_then(|stored| how_kept(&Message::parse(&stored.message)));
+    let end = match kept {
+        None => "its runner did not renew it".to_owned(),
+        Some(words) => format!("its command had ended: {words}"),
+    };
+    let headline = match over {
+        Over::Dated(over) => format!(
+            "The lease of {runner} for `{state}` ended {} before it was found here; {end}.",
+            clock::span(over)
+        ),
+        Over::Seen(seen) => format!(
+            "The lease of {runner} for `{state}` lasts {} and was seen here for {}; {end}.",
+            clock::span(lease.seconds),
+            clock::span(seen)
+        ),
+    };
+    if lease.origin.is_some() {
+        notes.push(retry_sentence(context, branch));
+    }
+    let record = lease.attempt().and_then(|attempt| files::find(repo, attempt));
+    let tail = |path: Option<&std::path::PathBuf>| {
+        path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default()
+    };
+    let stdout = tail(record.as_ref().map(|record| &record.stdout));
+    let stderr = tail(record.as_ref().map(|record| &record.stderr));
+    let body = stalled_body(&StalledReport {
+        headline: vec![headline.clone()],
+        notes,
+        stdout: &stdout,
+        stderr: &stderr,
+    });
+    let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
+    let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
+        let tree = taken.tree(repo)?;
+        repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })
+            .map_err(|error| error_words(&error))
+    });
+    let new = match written {
+        Ok(new) => new,
+        Err(why) => return warn(format!("its expired lease was not closed: {why}")),
+    };
+    crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
+    let wanted = Move { branch: branch.clone(), expected: lease.commit, new, within: None };
+    match context.arbiter.swap(repo, wanted, "aynig: recover an expired lease") {
+        Ok(Swap::Won) => {}
+        Ok(Swap::Lost { .. }) => return Closing::Beaten,
+        Err(error) => {
+            let text = format!("its expired lease was not closed: {}", error_words(&error));
+            (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+            return Closing::Failed { refused: error.is_final() };
+        }
+    }
+    crate::crashpoint::reach(crate::crashpoint::Point::StalledMoved);
+    if let Some(attempt) = lease.attempt() {
+        forget(context, repo, attempt);
+    }
+    (context.tell)(Notice::Recovered {
+        branch: branch.clone(),
+        commit: new,
+        run_id: lease.run_id.clone(),
+        origin: lease.origin.clone(),
+        why: headline,
+        rescued: saved.clone(),
+    });
+    if let Some(worktree) = own {
+        match unsaved {
+            Some(why) => leave(context, repo, worktree, new, &why),
+            None => {
+                // A process that was in it may have written since.
+                let work =
+                    if was_occupied { Work::On { base, kept: Some(lease.commit) } } else { Work::Saved };
+                let disposal = Disposal { work, head: new, pool: false, frees_branch: true };
+                end_worktree(context, repo, worktree, disposal, saved.as_ref());
+            }
+        }
+    }
+    Closing::Closed
+}
+
+/// Ends a worktree and reports what that comes to, except for work that was `told` of already.
+fn end_worktree(
+    context: &Context<'_>,
+    repo: &Repo,
+    worktree: Worktree,
+    disposal: Disposal,
+    told: Option<&Saved>,
+) {
+    let (branch, path) = (worktree.mark.branch.clone(), worktree.path.clone());
+    let warn = |text: String| (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    let tell = |saved: Option<Saved>| {
+        if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
+            (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
+        }
+    };
+    match dispose(repo, worktree, disposal) {
+        Fate::Gone { saved } => tell(saved),
+        Fate::InUse { .. } => {}
+        Fate::Kept { why } => warn(stays(&path, &why)),
+        Fate::Stuck { saved, why } => {
+            tell(saved);
+            warn(format!("{} could not be removed: {why}", path.display()));
+        }
+    }
+}
+
+fn stays(path: &Path, why: &str) -> String {
+    format!("{} stays where it is, its contents could not be saved: {why}", path.display())
+}
+
+/// Leaves a worktree to a person, and says so.
+fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
+    let (branch, text) = (Some(worktree.mark.branch.clone()), stays(&worktree.path, why));
+    (context.tell)(Notice::Warning { branch, text });
+    keep(repo, worktree, head, why);
+}
+
+/// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
+/// be used and must be free. Says how many leases were closed on the way.
+pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> usize {
+    let mut closed = 0;
+    let wanted = |mark: &Mark| only.is_none_or(|only| *only == mark.branch);
+    let abandoned = match repo.abandoned_worktrees(wanted) {
+        Ok(abandoned) => abandoned,
+        Err(error) => {
+            tracing::warn!(%error, "worktrees of earlier runners were not looked at");
+            return closed;
+        }
+    };
+    for worktree in abandoned {
+        let branch = worktree.mark.branch.clone();
+        let known = match &worktree.mark.remote {
+            None => repo.branch_head(&branch),
+            Some(remote) => repo.fetched_head(remote, &branch),
+        };
+        let Ok(head) = known else { continue };
+        if let Some((head, mut lease)) =
+            head.and_then(|head| Some((head, lease_of(repo, head, worktree.mark.attempt)?)))
+        {
+            // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
+            // and only who finds the worktree knows of it.
+            let ours = worktree.mark.remote.as_ref() == context.arbiter.source();
+            if lease.commit != head
+                && ours
+                && context.options.selection.admits(&branch)
+                && let Liveness::Expired { over } = lease.liveness(clock::wall_seconds())
+            {
+                let trust = &context.options.trust;
+                if let Some(reason) = trust::refused(repo, trust, lease.commit) {
+                    let text = Exclusion::UnsignedLease { why: reason }.to_string();
+                    (context.tell)(Notice::Warning { branch: Some(branch), text });
+                    continue;
+                }
+                let ground = Ground::new(repo, worktree.mark.attempt, lease.commit, Some(&worktree.git_dir));
+                let taken = ground.taken(trust, head);
+                drop(worktree);
+                lease.commit = head;
+                // Its runner ran on this host and is gone: the lock says so, whatever clocks do.
+                let over = Over::Dated(over);
+                closed += usize::from(close(context, repo, &branch, &lease, over, taken) == Closing::Closed);
+            }
+            continue;
+        }
+        if only.is_none() && !occupants(&worktree.path).is_empty() {
+            // Somebody still works there and nobody needs the branch: saved once they are gone, not in every pass.
+            continue;
+        }
+        let Some(base) = base_of(repo, &worktree, head) else { continue };
+        crate::crashpoint::reach(crate::crashpoint::Point::AbandonedHeld);
+        forget(context, repo, worktree.mark.attempt);
+        // It must not be in the way of the next step, even where it stays.
+        let work = Work::On { base, kept: head };
+        let disposal = Disposal { work, head: base, pool: false, frees_branch: only.is_some() };
+        end_worktree(context, repo, worktree, disposal, None);
+    }
+    closed
+}
+
+/// The commit that the files of an abandoned worktree are based on. An attached HEAD follows the branch; the files are what the
+/// attempt's lease (or its own commits) left.
+pub(crate) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) -> Option<CommitId> {
+    let lease =
+        files::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
+    // Files that have never seen somebody else's commit are not based on it. What declares a state came after the attempt.
+    let is_strange = |head, lease| {
+        let ground = Ground::new(repo, worktree.mark.attempt, lease, Some(&worktree.git_dir));
+        let Origin::Elsewhere(commit) = ground.origin(head) else { return false };
+        let declares = |stored: Stored| Head::read(&stored.facts()).state().is_some();
+        !repo.commit(commit).is_ok_and(declares)
+    };
+    let base = match (head, lease) {
+        (Some(head), Some(lease)) if repo.descends(head, lease) && !is_strange(head, lease) => Some(head),
+        (_, Some(lease)) if repo.commit(lease).is_ok() => {
+            Some(repo.committed_within(&worktree.git_dir, lease))
+        }
+        (head, _) => head,
+    };
+    worktree.detached_at().or(base)
+}
+
+/// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
+/// which may be a commit the command made itself.
+pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
+    let mut newest = None;
+    for stored in repo.history(head).flatten() {
+        let newest = *newest.get_or_insert(stored.committed_at);
+        match Head::read(&stored.facts()) {
+            Head::Working(lease) if lease.attempt() == Some(attempt) => {
+                return Some(Lease { committed_at: lease.committed_at.max(newest), ..lease });
+            }
+            Head::Working(_) | Head::Ready(_) | Head::Invalid(_) => return None,
+            Head::Unmanaged => {}
+        }
+    }
+    None
+}
+
+/// The worktree of an attempt whose runner is gone. Another recoverer may have hold of it for a moment, so it is asked
+/// for a few times; a runner that lives but let its lease end keeps it.
+fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
+    for _ in 0..TRIES {
+        match repo.worktree_of(attempt).map_err(|error| error_words(&error))? {
+            Found::Free(worktree) => return Ok(Some(worktree)),
+            Found::Missing => return Ok(None),
+            Found::Held => clock::pause(PAUSE),
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the files of a dead runner's attempt that are of no use to anybody: its body, and what it was about to put in place.
+fn forget(context: &Context<'_>, repo: &Repo, attempt: AttemptId) {
+    files::forget_body(repo, attempt);
+    files::forget_drafts(repo);
+    fsutil::remove_drafts(&context.options.worktrees);
+}

@@ -1,0 +1,131 @@
+//! The one way a worktree of ours ends (CONTRACT.md §9): saved, then pooled or removed, or left where it is.
+//!
+//! Why this order. A process inside could write after the snapshot, so such a worktree stays. Everything in it that the
+//! branch does not have is under a ref before the first file goes; what cannot be saved is handed to a person, marked
+//! with the reason, and nothing of it is removed. The mark of the attempt goes last, with the registration: until then
+//! a later runner finds what is left of it and begins here again.
+
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::git::contents::rescue::{Rescue, Saved, Situation};
+use crate::git::worktrees::held::Worktree;
+use crate::supervise::{occupants, users};
+
+use crate::runner::error_words;
+
+/// What is known of a worktree that is to end.
+#[derive(Debug, Clone, Copy)]
+pub struct Disposal {
+    /// What has still to be saved.
+    pub work: Work,
+    /// A commit that stays, for the HEAD of a worktree that does.
+    pub head: CommitId,
+    /// Whether the files may serve a next step.
+    pub pool: bool,
+    /// Whether its branch is set free where somebody still works in it.
+    pub frees_branch: bool,
+}
+
+/// What of a worktree has still to be saved.
+#[derive(Debug, Clone, Copy)]
+pub enum Work {
+    /// Nothing: that was done before.
+    Saved,
+    /// What differs from this commit, which HEAD is at. Mostly that is nothing, and told without a snapshot.
+    OnHead(CommitId),
+    /// What is not in `kept`.
+    On {
+        /// The commit the files are based on.
+        base: CommitId,
+        /// What the branch points at, if it exists.
+        kept: Option<CommitId>,
+    },
+}
+
+/// What became of it.
+#[must_use]
+#[derive(Debug)]
+pub enum Fate {
+    /// It is gone, or in the pool.
+    Gone {
+        /// Where its work is, if there was any.
+        saved: Option<Saved>,
+    },
+    /// It stays: these processes work in it. A later pass looks again.
+    InUse {
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// It stays for a person: what it holds could not be saved.
+    Kept {
+        /// Why not.
+        why: String,
+    },
+    /// Its work is saved, but it could not be removed.
+    Stuck {
+        /// Where its work is, if there was any.
+        saved: Option<Saved>,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Ends a worktree.
+pub fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
+    let Disposal { work, head, pool, frees_branch } = disposal;
+    let pids = occupants(&worktree.path);
+    if !pids.is_empty() {
+        if frees_branch
+            && worktree.attached
+            && let Err(error) = worktree.detach(head)
+        {
+            tracing::warn!(%error, repo = %repo.top().display(), "a worktree could not be detached from its branch");
+        }
+        return Fate::InUse { pids };
+    }
+    let saved = match work {
+        Work::Saved => Ok(None),
+        Work::OnHead(_) if repo.is_clean(&worktree).unwrap_or(false) => Ok(None),
+        Work::OnHead(head) => save(repo, &worktree, head, Some(head)),
+        Work::On { base, kept } => save(repo, &worktree, base, kept),
+    };
+    let saved = match saved {
+        Ok(saved) => saved,
+        Err(why) => {
+            keep(repo, worktree, head, &why);
+            return Fate::Kept { why };
+        }
+    };
+    let gone = if pool {
+        repo.release_worktree(worktree, head, |path| users(path).is_empty())
+    } else {
+        repo.remove_worktree(worktree)
+    };
+    match gone {
+        Ok(()) => Fate::Gone { saved },
+        Err(error) => Fate::Stuck { saved, why: error_words(&error) },
+    }
+}
+
+/// Saves what a worktree holds, on top of `base`, that `kept` does not have.
+pub fn save(
+    repo: &Repo,
+    worktree: &Worktree,
+    base: CommitId,
+    kept: Option<CommitId>,
+) -> Result<Option<Saved>, String> {
+    let label = worktree.mark.attempt.to_string();
+    let situation = Situation { branch: &worktree.mark.branch, label: &label, base, kept };
+    match repo.rescue(worktree, situation) {
+        Ok(Rescue::Nothing) => Ok(None),
+        Ok(Rescue::Saved(saved)) => Ok(Some(saved)),
+        Err(error) => Err(error_words(&error)),
+    }
+}
+
+/// Hands a worktree over to a person.
+pub fn keep(repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
+    if let Err(error) = repo.keep_worktree(worktree, head, why) {
+        tracing::warn!(%error, "a worktree that is to be kept could not be marked as such");
+    }
+}

@@ -1,0 +1,116 @@
+//! Claims candidates as places become free, and runs each on a thread of its own (CONTRACT.md §11).
+//!
+//! Invariant: no branch is claimed before its command can start at once, so at most `--jobs` leases of ours are
+//! alive, and a stop claims nothing more. Candidates that fit together are claimed together.
+
+use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::Repo;
+
+use crate::runner::attempt::claim::{Candidate, Claimed, claim_all};
+use crate::runner::attempt::step;
+use crate::runner::events::notice::{Notice, StepReport};
+use crate::runner::{Context, error_words};
+
+/// What became of a pass's candidates.
+#[derive(Debug, Default)]
+pub struct Dispatched {
+    /// Steps that were run, in the order they ended.
+    pub steps: Vec<StepReport>,
+    /// Candidates somebody else took first.
+    pub beaten: usize,
+    /// Candidates that could not be claimed, with the reasons.
+    pub failed: Vec<Unclaimed>,
+}
+
+/// A candidate that could not be claimed.
+#[derive(Debug)]
+pub struct Unclaimed {
+    /// Its branch.
+    pub branch: BranchName,
+    /// The HEAD it was to be claimed at.
+    pub head: CommitId,
+    /// Why not.
+    pub words: String,
+    /// Whether the remote is to blame.
+    pub remote: bool,
+    /// Whether a server refused, so that trying again is of little use.
+    pub refused: bool,
+}
+
+/// What follows from a claim that could not be tried here.
+const CLAIM_LATER: &str = "; the branch is as it was, and the next pass tries again";
+
+/// Claims and runs `candidates`; returns when the last step is settled.
+pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
+    let mut waiting: VecDeque<Candidate> = candidates.into();
+    let mut done = Dispatched::default();
+    let (ended, endings) = mpsc::channel::<StepReport>();
+    let take = |done: &mut Dispatched, report: StepReport| {
+        (context.tell)(Notice::Ended(report.clone()));
+        done.steps.push(report);
+    };
+    thread::scope(|scope| {
+        let mut running = 0;
+        loop {
+            // As many as can start at once, and those in one go.
+            let free = context.options.jobs.get() - running;
+            let stopping = context.shutdown.cause().is_some();
+            let batch: Vec<Candidate> =
+                if stopping { Vec::new() } else { waiting.drain(..free.min(waiting.len())).collect() };
+            let tried = !batch.is_empty();
+            let heads: Vec<CommitId> = batch.iter().map(|candidate| candidate.event.commit).collect();
+            for ((branch, outcome), head) in
+                claim_all(repo, context.arbiter, context.options, batch).into_iter().zip(heads)
+            {
+                match outcome {
+                    Ok(Claimed::Won(claimed)) => {
+                        running += 1;
+                        let ended = ended.clone();
+                        scope.spawn(move || {
+                            let report = step::run(context, *claimed);
+                            // The receiver lives as long as this scope.
+                            if ended.send(report).is_err() {
+                                tracing::error!("a step ended after its pass");
+                            }
+                        });
+                    }
+                    Ok(Claimed::Lost { holder }) => {
+                        done.beaten += 1;
+                        (context.tell)(Notice::Beaten { branch, holder });
+                    }
+                    Err(error) => {
+                        let words = error_words(&error);
+                        let (remote, refused) = (error.is_remote(), error.is_refused());
+                        let next = if remote { "" } else { CLAIM_LATER };
+                        let text = format!("{words}{next}");
+                        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+                        done.failed.push(Unclaimed { branch, head, words, remote, refused });
+                    }
+                }
+            }
+            if tried && running < context.options.jobs.get() && !waiting.is_empty() {
+                continue;
+            }
+            if running == 0 {
+                break;
+            }
+            let report = endings.recv().expect("a running step holds a sender");
+            running -= 1;
+            take(&mut done, report);
+            // Steps that ended together, or nearly so, make room together.
+            let lull = if waiting.is_empty() { Duration::ZERO } else { context.arbiter.lull() };
+            while running > 0
+                && let Ok(report) = endings.recv_timeout(lull)
+            {
+                running -= 1;
+                take(&mut done, report);
+            }
+        }
+    });
+    done
+}

@@ -1,0 +1,366 @@
+//! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::clock;
+use crate::contract::ids::BranchName;
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::sighting::Watched;
+use crate::git::Repo;
+use crate::git::repo::config::ConfigError;
+
+use crate::git::worktrees::error::WorktreeError;
+use crate::runner::attempt::claim::Candidate;
+use crate::runner::attempt::files::{AttemptError, check_log_directory};
+use crate::runner::authority::error::ArbiterError;
+use crate::runner::events::notice::{Notice, StepReport};
+use crate::runner::landing::recover::{Closing, Over, recover, sweep};
+use crate::runner::options::Takeover;
+use crate::runner::passes::backoff::Memory;
+use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
+use crate::runner::survey::trust::{TrustError, commands_from};
+use crate::runner::survey::verdict::{Exclusion, Severity};
+use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
+use crate::runner::{Context, error_words};
+
+/// Why a pass could not be made. Nothing was claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// The branches could not be looked at.
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
+    /// There is no place for worktrees.
+    #[error(transparent)]
+    Worktrees(#[from] WorktreeError),
+    /// The remote could not be asked what there is.
+    #[error(transparent)]
+    Remote(#[from] ArbiterError),
+    /// There is no git program, or it does not read what is read here.
+    #[error(transparent)]
+    Git(#[from] ConfigError),
+    /// There is no place for logs.
+    #[error(transparent)]
+    Logs(#[from] AttemptError),
+    /// The commands are nowhere to be found.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The repository was removed or moved.
+    #[error("there is no repository at {} any more", path.display())]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
+}
+
+/// What passes did, added up.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// How many passes.
+    pub passes: u64,
+    /// Branches looked at in the last pass.
+    pub branches: usize,
+    /// All steps, in the order they ended.
+    pub steps: Vec<StepReport>,
+    /// Expired leases closed.
+    pub recovered: usize,
+    /// Branches others took first.
+    pub beaten: usize,
+    /// Claims that could not be tried.
+    pub failed: Vec<String>,
+    /// Whether the remote was to blame for one of those.
+    pub remote_trouble: bool,
+    /// When the next lease that is alive now ends, seconds since the epoch.
+    pub next_expiry: Option<i64>,
+    /// When the first parked branch may be run, seconds since the epoch.
+    pub next_wake: Option<i64>,
+    /// How long until the next lease has been seen for long enough, where that decides.
+    pub next_due: Option<Duration>,
+}
+
+impl Summary {
+    fn add(&mut self, pass: Self) {
+        self.passes += pass.passes;
+        self.branches = pass.branches;
+        self.steps.extend(pass.steps);
+        self.recovered += pass.recovered;
+        self.beaten += pass.beaten;
+        self.failed.extend(pass.failed);
+        self.remote_trouble |= pass.remote_trouble;
+        self.next_expiry = pass.next_expiry;
+        self.next_wake = pass.next_wake;
+        self.next_due = pass.next_due;
+    }
+
+    /// Whether this pass found something to do, so that another may find more.
+    pub fn did_something(&self) -> bool {
+        !self.steps.is_empty() || self.recovered > 0 || self.beaten > 0
+    }
+
+    /// Whether a command of these passes did not end well.
+    pub fn any_failure(&self) -> bool {
+        self.steps.iter().any(|step| step.outcome.is_failure())
+    }
+}
+
+/// One pass.
+pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
+    pass_beyond(context, repo, &mut Memory::default())
+}
+
+/// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
+/// run again and again, by a command that sets its own branch back. So is what a server has refused.
+fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
+    for name in repo.release_dead_locks() {
+        let text = format!("a runner that was killed had left {name} locked; the lock was removed");
+        (context.tell)(Notice::Warning { branch: None, text });
+    }
+    context.arbiter.refresh(repo)?;
+    commands_from(repo, context.arbiter, &context.options.trust)?;
+    let recovered = sweep(context, repo, None);
+    let now = clock::wall_seconds();
+    let branches = look(context, repo, now)?;
+    if context.shutdown.cause().is_some() {
+        // What was being looked at has come to no end.
+        return Ok(Summary { passes: 1, recovered, ..Summary::default() });
+    }
+    if memory.is_about_heads() {
+        let heads = branches.iter().filter_map(|branch| Some((branch.name.clone(), branch.head?)));
+        memory.keep(&heads.collect());
+    }
+    let mut pass = Pass { context, repo, memory, now, candidates: Vec::new(), summary: Summary::default() };
+    pass.summary = Summary {
+        passes: 1,
+        recovered,
+        branches: branches.len(),
+        next_due: next_due(context, &branches),
+        ..Summary::default()
+    };
+    for branch in &branches {
+        pass.take(branch);
+    }
+    warn_if_none_is_selected(context, &branches);
+    let Pass { candidates, mut summary, .. } = pass;
+    if !candidates.is_empty() {
+        check_log_directory(repo)?;
+        repo.check_git()?;
+        repo.check_worktree_directory(&context.options.worktrees)?;
+        repo.check_registry()?;
+    }
+    let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
+    summary.steps = steps;
+    summary.beaten = beaten;
+    for Unclaimed { branch, head, words, remote, refused } in failed {
+        summary.failed.push(words);
+        summary.remote_trouble |= remote;
+        memory.failed((branch, head), refused);
+    }
+    Ok(summary)
+}
+
+/// One look at all branches.
+fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, SurveyError> {
+    let notes = context.options.takeover == Takeover::Observed;
+    let question = Question { repo, arbiter: context.arbiter, options: context.options, now, notes };
+    let Survey { branches, unnoted, .. } = survey(&question)?;
+    if let Some(error) = unnoted {
+        let text = format!(
+            "how long leases are seen could not be kept ({error}), so none is taken over; make {} writable, or use --takeover clock",
+            repo.common_dir().join("aynig").display()
+        );
+        (context.tell)(Notice::Warning { branch: None, text });
+    }
+    Ok(branches)
+}
+
+/// How long until the first of the leases that are held has been seen for long enough, where that decides.
+fn next_due(context: &Context<'_>, branches: &[Branch]) -> Option<Duration> {
+    if context.options.takeover == Takeover::Clock {
+        return None;
+    }
+    let left = branches.iter().filter_map(|branch| match &branch.verdict {
+        Verdict::Leased(Leased { over: false, seen: Some(Watched::Remaining { left, .. }), .. }) => {
+            Some(Duration::from_millis(*left))
+        }
+        _ => None,
+    });
+    left.min()
+}
+
+/// Branches on their way from a verdict to what is done about it.
+struct Pass<'a> {
+    context: &'a Context<'a>,
+    repo: &'a Repo,
+    memory: &'a mut Memory,
+    now: i64,
+    candidates: Vec<Candidate>,
+    summary: Summary,
+}
+
+impl Pass<'_> {
+    /// Does what the verdict on one branch asks for, or says why nothing is done.
+    fn take(&mut self, branch: &Branch) {
+        let name = &branch.name;
+        let warn = |text: String| {
+            (self.context.tell)(Notice::Warning { branch: Some(name.clone()), text });
+        };
+        match &branch.verdict {
+            Verdict::Unmanaged => passed_over(name, &"HEAD declares no state"),
+            Verdict::Excluded(exclusion) => passed_over(name, exclusion),
+            Verdict::SkippedCurrent { state } => {
+                passed_over(name, &Exclusion::Current);
+                (self.context.tell)(Notice::SkippedCurrent { branch: name.clone(), state: state.clone() });
+            }
+            Verdict::Waiting { state, reason } => match reason.severity() {
+                Severity::Terminal | Severity::Blocked => {
+                    passed_over(name, &format_args!("{state}: {reason}"));
+                }
+                Severity::Misconfigured => warn(format!("{state} was not run: {reason}")),
+            },
+            Verdict::Invalid(invalid) => warn(invalid.to_string()),
+            Verdict::Parked { state, until, .. } => {
+                self.summary.next_wake = earlier(self.summary.next_wake, *until);
+                passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
+            }
+            Verdict::Leased(leased) => {
+                warn_if_ahead(self.context, self.memory, name, &leased.lease, self.now);
+                if leased.over { self.close(name, leased) } else { self.leave(name, leased) }
+            }
+            Verdict::Ready { event, command, run_in } => {
+                let at = (name.clone(), event.commit);
+                if self.memory.has_run(&at) {
+                    let words = "its command has run already; the branch was set back to the same commit";
+                    passed_over(name, &words);
+                } else if self.memory.rests(&at) {
+                    passed_over(name, &"it could not be claimed a moment ago");
+                } else {
+                    let (event, command) = (Arc::clone(event), Arc::clone(command));
+                    self.candidates.push(Candidate { branch: at.0, event, command, run_in: *run_in });
+                }
+            }
+        }
+    }
+
+    /// Closes a lease that is over.
+    fn close(&mut self, name: &BranchName, leased: &Leased) {
+        let at = (name.clone(), leased.lease.commit);
+        if self.memory.rests(&at) {
+            passed_over(name, &"its expired lease could not be closed a moment ago");
+        } else if self.context.shutdown.cause().is_none() {
+            let over = over(self.context.options.takeover, leased, self.now);
+            match recover(self.context, self.repo, name, &leased.lease, over) {
+                Closing::Closed => self.summary.recovered += 1,
+                Closing::Beaten => {}
+                Closing::Failed { refused } => self.memory.failed(at, refused),
+            }
+        }
+    }
+
+    /// Leaves a branch to the runner that holds it.
+    fn leave(&mut self, name: &BranchName, leased: &Leased) {
+        let Leased { lease, seen, .. } = leased;
+        match (self.context.options.takeover, seen) {
+            (Takeover::Observed, Some(Watched::Remaining { seen, wanted, .. })) => passed_over(
+                name,
+                &format_args!(
+                    "{} holds it; seen for {} of {}",
+                    lease.runner,
+                    clock::span(*seen),
+                    clock::span(*wanted)
+                ),
+            ),
+            (takeover, _) => {
+                let until = lease.expires_at();
+                if takeover == Takeover::Clock {
+                    self.summary.next_expiry = earlier(self.summary.next_expiry, until);
+                }
+                let left = clock::span(until.abs_diff(self.now));
+                passed_over(name, &format_args!("{} holds it for another {left}", lease.runner));
+            }
+        }
+    }
+}
+
+/// Says why nothing is done about a branch, to whoever reads the diagnosis.
+fn passed_over(branch: &BranchName, reason: &dyn Display) {
+    tracing::debug!(%branch, %reason, "passed over");
+}
+
+fn earlier(known: Option<i64>, time: i64) -> Option<i64> {
+    Some(known.map_or(time, |known| known.min(time)))
+}
+
+fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
+    let selection = &context.options.selection;
+    if selection.globs.is_empty() || branches.iter().any(|branch| selection.admits(&branch.name)) {
+        return;
+    }
+    let list = match context.arbiter.source() {
+        None => "git branch".to_owned(),
+        Some(remote) => format!("git ls-remote --heads {remote}"),
+    };
+    let text = format!("no branch matches --branch, or aynig.branch; `{list}` lists the branches there are");
+    (context.tell)(Notice::Warning { branch: None, text });
+}
+
+/// By what a lease that is over is known to be so.
+fn over(takeover: Takeover, leased: &Leased, now: i64) -> Over {
+    match (takeover, leased.seen, leased.lease.liveness(now)) {
+        (Takeover::Observed, Some(Watched::Over { seen, .. }), _) => Over::Seen(seen),
+        (_, _, Liveness::Expired { over }) => Over::Dated(over),
+        (_, _, Liveness::Live { .. }) => Over::Dated(0),
+    }
+}
+
+/// Why there was no further pass, and what the ones before did.
+#[derive(Debug)]
+pub struct Halted {
+    /// The passes before; nothing at all if the first one failed.
+    pub done: Summary,
+    /// Why the next one failed.
+    pub error: PassError,
+}
+
+/// Passes until one finds nothing to do; leaves alone what `memory` says, and adds to it.
+pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, Box<Halted>> {
+    let mut total = Summary::default();
+    loop {
+        let one = match pass_beyond(context, repo, memory) {
+            Ok(one) => one,
+            Err(error) => {
+                total.failed.push(error_words(&error));
+                total.remote_trouble |= matches!(&error, PassError::Remote(cause) if cause.is_remote());
+                return Err(Box::new(Halted { done: total, error }));
+            }
+        };
+        memory.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
+        let go_on = one.did_something() && context.shutdown.cause().is_none();
+        total.add(one);
+        if !go_on {
+            return Ok(total);
+        }
+    }
+}
+
+fn warn_if_ahead(context: &Context<'_>, memory: &mut Memory, branch: &BranchName, lease: &Lease, now: i64) {
+    let Some(ahead) = lease.dated_ahead(now, context.options.skew_seconds) else { return };
+    if !memory.remark((branch.clone(), lease.commit)) {
+        return;
+    }
+    let runner = match lease.runner.to_str_lossy() {
+        name if name.is_empty() => "a runner without a name".to_owned(),
+        name => name.into_owned(),
+    };
+    let text = format!(
+        "its lease is dated {} ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
+         and leases end late or early until it is set; --takeover observed does not go by clocks",
+        clock::span(ahead),
+        clock::format_utc(lease.committed_at),
+        clock::format_utc(now),
+    );
+    (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+}
