@@ -5,22 +5,19 @@
 //! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
 //! would otherwise be waited for without end. When to signal is `machine`'s to decide (CONTRACT.md §10).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use super::gits::Gits;
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::session::{Place, processes};
 
 /// How long a group that is to end is waited for, for the gits in it.
 const GITS: Duration = Duration::from_secs(1);
-
-/// A git that neither runs nor reads a disk for so long waits for somebody, and holds nothing that it is just making.
-const IDLE: Duration = Duration::from_millis(100);
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(5);
@@ -90,7 +87,7 @@ pub(super) fn terminate(pgid: i32) {
 /// Git takes its locks along when it is sent SIGTERM, but not one that it is just making: of `git commit`s ended at any moment one in
 /// eight leaves one, of the branch or of all refs at times, and who comes after needs a person to remove it.
 fn let_gits_end(pgid: i32) {
-    let (watch, mut quiet) = (Stopwatch::start(), BTreeMap::new());
+    let (watch, mut seen) = (Stopwatch::start(), Gits::default());
     loop {
         let crew = crew(pgid);
         let (gits, others): (Vec<_>, Vec<_>) = crew.into_iter().partition(|(_, place)| place.is_git);
@@ -99,14 +96,7 @@ fn let_gits_end(pgid: i32) {
             // One that is gone, or another user's, is not waited for.
             all_still &= kill(Pid::from_raw(*pid), Signal::SIGSTOP).is_err();
         }
-        let is_busy = gits.iter().any(|(pid, place)| {
-            let (used, since) = quiet.entry(*pid).or_insert_with(|| (place.used, Stopwatch::start()));
-            if place.is_at_work() || *used != place.used {
-                (*used, *since) = (place.used, Stopwatch::start());
-            }
-            since.elapsed() < IDLE
-        });
-        if (all_still && !is_busy) || watch.elapsed() >= GITS {
+        if (all_still && !seen.any_at_work(&gits)) || watch.elapsed() >= GITS {
             return;
         }
         clock::pause(LOOK);

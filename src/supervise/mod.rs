@@ -23,7 +23,8 @@
 //! [`detach`] is for the one process that is to outlive whoever starts it.
 //! A [`Pager`] is a program as well, though not a command: it is the person's own, and has the terminal.
 //!
-//! [`occupants`] answers who still stands in a directory, for those about to remove it.
+//! [`occupants`] answers who still stands in a directory, for those about to remove it; [`settled_occupants`] lets a git there
+//! end first.
 //!
 //! # What it leaves to others
 //!
@@ -32,6 +33,7 @@
 
 mod detached;
 mod finished;
+mod gits;
 mod group;
 mod job;
 mod machine;
@@ -47,7 +49,7 @@ pub use detached::detach;
 pub use finished::{Finished, How, NotStarted, StopCause};
 pub use group::{members, signal};
 pub use job::run;
-pub use orphans::{occupants, users};
+pub use orphans::{occupants, settled_occupants, users};
 pub use pager::Pager;
 pub use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

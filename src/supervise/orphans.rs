@@ -7,8 +7,17 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::session::processes;
+use super::gits::Gits;
+use crate::clock::{self, Stopwatch};
+use crate::session::{Place, processes};
+
+/// How long gits at work in a directory are waited for.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The processes, other than this one, whose working directory is `dir` or below it, ascending.
 ///
@@ -26,6 +35,26 @@ pub fn occupants(dir: &Path) -> Vec<i32> {
             fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| undeleted(cwd).starts_with(&dir))
         })
         .collect()
+}
+
+/// The [`occupants`] of `dir`. Where they are gits at work and nothing else, those may end first.
+///
+/// Since 2.47 git does its upkeep after each `git commit` in the background, in a session of its own and with the worktree as its
+/// directory. It mostly ends within milliseconds, but after the command that made the commit.
+#[must_use]
+pub fn settled_occupants(dir: &Path) -> Vec<i32> {
+    let (watch, mut gits) = (Stopwatch::start(), Gits::default());
+    loop {
+        let pids = occupants(dir);
+        let places: Vec<(i32, Place)> =
+            pids.iter().filter_map(|pid| Place::of(*pid).map(|place| (*pid, place))).collect();
+        let some_ended = places.len() < pids.len();
+        let may_end = places.iter().all(|(_, place)| place.is_git) && gits.any_at_work(&places);
+        if pids.is_empty() || !(some_ended || may_end) || watch.elapsed() >= UPKEEP {
+            return pids;
+        }
+        clock::pause(LOOK);
+    }
 }
 
 /// The processes, other than this one, that stand in `dir` or below it or have a file there open, ascending.

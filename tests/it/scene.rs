@@ -40,8 +40,7 @@ impl Repo {
         self.git(["clone", "--quiet", "--bare", ".", "../bare.git"]);
         let path = self.beside("bare.git");
         let bare = Self { room: self.room, path };
-        bare.git(["config", "user.name", "Test Person"]);
-        bare.git(["config", "user.email", "person@example.com"]);
+        bare.configure();
         bare
     }
 
@@ -51,8 +50,7 @@ impl Repo {
         let path = room.path().canonicalize().expect("it exists").join(name);
         self.git(["clone", "--quiet", ".", path.to_str().expect("UTF-8")]);
         let clone = Self { room, path };
-        clone.git(["config", "user.name", "Test Person"]);
-        clone.git(["config", "user.email", "person@example.com"]);
+        clone.configure();
         clone
     }
 

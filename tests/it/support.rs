@@ -102,7 +102,8 @@ impl Repo {
     pub fn new() -> Self {
         let repo = Self::empty();
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let template = shared.join("repository");
+        // It is kept from build to build: whenever `make_template` changes, so does its name.
+        let template = shared.join("repository-2");
         if !template.is_dir() {
             // Beside its place: a rename cannot cross file systems. Another test may be first; both make the same.
             let made = Self::empty_in(shared);
@@ -130,10 +131,16 @@ impl Repo {
         fs::create_dir(&self.path).expect("a fresh directory");
         self.git(["init", "--quiet", "--template=", "--initial-branch=main", "."]);
         fs::create_dir(self.path.join(".git/hooks")).expect("git made none");
-        self.git(["config", "user.name", "Test Person"]);
-        self.git(["config", "user.email", "person@example.com"]);
+        self.configure();
         self.write("README", "a repository for a test\n");
         self.commit_all("start");
+    }
+
+    /// Gives it an identity. The upkeep that `git commit` starts has ended with it, else its lock is there at times.
+    pub fn configure(&self) {
+        self.git(["config", "user.name", "Test Person"]);
+        self.git(["config", "user.email", "person@example.com"]);
+        self.git(["config", "maintenance.autoDetach", "false"]);
     }
 
     /// A repository with commands committed on `main`: pairs of name and `sh` script text (without the `#!` line).

@@ -40,6 +40,37 @@ fn the_step_ends_with_the_command_not_with_its_output() {
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
 
+/// What `git commit` of 2.47 or later leaves running: its upkeep, in a session of its own.
+///
+/// CONTRACT 9.8
+#[test]
+fn a_git_that_is_about_to_end_is_waited_for() {
+    let repo = one("head -c 60000000 /dev/zero >\"$ROOM/zeros\"\n\
+         setsid git hash-object --stdin <\"$ROOM/zeros\" >/dev/null 2>&1 &\n\
+         until [ \"$(cat /proc/$!/comm)\" = git ]; do :; done\n\
+         next done");
+    let output = repo.aynig_ok(["run"]);
+    assert!(!out(&output).contains("left in place"), "{}", told(&output));
+    assert_eq!(repo.state("task"), "done");
+    repo.assert_tidy();
+}
+
+/// One that waits for input may do so for ever.
+///
+/// CONTRACT 9.8
+#[test]
+fn a_git_that_does_nothing_is_not_waited_for() {
+    let repo = one("mkfifo \"$ROOM/input\"\n\
+         setsid git cat-file --batch <>\"$ROOM/input\" >/dev/null 2>&1 &\n\
+         say survivor $!\n\
+         until [ \"$(cat /proc/$!/comm)\" = git ]; do :; done\n\
+         next done");
+    let output = repo.aynig_ok(["run"]);
+    let survivor = repo.said_pid("survivor");
+    assert!(out(&output).contains(&survivor.0.to_string()), "{}", told(&output));
+    assert!(survivor.lives());
+}
+
 /// CONTRACT 4.11
 #[test]
 fn what_a_survivor_prints_after_the_exit_declares_nothing() {

@@ -9,7 +9,7 @@ use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::worktrees::held::Worktree;
-use crate::supervise::{occupants, users};
+use crate::supervise::{settled_occupants, users};
 
 use crate::runner::error_words;
 
@@ -73,7 +73,7 @@ pub enum Fate {
 /// Ends a worktree.
 pub fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
     let Disposal { work, head, pool, frees_branch } = disposal;
-    let pids = occupants(&worktree.path);
+    let pids = settled_occupants(&worktree.path);
     if !pids.is_empty() {
         if frees_branch
             && worktree.attached
