@@ -10,7 +10,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::head::Head;
 use super::ids::{CommitId, StateName};
-use super::lease::{Lease, Liveness};
+use super::lease::{Lease, Liveness, MAX_LEASE_SECONDS};
 
 /// A HEAD as the server sees it, before or after the push.
 #[derive(Debug, Clone)]
@@ -62,6 +62,11 @@ pub enum Violation {
         dated: i64,
         /// The server's clock, seconds since the epoch.
         now: i64,
+    },
+    /// A lease that lasts longer than [`MAX_LEASE_SECONDS`].
+    TooLong {
+        /// Its length.
+        seconds: u64,
     },
 }
 
@@ -134,6 +139,9 @@ pub fn judge(
     if claimed.committed_at.abs_diff(now) > tolerance {
         return Err(Violation::OffClock { dated: claimed.committed_at, now });
     }
+    if claimed.seconds > MAX_LEASE_SECONDS {
+        return Err(Violation::TooLong { seconds: claimed.seconds });
+    }
     Ok(())
 }
 
@@ -191,6 +199,12 @@ mod tests {
         )
     }
 
+    /// A lease of this moment.
+    fn lasting(number: u8, run: &str, seconds: u64) -> Tip {
+        let trailers = format!("dwp-state: working\ndwp-run-id: {run}\ndwp-lease-seconds: {seconds}");
+        tip(number, NOW, &trailers)
+    }
+
     fn server<'a>(shown: &'a [BString], refused: &'a HashSet<CommitId>) -> Server<'a> {
         Server { shown, refused, now: NOW, tolerance: 60 }
     }
@@ -204,10 +218,11 @@ mod tests {
             Err(Violation::Held { how: Breach::Unsigned, .. }) => "unsigned",
             Err(Violation::NotOnHead { .. }) => "not on head",
             Err(Violation::OffClock { .. }) => "clock",
+            Err(Violation::TooLong { .. }) => "too long",
         }
     }
 
-    /// CONTRACT 12.2, 12.3, 12.5, 12.6
+    /// CONTRACT 12.2, 12.3, 12.5, 12.6, 12.10
     #[test]
     fn table() {
         let plain = tip(5, NOW, "");
@@ -226,6 +241,9 @@ mod tests {
             ("an early claim", Some(&ready), Some(&lease(6, NOW - 61, "b")), true, "clock"),
             ("a late claim", Some(&ready), Some(&lease(6, NOW + 61, "b")), true, "clock"),
             ("a claim within the tolerance", Some(&ready), Some(&lease(6, NOW + 60, "b")), true, "fine"),
+            ("a claim for a year", Some(&ready), Some(&lasting(6, "b", MAX_LEASE_SECONDS)), true, "fine"),
+            ("a longer claim", Some(&ready), Some(&lasting(6, "b", MAX_LEASE_SECONDS + 1)), true, "too long"),
+            ("a longer renewal", Some(&live), Some(&lasting(6, "a", u64::MAX)), true, "too long"),
             ("a renewal", Some(&live), Some(&lease(6, NOW, "a")), true, "fine"),
             ("a renewal above own commits", Some(&live), Some(&lease(9, NOW, "a")), true, "fine"),
             ("a renewal dated ahead", Some(&live), Some(&lease(6, NOW + 99, "a")), true, "clock"),

@@ -11,6 +11,9 @@ use super::message::Message;
 /// The length of a lease whose commit does not say, or does not say it well.
 pub const DEFAULT_LEASE_SECONDS: u64 = 300;
 
+/// The longest lease that is written, and that a guard takes: a year.
+pub const MAX_LEASE_SECONDS: u64 = 31_536_000;
+
 /// A `working` commit as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {

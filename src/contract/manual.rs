@@ -12,7 +12,7 @@ use super::commits::{
 };
 use super::head::STATE_KEY;
 use super::ids::{AttemptId, RemoteName, StateName};
-use super::lease::parse_seconds;
+use super::lease::{DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, parse_seconds};
 use super::message::Draft;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
@@ -106,7 +106,11 @@ pub fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualError> {
     let terms = LeaseTerms {
         attempt: asked.attempt,
         runner: asked.runner.clone(),
-        seconds: asked.seconds.or_else(|| held(SECONDS_KEY).map(parse_seconds)).unwrap_or(DEFAULT),
+        seconds: asked
+            .seconds
+            .or_else(|| held(SECONDS_KEY).map(parse_seconds))
+            .unwrap_or(DEFAULT_LEASE_SECONDS)
+            .min(MAX_LEASE_SECONDS),
         source: asked.source.clone(),
     };
     let kept_value = |trailer: &Trailer| {
@@ -130,8 +134,6 @@ pub fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualError> {
     trailers.extend(asked.trailers.iter().cloned());
     Ok(draft(&StateName::working(), asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
-
-const DEFAULT: u64 = super::lease::DEFAULT_LEASE_SECONDS;
 
 fn check(trailers: &[Trailer]) -> Result<(), ManualError> {
     match trailers.iter().find(|trailer| is_runner_managed(trailer.key.trim_ascii())) {
@@ -237,6 +239,9 @@ mod tests {
         let longer = ManualLease { seconds: Some(900), source: RemoteName::parse("up").ok(), ..lease(&head) };
         let expected = expected.replace(": 60", ": 900").replace("git:origin", "git:up");
         assert_eq!(text(set_working_draft(&longer)), expected);
+        let endless =
+            head.map(|(key, value)| (key, if value == "60" { "99999999999999999999" } else { value }));
+        assert!(text(set_working_draft(&lease(&endless))).contains("dwp-lease-seconds: 31536000\n"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::cli::ui::logging::Level;
 use aynig::contract::ids::{RemoteName, StateName};
+use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::trailers::Trailer;
 
 mod look;
@@ -155,7 +156,7 @@ pub(crate) struct SetState {
 )]
 pub(crate) struct SetWorking {
     /// Length of the lease from now [default: as before, else 300]
-    #[arg(long, value_name = "SECONDS", value_parser = number(1..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// What to write, and where

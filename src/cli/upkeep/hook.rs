@@ -12,6 +12,7 @@ use bstr::{BStr, BString, ByteSlice};
 use aynig::clock;
 use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use aynig::contract::ids::{BranchName, CommitId};
+use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::git::objects::quarantine::Incoming;
 use aynig::git::process::cancel::Errand;
 use aynig::ops::app::App;
@@ -202,6 +203,12 @@ fn words(branch: &BranchName, violation: &Violation, tolerance: u64, unsigned: &
                 clock::span(tolerance)
             ),
             "set the clock of the host it was made on (`timedatectl` shows whether it is synchronised), and claim again".to_owned(),
+        ],
+        Violation::TooLong { seconds } => vec![
+            format!(
+                "{branch}: the lease that was pushed lasts {seconds} s, and {MAX_LEASE_SECONDS} s (a year) are the most"
+            ),
+            "claim again with a shorter one (`aynig set-working --lease-seconds SECONDS`)".to_owned(),
         ],
     }
 }

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::lease::MAX_LEASE_SECONDS;
 use crate::git::repo::config::boolean;
 use crate::runner::options::{CurrentBranch, Takeover};
 
@@ -342,7 +343,7 @@ pub static KEYS: [Key; 23] = [
     Key {
         name: "leaseSeconds",
         option: value("lease-seconds", "SECONDS"),
-        value: Value::Number(1..=31_536_000, |settings, seconds| settings.lease_seconds = seconds),
+        value: Value::Number(1..=MAX_LEASE_SECONDS, |settings, seconds| settings.lease_seconds = seconds),
         default: Fallback::Value("300"),
         help: "Length of a lease; it is renewed after two thirds of it",
         ..PLAIN

@@ -191,6 +191,33 @@ fn a_lease_lies_on_head_and_is_dated_by_the_servers_clock() {
     taken(&clone, &["origin", &format!("{claim}:refs/heads/task")]);
 }
 
+/// CONTRACT 12.10
+#[test]
+fn a_lease_is_bounded_in_its_length() {
+    let hub = guarded(&[("work", "next done")]);
+    let trigger = hub.ready("task", "work");
+    let clone = clone(&hub);
+    let lasting = |seconds: &str| lease(RUN_ID).replace(": 300", &format!(": {seconds}"));
+    let to_task = |commit: &str| format!("{commit}:refs/heads/task");
+    for seconds in ["31536001", "99999999999999999999999"] {
+        let claim = commit(&clone, &trigger, 0, &lasting(seconds));
+        let words = ["task: the lease that was pushed lasts", "31536000", "set-working --lease-seconds"];
+        refused(&hub, &clone, &["origin", &to_task(&claim)], &words);
+    }
+    let longest = commit(&clone, &trigger, 0, &lasting("31536000"));
+    taken(&clone, &["origin", &to_task(&longest)]);
+    let longer = commit(&clone, &longest, 0, &lasting("31536001"));
+    refused(&hub, &clone, &["origin", &to_task(&longer)], &["lasts"]);
+    // Where somebody wrote a longer one before the guard was there, a renewal by its holder has a length that is allowed.
+    hub.git(["fetch", "--quiet", clone.path.to_str().expect("text"), &format!("+{longer}:refs/heads/task")]);
+    let mut renewal = clone.aynig_command();
+    renewal.envs([("AYNIG_BIN", binary().as_os_str()), ("AYNIG_BRANCH", "task".as_ref())]);
+    renewal.envs([("AYNIG_RUN_ID", RUN_ID), ("AYNIG_REMOTE", "origin")]);
+    let output = renewal.arg("set-working").output().expect("aynig runs");
+    assert_exit(&output, 0);
+    assert_eq!(hub.trailer("task", "dwp-lease-seconds"), "31536000");
+}
+
 /// CONTRACT 12.1
 #[test]
 fn what_is_under_no_live_lease_is_left_alone() {
