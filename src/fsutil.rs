@@ -15,9 +15,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-mod room;
+mod free_space;
 
-pub use room::{Room, room_words};
+pub use free_space::{FreeSpace, room_words};
 
 /// What the names of unfinished files begin with.
 const DRAFT: &str = ".aynig-";

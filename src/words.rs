@@ -1,7 +1,7 @@
 //! Small pieces of text that several rooms write alike: an error with its causes, words to type, plurals.
 
 /// An error and its causes on one line.
-pub fn error_words(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
@@ -16,7 +16,7 @@ pub fn error_words(error: &dyn std::error::Error) -> String {
 }
 
 /// A word as it is typed in a shell: names of branches and files may hold what a shell acts on.
-pub fn typed(word: &str) -> String {
+pub fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -27,11 +27,11 @@ pub fn typed(word: &str) -> String {
 
 /// The call that shows what a rescue ref saved. Where something was staged that is a merge, and must be told which side to compare with.
 pub fn shows_rescued(reference: &str) -> String {
-    format!("git show --first-parent {}", typed(reference))
+    format!("git show --first-parent {}", shell_quote(reference))
 }
 
 /// So many of something, in words: `1 branch`, `2 branches`.
-pub fn counted(count: usize, noun: &str) -> String {
+pub fn pluralize(count: usize, noun: &str) -> String {
     let end = match noun {
         _ if count == 1 => "",
         _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") || noun.ends_with("sh") => "es",
@@ -54,15 +54,15 @@ mod tests {
             (7, "commit", "7 commits"),
             (2, "pass", "2 passes"),
         ] {
-            assert_eq!(counted(count, noun), words);
+            assert_eq!(pluralize(count, noun), words);
         }
     }
 
     #[test]
     fn commands_to_type_are_safe() {
-        assert_eq!(typed("feat/a-1"), "feat/a-1");
-        assert_eq!(typed("a;rm $HOME"), "'a;rm $HOME'");
-        assert_eq!(typed("it's"), "'it'\\''s'");
-        assert_eq!(typed(""), "''");
+        assert_eq!(shell_quote("feat/a-1"), "feat/a-1");
+        assert_eq!(shell_quote("a;rm $HOME"), "'a;rm $HOME'");
+        assert_eq!(shell_quote("it's"), "'it'\\''s'");
+        assert_eq!(shell_quote(""), "''");
     }
 }

@@ -12,7 +12,7 @@ use clap::Parser;
 use aynig::git::objects::quarantine::OBJECT_VARIABLES;
 use aynig::git::process::call::LOCAL_VARIABLES;
 use aynig::git::repo::config::CONFIG_VARIABLES;
-use aynig::git::repo::open::Told;
+use aynig::git::repo::open::GitVariables;
 use aynig::ops::app::{App, Process};
 use aynig::stop::survive_size_limit;
 
@@ -36,8 +36,8 @@ pub(crate) fn main() -> ExitCode {
 
 fn whole() -> ExitCode {
     ui::believe_the_terminal();
-    let told = take_git_variables();
-    match complete::answer(&told) {
+    let variables = take_git_variables();
+    match complete::answer(&variables) {
         Ok(true) => return Exit::Done.into(),
         Ok(false) => {}
         Err(error) => return usage(&error),
@@ -46,7 +46,7 @@ fn whole() -> ExitCode {
         return ended(result);
     }
     match Arguments::try_parse() {
-        Ok(arguments) => ended(perform(told, arguments)),
+        Ok(arguments) => ended(perform(variables, arguments)),
         Err(error) => usage(&error),
     }
 }
@@ -67,20 +67,20 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     }
 }
 
-fn perform(told: Told, arguments: Arguments) -> Result<Exit, CommandError> {
+fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, CommandError> {
     let variable = std::env::var("LOG_LEVEL").ok();
     let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
     logging::start(log_level);
     if let Some(odd) = odd {
         ui::narrate(&format!(
             "warning: LOG_LEVEL={} is no level (off error warn info debug trace); using error",
-            ui::harmless(&odd)
+            ui::sanitize(&odd)
         ));
     }
     survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
     let process = Process {
         start: start(arguments.directory)?,
-        told,
+        variables,
         runner_id: runner_id(),
         log_level: log_level.as_str().to_owned(),
         log_level_fixed: arguments.log_level.is_some(),
@@ -124,20 +124,20 @@ fn runner_id() -> Option<String> {
 }
 
 /// Reads where git was told to look and removes all of git's own variables from this process.
-fn take_git_variables() -> Told {
+fn take_git_variables() -> GitVariables {
     let path =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
     let all = |names: &[&'static str]| {
         names.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))).collect()
     };
-    let told = Told {
+    let variables = GitVariables {
         git_dir: path("GIT_DIR"),
         work_tree: path("GIT_WORK_TREE"),
         objects: all(&OBJECT_VARIABLES),
         config: all(&CONFIG_VARIABLES),
     };
     forget_variables(&LOCAL_VARIABLES);
-    told
+    variables
 }
 
 #[expect(unsafe_code, reason = "called once, as the first thing in main, before any thread exists")]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use aynig::ops::error::{Error, Kind};
 use aynig::stop::Cause;
 
-use crate::cli::ui::harmless;
+use crate::cli::ui::sanitize;
 
 /// The exit codes, all of them. The README holds the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +73,11 @@ impl From<Kind> for Exit {
 /// themselves needs no advice, unless it is unknown what that has stopped.
 pub(crate) fn render(error: &Error, stopped: bool) -> String {
     let heading = if stopped { "stopped" } else { "error" };
-    let mut text = format!("{heading}: {}", harmless(&error.message));
+    let mut text = format!("{heading}: {}", sanitize(&error.message));
     let hints: &[String] = if stopped && !error.maybe_applied { &[] } else { &error.hints };
     for hint in hints {
         text.push_str("\n  hint: ");
-        text.push_str(&harmless(hint));
+        text.push_str(&sanitize(hint));
     }
     text
 }

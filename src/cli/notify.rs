@@ -17,13 +17,13 @@ use aynig::contract::trailers::Trailer;
 use aynig::fsutil;
 use aynig::git::{Repo, Store};
 use aynig::ops::app::Process;
-use aynig::ops::inside::Inside;
+use aynig::ops::outer::OuterCommand;
 use aynig::ops::settings;
 use aynig::runner::attempt::environment::own_environment;
-use aynig::runner::error_words;
-use aynig::runner::events::hook::{Hook, Notifier};
+use aynig::runner::error_chain;
+use aynig::runner::events::hook::{Hook, HookRunner};
 use aynig::runner::events::notice::Notice;
-use aynig::runner::events::payload::{Letter, Notification, PREFIX};
+use aynig::runner::events::payload::{Notification, PREFIX, Payload};
 use aynig::stop::Stop;
 use aynig::supervise::{Watchdog, detach};
 
@@ -41,16 +41,16 @@ const NESTED: &str = "nobody is notified of this: aynig.notify itself started th
 
 /// Tells people what becomes of a run.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct HookListener {
     /// None in a process that a notifier started.
-    notifier: Option<Notifier>,
+    hook_runner: Option<HookRunner>,
     narrator: Arc<Narrator>,
     states: globset::GlobSet,
     remote: Option<RemoteName>,
     role: Option<RoleName>,
 }
 
-impl Teller {
+impl HookListener {
     /// One for a run, if anybody is to be told.
     pub(crate) fn new(
         repo: &Repo,
@@ -63,23 +63,23 @@ impl Teller {
         let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(repo)? else {
             return Ok(None);
         };
-        let notifier = (!has_notice()).then(|| {
+        let hook_runner = (!has_notice()).then(|| {
             let environment = environment(repo, process);
             let directory = repo.top().to_owned();
             let hook = Hook { line, limit, directory, environment, watchdog: Some(watchdog.clone()) };
             let narrator = Arc::clone(narrator);
-            Notifier::new(hook, Arc::new(move |text| narrator.tell(Notice::Warning { branch: None, text })))
+            HookRunner::new(hook, Arc::new(move |text| narrator.tell(Notice::Warning { branch: None, text })))
         });
         let narrator = Arc::clone(narrator);
-        Ok(Some(Self { notifier, narrator, states, remote: remote.cloned(), role: role.cloned() }))
+        Ok(Some(Self { hook_runner, narrator, states, remote: remote.cloned(), role: role.cloned() }))
     }
 
     /// Takes note of what the runner has to say; people are told some time soon.
     pub(crate) fn hear(&self, store: &Store, notice: &Notice) {
         let Some(told) = Notification::of_notice(notice, &self.states) else { return };
-        match &self.notifier {
-            Some(notifier) => {
-                notifier.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
+        match &self.hook_runner {
+            Some(hook_runner) => {
+                hook_runner.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
             }
             None => self.narrator.tell(Notice::Warning { branch: None, text: NESTED.to_owned() }),
         }
@@ -87,8 +87,8 @@ impl Teller {
 
     /// Waits for what is still to be told.
     pub(crate) fn close(self, shutdown: &Stop) {
-        let Some(notifier) = self.notifier else { return };
-        notifier.close(shutdown, || {
+        let Some(hook_runner) = self.hook_runner else { return };
+        hook_runner.close(shutdown, || {
             self.narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
         });
     }
@@ -137,7 +137,7 @@ pub(crate) fn state_was_set(
     let told = told.after(written.before.meaning.state().as_ref(), Some(written.commit.id));
     let letter = told.letter(repo, remote, None);
     let environment = environment(repo, process);
-    if matches!(Inside::of(repo), Ok(None)) {
+    if matches!(OuterCommand::of(repo), Ok(None)) {
         let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
         // A signal ends this process, as everything that is to be done is done.
         if let Err(failure) = hook.tell(&letter, &Stop::manual()) {
@@ -151,7 +151,7 @@ pub(crate) fn state_was_set(
     let started = fsutil::nameless(&letter.body)
         .and_then(|body| detach(&process.program, args, variables, repo.top(), body));
     if let Err(error) = started {
-        warn(&format!("nobody is told, as no process could be started: {}", error_words(&error)));
+        warn(&format!("nobody is told, as no process could be started: {}", error_chain(&error)));
     }
 }
 
@@ -178,9 +178,9 @@ pub(crate) fn tell(
     };
     let (variables, environment) =
         std::env::vars_os().partition(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
-    let about = ui::harmless(&format!("{} {}", value("EVENT"), value("BRANCH")));
+    let about = ui::sanitize(&format!("{} {}", value("EVENT"), value("BRANCH")));
     let hook = Hook { line, limit, directory, environment, watchdog: None };
-    if let Err(failure) = hook.tell(&Letter { about, body, variables, log }, &Stop::manual()) {
+    if let Err(failure) = hook.tell(&Payload { about, body, variables, log }, &Stop::manual()) {
         ui::narrate(&failure.warning);
     }
     Ok(Exit::Done)

@@ -13,7 +13,7 @@ use super::head::{CommitFacts, Event, Head};
 use super::ids::{AttemptId, CommitId, StateName};
 use super::lease::{Lease, Liveness};
 use super::message::{Draft, Message};
-use super::standing::{Standing, standing};
+use super::ownership::{Ownership, ownership};
 
 const RUNNERS: usize = 3;
 
@@ -179,15 +179,15 @@ impl World {
         }
     }
 
-    fn standing(&self, held: &Held) -> Standing {
+    fn ownership(&self, held: &Held) -> Ownership {
         let head = self.read(self.head);
-        standing(held.attempt, Some((&head, self.descends(self.head, held.lease))))
+        ownership(held.attempt, Some((&head, self.descends(self.head, held.lease))))
     }
 
     fn tend(&mut self, runner: usize) {
         let now = self.clock(runner);
         let Some(mut held) = self.runners[runner].held.take() else { return };
-        if self.standing(&held) != Standing::Ours {
+        if self.ownership(&held) != Ownership::Ours {
             return;
         }
         let Head::Working(lease) = self.read(held.newest) else { panic!("a runner holds a lease") };
@@ -212,7 +212,7 @@ impl World {
 
     fn settle(&mut self, runner: usize, well: bool) {
         let Some(held) = self.runners[runner].held.take() else { return };
-        if self.standing(&held) != Standing::Ours {
+        if self.ownership(&held) != Ownership::Ours {
             return;
         }
         let draft = if well {

@@ -7,8 +7,8 @@
 
 use super::declaration::Declaration;
 use super::ids::{CommitId, StateName};
+use super::ownership::Ownership;
 use super::settlement::{Ending, Settlement, overtaken, settle};
-use super::standing::Standing;
 
 /// How often a branch may move under the landing (by the command's own survivors) before it is given up.
 const MOST_LOST: u32 = 20;
@@ -133,7 +133,7 @@ pub enum Sight {
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
     /// The branch is not the attempt's any more.
-    Foreign(Standing, Option<CommitId>),
+    Foreign(Ownership, Option<CommitId>),
     /// It could not be seen.
     Unreadable(String),
 }
@@ -185,7 +185,7 @@ pub enum Finish {
         parent: Option<CommitId>,
     },
     /// The branch is not the attempt's any more, but at this HEAD; nothing was written.
-    Foreign(Standing, Option<CommitId>),
+    Foreign(Ownership, Option<CommitId>),
     /// The result could not be written.
     Unwritten {
         /// Why.
@@ -287,7 +287,7 @@ impl Landing {
                 let result = self.tried.swap_remove(index);
                 return self.finish(Finish::Landed { result, parent: None });
             }
-            Sight::Foreign(standing, head) => return self.finish(Finish::Foreign(standing, head)),
+            Sight::Foreign(ownership, head) => return self.finish(Finish::Foreign(ownership, head)),
             Sight::Unreadable(why) => {
                 self.trouble = why;
                 return self.pause();

@@ -13,7 +13,7 @@
 //! - [`sighting`] says when this host has seen a lease for as long as it lasts, whatever its date.
 //! - [`environment`] turns the trigger's trailers into variables a command may see.
 //! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a [`declaration`] of the last.
-//! - [`settlement`] is the contract's outcome table; [`standing`] tells whether the branch is still ours to settle.
+//! - [`settlement`] is the contract's outcome table; [`ownership`] tells whether the branch is still ours to settle.
 //! - [`headlog`] says which commits on the branch were made in the attempt's own checkout.
 //! - [`landing`] is how a result gets onto its branch, step by step.
 //! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
@@ -40,13 +40,13 @@ pub mod landing;
 pub mod lease;
 pub mod manual;
 pub mod message;
+pub mod ownership;
 pub mod parking;
 pub mod protocol;
 pub mod report;
 pub mod retention;
 pub mod settlement;
 pub mod sighting;
-pub mod standing;
 pub mod story;
 pub mod trailers;
 

@@ -1,7 +1,7 @@
 //! The outcome table: what the end of a command and its declaration lead to (CONTRACT.md §6).
 //!
 //! Invariant: [`settle`] is the only place where an ending becomes an outcome. It leaves the commit to `commits`,
-//! its body to `report`, and the question whether the branch is still ours to `standing`.
+//! its body to `report`, and the question whether the branch is still ours to `ownership`.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ use crate::fsutil::check_place;
 use crate::git::objects::commits::{CommitError, NewCommit};
 use crate::git::objects::signatures::SIGNING;
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::Repo;
 
 /// What `git version` says.
@@ -39,7 +39,7 @@ impl Repo {
             why: error.to_string(),
         };
         check_place(&objects).map_err(|error| unwritable(&objects, error))?;
-        let unsettled = |error| CommitError::Unsettled(Box::new(error));
+        let unsettled = |error| CommitError::NotSettled(Box::new(error));
         if !self.signs().map_err(unsettled)? {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl Repo {
         let message = b"aynig doctor: can a commit be signed?\n";
         // Git knows the empty tree without having it.
         let new = NewCommit { tree: self.no_files(), parents: &[], message, attempt: None };
-        self.write_signed(&new, Errand::Signature, SIGNING, Some(elsewhere.path())).map(drop)
+        self.write_signed(&new, Purpose::Signature, SIGNING, Some(elsewhere.path())).map(drop)
     }
 
     /// Whether git ignores `path` in the checkout at `top`.
@@ -59,7 +59,7 @@ impl Repo {
 
     /// Pushes `commit` to a name of its own without doing it: whether the remote would let us.
     pub fn try_push(&self, remote: &RemoteName, commit: CommitId) -> Result<(), ProcessError> {
-        self.remote_git(Errand::Other)
+        self.remote_git(Purpose::Other)
             .args(PLAIN_PUSH)
             .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])

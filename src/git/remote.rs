@@ -19,7 +19,7 @@ use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::refs::cas::{RefError, Tip};
 use crate::git::repo::open::Repo;
 
@@ -143,7 +143,7 @@ impl Repo {
     /// Fetches all branches of `remote`; one connection.
     pub fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
         let all = format!("+refs/heads/*:refs/aynig/remotes/{remote}/*");
-        self.fetch(remote, &[all], Errand::Scan, PATIENCE)
+        self.fetch(remote, &[all], Purpose::Scan, PATIENCE)
     }
 
     /// Fetches some branches of `remote`, those that exist.
@@ -157,14 +157,14 @@ impl Repo {
             .iter()
             .map(|branch| format!("+refs/heads/{branch}:refs/aynig/remotes/{remote}/{branch}"))
             .collect();
-        self.fetch(remote, &specs, Errand::Other, within)
+        self.fetch(remote, &specs, Purpose::Other, within)
     }
 
     fn fetch(
         &self,
         remote: &RemoteName,
         specs: &[String],
-        errand: Errand,
+        purpose: Purpose,
         within: Duration,
     ) -> Result<(), RemoteError> {
         // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
@@ -175,11 +175,11 @@ impl Repo {
         let turn = |patience| turns.as_ref().and_then(|dir| DirLock::acquire(dir, patience).ok());
         let left = || within.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
         let held = turn(TURN.min(within));
-        match self.fetch_once(remote, specs, errand, left()) {
+        match self.fetch_once(remote, specs, purpose, left()) {
             // Without a turn somebody else may have moved the refs: once more when they are done.
             Err(ProcessError::Failed { .. }) if held.is_none() && watch.elapsed() < within => {
                 let _held = turn(left());
-                self.fetch_once(remote, specs, errand, left())
+                self.fetch_once(remote, specs, purpose, left())
             }
             other => other,
         }
@@ -194,14 +194,14 @@ impl Repo {
         &self,
         remote: &RemoteName,
         specs: &[String],
-        errand: Errand,
+        purpose: Purpose,
         within: Duration,
     ) -> Result<(), ProcessError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut git = self.remote_git(errand).args(QUIET_FETCH);
-            if errand == Errand::Scan {
+            let mut git = self.remote_git(purpose).args(QUIET_FETCH);
+            if purpose == Purpose::Scan {
                 git = git.arg("--prune");
             }
             let done = git
@@ -223,13 +223,13 @@ impl Repo {
     }
 
     /// A call of git about a remote: where a person would type it, as a relative address counts from there.
-    pub(super) fn remote_git(&self, errand: Errand) -> Git {
+    pub(super) fn remote_git(&self, purpose: Purpose) -> Git {
         let git = if self.is_bare() {
             Git::shared(self.common_dir())
         } else {
             Git::inside(self.top(), self.common_dir())
         };
-        git.for_others(self.interrupt(), errand)
+        git.for_others(self.interrupt(), purpose)
     }
 
     /// The directory whose lock is held by whoever moves the fetched refs.
@@ -282,9 +282,9 @@ impl Repo {
         branches: &[BranchName],
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
-        let errand = if branches.is_empty() { Errand::Scan } else { Errand::Other };
+        let purpose = if branches.is_empty() { Purpose::Scan } else { Purpose::Other };
         let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
-        let mut git = self.remote_git(errand).args(asking);
+        let mut git = self.remote_git(purpose).args(asking);
         for branch in branches {
             git = git.arg(branch.full_ref().to_os_str_lossy());
         }
@@ -337,9 +337,9 @@ impl Repo {
     /// After a push git moves the tracking ref of each branch. A person's `git push --force-with-lease` compares with that ref,
     /// and would write over results that they have not seen.
     fn without_tracking(&self, remote: &RemoteName) -> Result<Git, ProcessError> {
-        let listed = self.remote_git(Errand::Other).args(["config", "--null", "--list"]).run()?;
+        let listed = self.remote_git(Purpose::Other).args(["config", "--null", "--list"]).run()?;
         let own = format!("remote.{remote}.");
-        let mut git = self.remote_git(Errand::Other);
+        let mut git = self.remote_git(Purpose::Other);
         let mut count = 0;
         for (key, value) in
             listed.stdout.split(|byte| *byte == 0).filter_map(|entry| entry.split_once_str("\n"))

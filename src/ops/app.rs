@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::git::repo::open::Told;
+use crate::git::repo::open::GitVariables;
 use crate::git::{Repo, Store};
 
 use super::error::Error;
@@ -13,7 +13,7 @@ pub struct Process {
     /// The directory to act in (`-C`, else the working directory).
     pub start: PathBuf,
     /// What git was told by its environment.
-    pub told: Told,
+    pub variables: GitVariables,
     /// Who we are in leases, if the environment says so.
     pub runner_id: Option<String>,
     /// The level of diagnosis, which commands inherit.
@@ -36,7 +36,7 @@ pub struct App {
 impl App {
     /// Opens the repository that the process was started for.
     pub fn open(process: Process) -> Result<Self, Error> {
-        let store = Store::open(&process.start, &process.told, process.runner_id.as_deref())?;
+        let store = Store::open(&process.start, &process.variables, process.runner_id.as_deref())?;
         Ok(Self { store, process })
     }
 

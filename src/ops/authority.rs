@@ -6,20 +6,20 @@ use crate::contract::alike::nearest;
 use crate::contract::ids::RemoteName;
 use crate::contract::message::Message;
 use crate::git::Repo;
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 
 use super::error::Error;
-use super::inside::Inside;
+use super::outer::OuterCommand;
 use super::settings;
 
-/// Returns who decides over one branch: the remote named, else the surrounding command's arbiter, else what the checkout's HEAD says.
-pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, Error> {
+/// Returns who decides over one branch: the remote named, else the surrounding command's authority, else what the checkout's HEAD says.
+pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     if named.is_none()
-        && let Some(inside) = Inside::of(repo)?
+        && let Some(inside) = OuterCommand::of(repo)?
     {
         return match inside.remote {
             Some(remote) => for_run(repo, Some(&remote)),
-            None => Ok(Arbiter::Local),
+            None => Ok(Authority::Local),
         };
     }
     for_run(repo, named)
@@ -27,12 +27,12 @@ pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, Er
 
 /// Returns who decides for a run: the remote named, else the one that `dwp-source` at the checkout's HEAD names, else
 /// `aynig.remote`, else this repository.
-pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, Error> {
+pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     let Some(remote) = named.cloned().or_else(|| source_at_head(repo)) else {
-        return Ok(settings::remote(repo)?.map_or(Arbiter::Local, Arbiter::remote));
+        return Ok(settings::remote(repo)?.map_or(Authority::Local, Authority::remote));
     };
     if repo.has_remote(&remote) {
-        return Ok(Arbiter::remote(remote));
+        return Ok(Authority::remote(remote));
     }
     let from = if named.is_some() { "--remote" } else { "dwp-source at HEAD" };
     let error =

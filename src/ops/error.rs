@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::contract::ids::RemoteName;
 use crate::git::repo::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::error::AuthorityError;
 use crate::runner::clean::CleanError;
 use crate::runner::passes::pass::PassError;
 use crate::runner::survey::SurveyError;
-use crate::words::{error_words, typed};
+use crate::words::{error_chain, shell_quote};
 
 /// Classifies errors by what the caller can do about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Error {
 
     /// Returns a set-up error with the words of `error`; `trying` says what failed.
     pub fn because(trying: &str, error: &dyn std::error::Error) -> Self {
-        Self::setup(format!("could not {trying}: {}", error_words(error)))
+        Self::setup(format!("could not {trying}: {}", error_chain(error)))
     }
 
     /// Rewords the error for a run that had already executed steps.
@@ -121,7 +121,7 @@ impl From<OpenError> for Error {
 
 impl From<SurveyError> for Error {
     fn from(error: SurveyError) -> Self {
-        let message = format!("could not look at the branches: {}", error_words(&error));
+        let message = format!("could not look at the branches: {}", error_chain(&error));
         match error {
             SurveyError::NoCurrentBranch { .. } => Self::setup(message).hint(
                 "check out a branch first, or leave --current-branch only away to run the other branches",
@@ -136,15 +136,15 @@ impl From<SurveyError> for Error {
     }
 }
 
-impl From<ArbiterError> for Error {
-    fn from(error: ArbiterError) -> Self {
+impl From<AuthorityError> for Error {
+    fn from(error: AuthorityError) -> Self {
         Self {
             kind: if error.is_remote() { Kind::Remote } else { Kind::Setup },
-            message: error_words(&error),
-            hints: if let ArbiterError::Refused { remote, branch, .. } = &error {
+            message: error_chain(&error),
+            hints: if let AuthorityError::Refused { remote, branch, .. } = &error {
                 vec![format!(
                     "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
-                    typed(&branch.to_string())
+                    shell_quote(&branch.to_string())
                 )]
             } else {
                 reachable(&error)
@@ -155,13 +155,13 @@ impl From<ArbiterError> for Error {
 }
 
 /// What shows whether a remote that is to blame can be reached.
-fn reachable(error: &ArbiterError) -> Vec<String> {
+fn reachable(error: &AuthorityError) -> Vec<String> {
     let remote = error.remote().filter(|_| error.is_remote());
     let ask = |remote: &RemoteName| {
-        format!("`git ls-remote {}` shows whether it can be reached", typed(remote.as_str()))
+        format!("`git ls-remote {}` shows whether it can be reached", shell_quote(remote.as_str()))
     };
     let mut hints: Vec<String> = remote.map(ask).into_iter().collect();
-    let words = error_words(error);
+    let words = error_chain(error);
     if UNASKED.iter().any(|unasked| words.contains(unasked)) {
         hints.push(
             "aynig asks nothing: `ssh-add` gives an agent the key, a git credential helper has the password, and that \
@@ -183,7 +183,7 @@ const UNASKED: [&str; 5] = [
 
 impl From<CleanError> for Error {
     fn from(error: CleanError) -> Self {
-        Self::setup(format!("nothing was removed: {}", error_words(&error)))
+        Self::setup(format!("nothing was removed: {}", error_chain(&error)))
             .hint("`git fsck` and `git worktree list` may tell more")
     }
 }
@@ -194,7 +194,7 @@ impl From<PassError> for Error {
             PassError::Survey(error) => error.into(),
             PassError::Remote(ref cause) => Self {
                 kind: if cause.is_remote() { Kind::Remote } else { Kind::Setup },
-                message: format!("{NOTHING_RUN}{}", error_words(&error)),
+                message: format!("{NOTHING_RUN}{}", error_chain(&error)),
                 hints: reachable(cause),
                 maybe_applied: cause.leaves_open().unwrap_or(false),
             },
@@ -211,14 +211,14 @@ impl From<PassError> for Error {
                          of the account and in /etc/gitconfig are read alike"
                     }
                 };
-                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error))).hint(hint)
+                Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error))).hint(hint)
             }
-            PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
+            PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
                 .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
             PassError::Gone { .. } => Self::setup(error.to_string())
                 .hint("where it was moved to, start anew: `aynig -C DIR run --watch`; leases held here end by themselves"),
             PassError::Worktrees(_) | PassError::Logs(_) => {
-                Self::setup(format!("{NOTHING_RUN}{}", error_words(&error)))
+                Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
             }
         }
     }
@@ -226,5 +226,5 @@ impl From<PassError> for Error {
 
 /// What to do about a lock file of git that is in the way.
 pub fn unlock(lock: &Path) -> String {
-    format!("if no git is at work here (`pgrep -a git`): rm {}", typed(&lock.display().to_string()))
+    format!("if no git is at work here (`pgrep -a git`): rm {}", shell_quote(&lock.display().to_string()))
 }

@@ -6,18 +6,18 @@
 use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
-use crate::runner::authority::Arbiter;
-use crate::words::typed;
+use crate::runner::authority::Authority;
+use crate::words::shell_quote;
 
 use super::error::{Error, Kind};
-use super::inside::Inside;
+use super::outer::OuterCommand;
 
 /// What is said where there is nothing to look at yet.
 pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
 
 /// What a branch was wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum Purpose {
     /// To look at it.
     Read,
     /// To put a commit on it.
@@ -25,20 +25,26 @@ pub enum Want {
 }
 
 /// The options by which another call acts on this very branch, each with a space before it; none where it does so anyway.
-pub fn options(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> String {
+pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> String {
     let here = || repo.checkout().and_then(|here| here.branch);
-    match arbiter.source() {
-        None if matches!(Inside::of(repo), Ok(None)) && here().as_ref() == Some(branch) => String::new(),
-        None => format!(" --branch {}", typed(&branch.to_string())),
+    match authority.source() {
+        None if matches!(OuterCommand::of(repo), Ok(None)) && here().as_ref() == Some(branch) => {
+            String::new()
+        }
+        None => format!(" --branch {}", shell_quote(&branch.to_string())),
         Some(remote) => {
-            format!(" --branch {} --remote {}", typed(&branch.to_string()), typed(remote.as_str()))
+            format!(
+                " --branch {} --remote {}",
+                shell_quote(&branch.to_string()),
+                shell_quote(remote.as_str())
+            )
         }
     }
 }
 
 /// What is said of a branch that has no state event.
-pub fn no_event(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> String {
-    let options = options(repo, arbiter, branch);
+pub fn no_event(repo: &Repo, authority: &Authority, branch: &BranchName) -> String {
+    let options = options(repo, authority, branch);
     format!("{branch} has no state event yet; `aynig set-state{options} --state STATE` makes one")
 }
 
@@ -51,15 +57,15 @@ pub fn command(repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String
 }
 
 /// Explains why there is nothing to read at a branch, and suggests the one that was probably meant.
-pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) -> Error {
-    let remote = arbiter.source();
+pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Purpose) -> Error {
+    let remote = authority.source();
     let tips = repo.branches().unwrap_or_default();
     if remote.is_none() {
         let tip = tips.iter().find(|tip| tip.branch == *branch);
         if let Some(target) = tip.and_then(|tip| tip.target.as_ref().err()).map(ToString::to_string) {
             let short = target.strip_prefix("refs/heads/").unwrap_or(&target);
             return Error::usage(format!("branch {branch} is a symbolic ref to {target}"))
-                .hint(format!("name that one: --branch {}", typed(short)));
+                .hint(format!("name that one: --branch {}", shell_quote(short)));
         }
         if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
             return Error::setup(format!("branch {branch} has no commit yet"))
@@ -78,7 +84,7 @@ pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) 
     let mut error = Error::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
     let short = shortened(branch, remote);
     if short != branch.to_string() && names.contains(&short) {
-        return error.hint(format!("name it without what is before it: `--branch {}`", typed(&short)));
+        return error.hint(format!("name it without what is before it: `--branch {}`", shell_quote(&short)));
     }
     if remote.is_none() {
         // In a clone the branch of the remote was meant. A local one would only hide it.
@@ -90,12 +96,12 @@ pub fn missing(repo: &Repo, arbiter: &Arbiter, branch: &BranchName, want: Want) 
     if let Some(near) = nearest(&branch.to_string(), &names) {
         error = error.hint(format!("did you mean {near}?"));
     }
-    if want == Want::Write && !branch.to_string().starts_with("refs/") {
-        let make = format!("git branch {}", typed(&branch.to_string()));
+    if want == Purpose::Write && !branch.to_string().starts_with("refs/") {
+        let make = format!("git branch {}", shell_quote(&branch.to_string()));
         error = error.hint(match remote {
             Some(remote) => format!(
                 "make it there, of what is checked out here: `git push {remote} {}`",
-                typed(&format!("HEAD:refs/heads/{branch}"))
+                shell_quote(&format!("HEAD:refs/heads/{branch}"))
             ),
             None if repo.parse_commit("HEAD").is_some() => format!("make it: `{make}`"),
             None if tips.is_empty() => format!("{NO_COMMIT}, then `{make}`"),
@@ -117,9 +123,9 @@ fn tracked(repo: &Repo, branch: &BranchName) -> Vec<String> {
         let names = [shortened(branch, Some(&remote)), branch.to_string()];
         let known = repo.known_branches(&remote);
         let there = names.into_iter().find(|name| known.iter().any(|known| known.to_string() == *name))?;
-        let mut options = format!("--remote {}", typed(remote.as_str()));
+        let mut options = format!("--remote {}", shell_quote(remote.as_str()));
         if there != branch.to_string() {
-            options = format!("{options} --branch {}", typed(&there));
+            options = format!("{options} --branch {}", shell_quote(&there));
         }
         Some(format!("{remote} has one: name it with `{options}`"))
     });

@@ -6,8 +6,8 @@
 pub mod app;
 pub mod authority;
 pub mod error;
-pub mod inside;
 pub mod missing;
+pub mod outer;
 pub mod run;
 pub mod settings;
 pub mod target;

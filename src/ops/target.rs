@@ -6,20 +6,20 @@ use std::os::unix::ffi::OsStrExt;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::remote::PATIENCE;
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 
 use super::error::Error;
-use super::inside::Inside;
-use super::missing::{Want, missing};
+use super::missing::{Purpose, missing};
+use super::outer::OuterCommand;
 
 /// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
-pub fn branch(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<BranchName, Error> {
+pub fn branch(repo: &Repo, authority: &Authority, named: Option<&OsStr>) -> Result<BranchName, Error> {
     if let Some(named) = named {
         return branch_name(named);
     }
-    match Inside::of(repo)? {
+    match OuterCommand::of(repo)? {
         Some(inside) => Ok(inside.branch),
-        None => current_branch(repo, arbiter),
+        None => current_branch(repo, authority),
     }
 }
 
@@ -31,9 +31,9 @@ pub fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
 }
 
 /// The branch that is checked out here, under the authority's name for it.
-pub fn current_branch(repo: &Repo, arbiter: &Arbiter) -> Result<BranchName, Error> {
+pub fn current_branch(repo: &Repo, authority: &Authority) -> Result<BranchName, Error> {
     let local = checked_out(repo)?;
-    let Some(remote) = arbiter.source() else { return Ok(local) };
+    let Some(remote) = authority.source() else { return Ok(local) };
     repo.upstream_on(&local, remote).ok_or_else(|| {
         Error::setup(format!("the branch {local} that is checked out here follows no branch of {remote}"))
             .hint("name a branch with --branch")
@@ -61,14 +61,14 @@ fn checked_out(repo: &Repo) -> Result<BranchName, Error> {
 }
 
 /// The HEAD of a branch that is to be looked at, which must exist.
-pub fn existing_head(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<CommitId, Error> {
-    match head_of(repo, arbiter, branch)? {
+pub fn existing_head(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<CommitId, Error> {
+    match head_of(repo, authority, branch)? {
         Some(head) => Ok(head),
-        None => Err(missing(repo, arbiter, branch, Want::Read)),
+        None => Err(missing(repo, authority, branch, Purpose::Read)),
     }
 }
 
 /// Where a branch is; none if there is no such branch.
-pub fn head_of(repo: &Repo, arbiter: &Arbiter, branch: &BranchName) -> Result<Option<CommitId>, Error> {
-    Ok(arbiter.head(repo, branch, PATIENCE)?)
+pub fn head_of(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Option<CommitId>, Error> {
+    Ok(authority.head(repo, branch, PATIENCE)?)
 }

@@ -5,7 +5,7 @@ use crate::stop::Stop;
 use crate::supervise::Watchdog;
 
 use super::options::Options;
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 use crate::runner::events::notice::Listener;
 
 /// What all stages of a run share.
@@ -14,7 +14,7 @@ pub struct Context<'a> {
     /// The repository; each thread takes its own handle.
     pub store: &'a Store,
     /// Who decides races.
-    pub arbiter: &'a Arbiter,
+    pub authority: &'a Authority,
     /// The settings.
     pub options: &'a Options,
     /// Whether we were asked to stop.

@@ -30,5 +30,5 @@ pub mod options;
 pub mod passes;
 pub mod survey;
 
-pub use crate::words::{counted, error_words, shows_rescued, typed};
+pub use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 pub use context::Context;

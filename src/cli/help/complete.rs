@@ -21,10 +21,10 @@ use clap_complete::env::{CompleteEnv, Shells};
 use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::contract::report::is_invisible_order;
-use aynig::git::repo::open::Told;
+use aynig::git::repo::open::GitVariables;
 use aynig::git::{Repo, Store};
 use aynig::runner::attempt::files;
-use aynig::runner::typed;
+use aynig::runner::shell_quote;
 
 use crate::cli::args::{Arguments, Completions, Shell};
 use crate::cli::error::{CommandError, Exit};
@@ -61,11 +61,14 @@ if [ "${funcstack[1]}" = "_aynig" ]; then
 fi"#;
 
 /// Answers a shell if one asks; says whether that was so.
-pub(crate) fn answer(told: &Told) -> clap::error::Result<bool> {
+pub(crate) fn answer(variables: &GitVariables) -> clap::error::Result<bool> {
     let here = std::env::current_dir().ok();
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
-    let place =
-        Arc::new(Place { told: told.clone(), start: start(&words, here.clone()), remote: remote(&words) });
+    let place = Arc::new(Place {
+        variables: variables.clone(),
+        start: start(&words, here.clone()),
+        remote: remote(&words),
+    });
     CompleteEnv::with_factory(|| with_candidates(&place))
         .var(VARIABLE)
         .bin("aynig")
@@ -75,7 +78,7 @@ pub(crate) fn answer(told: &Told) -> clap::error::Result<bool> {
 
 /// What the words so far say of where to look.
 struct Place {
-    told: Told,
+    variables: GitVariables,
     start: PathBuf,
     remote: Option<RemoteName>,
 }
@@ -129,9 +132,10 @@ fn with_hint(argument: Arg) -> Arg {
         _ => return argument,
     };
     argument.add(ArgValueCompleter::new(move |so_far: &OsStr| {
-        let harmless =
-            |found: &CompletionCandidate| found.get_value().to_str().is_some_and(|name| typed(name) == name);
-        paths().complete(so_far).into_iter().filter(harmless).collect::<Vec<_>>()
+        let sanitize = |found: &CompletionCandidate| {
+            found.get_value().to_str().is_some_and(|name| shell_quote(name) == name)
+        };
+        paths().complete(so_far).into_iter().filter(sanitize).collect::<Vec<_>>()
     }))
 }
 
@@ -142,7 +146,7 @@ impl Place {
     }
 
     fn names(&self, kind: Kind) -> BTreeSet<String> {
-        let Ok(store) = Store::open(&self.start, &self.told, None) else { return BTreeSet::new() };
+        let Ok(store) = Store::open(&self.start, &self.variables, None) else { return BTreeSet::new() };
         let repo = store.handle();
         match kind {
             Kind::Page => verbs(),
@@ -178,7 +182,7 @@ impl Place {
 fn is_safe(name: &str) -> bool {
     let (ascii, beyond): (String, String) = name.chars().partition(char::is_ascii);
     let harmful = |c: char| c.is_control() || c.is_whitespace() || is_invisible_order(c);
-    (ascii.is_empty() || typed(&ascii) == ascii) && !beyond.contains(harmful)
+    (ascii.is_empty() || shell_quote(&ascii) == ascii) && !beyond.contains(harmful)
 }
 
 /// The subcommands that have a page of the manual.

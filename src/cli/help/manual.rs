@@ -30,7 +30,7 @@ pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, Command
     if let Some(directory) = &arguments.into {
         let directory = process.start.join(directory);
         write(&pages, &directory)?;
-        ui::answer(&format!("{} pages in {}", pages.len(), ui::harmless(&directory.display().to_string())));
+        ui::answer(&format!("{} pages in {}", pages.len(), ui::sanitize(&directory.display().to_string())));
         return Ok(Exit::Done);
     }
     let wanted = arguments.page.as_ref().map_or("aynig".to_owned(), |verb| format!("aynig-{verb}"));

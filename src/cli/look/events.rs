@@ -25,9 +25,9 @@ use crate::cli::work::target::runner_words;
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
-    let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
-    let head = target::existing_head(&repo, &arbiter, &branch)?;
+    let authority = signals::authority(&repo, arguments.remote.as_ref())?;
+    let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
+    let head = target::existing_head(&repo, &authority, &branch)?;
     let limit = if arguments.history { arguments.max_count.unwrap_or(usize::MAX) } else { 1 };
     let mut found = Vec::new();
     for stored in state_events(&repo, head).take(limit) {
@@ -43,7 +43,7 @@ pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {
         let one = |found: Vec<Value>| found.into_iter().next().unwrap_or(Value::Null);
         ui::answer_json(&if arguments.history { Value::Array(found) } else { one(found) });
     } else if found.is_empty() && limit > 0 {
-        ui::narrate(&ui::harmless(&missing::no_event(&repo, &arbiter, &branch)));
+        ui::narrate(&ui::sanitize(&missing::no_event(&repo, &authority, &branch)));
     }
     Ok(Exit::Done)
 }
@@ -100,7 +100,7 @@ fn event_line(stored: &Stored) -> String {
         "{}  {}  {}  {}",
         styled(FAINT, stored.id.short()),
         clock::format_utc(stored.committed_at),
-        styled(style, ui::harmless(&state)),
-        ui::harmless(&text(&message.subject)),
+        styled(style, ui::sanitize(&state)),
+        ui::sanitize(&text(&message.subject)),
     )
 }

@@ -57,24 +57,24 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
         (Some(id), _) => by_id(&repo, id)?,
         (None, Some(text)) => by_commit(&repo, text)?,
         (None, None) => {
-            let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
-            let branch = target::branch(&repo, &arbiter, arguments.branch.as_deref())?;
-            let head = target::existing_head(&repo, &arbiter, &branch)?;
+            let authority = signals::authority(&repo, arguments.remote.as_ref())?;
+            let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
+            let head = target::existing_head(&repo, &authority, &branch)?;
             let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
                 CommandError::failed(format!(
                     "no attempt was ever made on {branch}: there is no lease in its history"
                 ))
                 .hint(format!(
                     "`aynig status{}` says what would be run",
-                    missing::options(&repo, &arbiter, &branch)
+                    missing::options(&repo, &authority, &branch)
                 ))
             })?;
-            Found { remote: arbiter.source().cloned(), ..found }
+            Found { remote: authority.source().cloned(), ..found }
         }
     };
     let log = log_of(&repo, &found, arguments.stderr)?;
     let about = format!("attempt {}: {}", found.run_id, log.display());
-    ui::narrate(&styled(FAINT, ui::harmless(&about)));
+    ui::narrate(&styled(FAINT, ui::sanitize(&about)));
     print(&repo, &found, &log, arguments.follow)?;
     if !arguments.stderr && found.record.as_ref().is_some_and(Record::printed_errors_alone) {
         ui::narrate(&styled(

@@ -1,7 +1,7 @@
 //! Text in the columns of a terminal: how wide it is, and how to make it fit.
 //!
 //! Invariant: widths are those of display, so that wide, combining and joined characters neither break an alignment nor are
-//! cut in half; what is measured here has gone through [`crate::cli::ui::harmless`] before. Colour is put on afterwards.
+//! cut in half; what is measured here has gone through [`crate::cli::ui::sanitize`] before. Colour is put on afterwards.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;

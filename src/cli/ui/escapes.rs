@@ -22,7 +22,7 @@ pub(crate) struct Escapes {
     /// The beginning of something whose end has not come yet.
     pending: Vec<u8>,
     /// Whether the last colours that passed are still set.
-    dyed: bool,
+    coloured: bool,
 }
 
 /// The kind of the next bytes.
@@ -40,7 +40,7 @@ enum Next {
 impl Escapes {
     /// A filter that lets `colours` pass or leaves them out.
     pub(crate) fn new(colours: bool) -> Self {
-        Self { colours, pending: Vec::new(), dyed: false }
+        Self { colours, pending: Vec::new(), coloured: false }
     }
 
     /// What is to be printed of the bytes so far; the beginning of a sequence is kept back until the rest has come.
@@ -56,7 +56,7 @@ impl Escapes {
     pub(crate) fn end(&mut self) -> Vec<u8> {
         let all = std::mem::take(&mut self.pending);
         let (mut out, _) = self.filtered(&all, true);
-        if std::mem::take(&mut self.dyed) {
+        if std::mem::take(&mut self.coloured) {
             out.extend_from_slice(RESET.as_bytes());
         }
         out
@@ -75,7 +75,7 @@ impl Escapes {
                 Next::Colours(count) => {
                     if self.colours {
                         out.extend_from_slice(&rest[..count]);
-                        self.dyed = !matches!(&rest[..count], b"\x1b[m" | b"\x1b[0m");
+                        self.coloured = !matches!(&rest[..count], b"\x1b[m" | b"\x1b[0m");
                     }
                     read += count;
                 }

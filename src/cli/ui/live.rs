@@ -54,7 +54,7 @@ impl Live {
         let style = ProgressStyle::with_template("{spinner} {prefix}  {elapsed}  {wide_msg:.dim}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = self.all.add(ProgressBar::new_spinner().with_style(style));
-        bar.set_prefix(format!("{}  {}", ui::harmless(&started.branch.to_string()), started.state));
+        bar.set_prefix(format!("{}  {}", ui::sanitize(&started.branch.to_string()), started.state));
         self.lock().insert(started.attempt, (bar, started.stdout.clone()));
     }
 

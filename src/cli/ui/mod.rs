@@ -80,13 +80,13 @@ pub(crate) fn narrate(line: &str) {
 
 /// Text from a commit or a command, made harmless for a terminal: no control characters, nor those that turn the text around
 /// them.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The room that a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct TerminalSize {
     /// Characters in a line; at least 1.
     pub(crate) columns: usize,
     /// Lines; at least 1.
@@ -94,14 +94,14 @@ pub(crate) struct Room {
 }
 
 /// The room for the answer, if it goes to a terminal; 80 by 24 where that does not tell.
-pub(crate) fn room() -> Option<Room> {
+pub(crate) fn room() -> Option<TerminalSize> {
     let out = io::stdout();
     if !out.is_terminal() {
         return None;
     }
     let told = terminal_size::terminal_size_of(out);
     let (columns, lines) = told.map_or((80, 24), |(columns, lines)| (columns.0, lines.0));
-    Some(Room { columns: usize::from(columns), lines: usize::from(lines) })
+    Some(TerminalSize { columns: usize::from(columns), lines: usize::from(lines) })
 }
 
 /// Whether `TERM` names a terminal that can do more than show one character after the other.
@@ -133,7 +133,7 @@ pub(crate) fn somebody_listens() -> bool {
 }
 
 /// A styled text as it goes out: without its colours where there are to be none.
-pub(crate) fn dyed(text: &str, coloured: bool) -> String {
+pub(crate) fn colour_if(text: &str, coloured: bool) -> String {
     if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn no_escape_sequence_gets_through() {
-        assert_eq!(harmless("a\u{202e}b"), "a\u{fffd}b");
-        assert_eq!(harmless("a\u{1b}[31mb\nc"), "a\u{fffd}[31mb\u{fffd}c");
+        assert_eq!(sanitize("a\u{202e}b"), "a\u{fffd}b");
+        assert_eq!(sanitize("a\u{1b}[31mb\nc"), "a\u{fffd}[31mb\u{fffd}c");
     }
 }

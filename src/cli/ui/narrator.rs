@@ -48,11 +48,11 @@ impl Narrator {
                 self.once(format!(
                     "{} {}",
                     styled(CARE, "warning:"),
-                    ui::harmless(&format!("{about}{text}"))
+                    ui::sanitize(&format!("{about}{text}"))
                 ));
             }
             Notice::Relieved { text } => {
-                self.note(&ui::harmless(&text));
+                self.note(&ui::sanitize(&text));
                 // The same trouble may come again, and is worth saying again.
                 if let Ok(mut said) = self.said.lock() {
                     said.clear();
@@ -65,7 +65,7 @@ impl Narrator {
                     }
                     None => "another runner has moved it on already".to_owned(),
                 };
-                self.note(&styled(FAINT, ui::harmless(&format!("{branch}: {who}"))));
+                self.note(&styled(FAINT, ui::sanitize(&format!("{branch}: {who}"))));
             }
             Notice::Started(started) => {
                 self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(started.attempt);
@@ -85,18 +85,18 @@ impl Narrator {
                 let origin = origin.map_or_else(|| "?".to_owned(), |state| state.to_string());
                 let mut line = format!(
                     "{}  {origin} → {}  {}",
-                    styled(STRONG, ui::harmless(&branch.to_string())),
+                    styled(STRONG, ui::sanitize(&branch.to_string())),
                     styled(BAD, "stalled"),
-                    styled(FAINT, ui::harmless(&format!("(the lease of attempt {run_id} had run out)"))),
+                    styled(FAINT, ui::sanitize(&format!("(the lease of attempt {run_id} had run out)"))),
                 );
                 if let Some(saved) = rescued {
-                    line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
+                    line.push_str(&format!("\n  work saved: {}", ui::sanitize(&saved.reference.to_string())));
                 }
                 self.transition(&line);
             }
             Notice::Rescued { branch, saved } => {
                 let words = format!("{branch}: work of an earlier attempt saved: {}", saved.reference);
-                self.note(&ui::harmless(&words));
+                self.note(&ui::sanitize(&words));
             }
         }
     }
@@ -161,17 +161,17 @@ fn transition(report: &StepReport) -> String {
     details.extend(why);
     let mut line = format!(
         "{}  {} → {}  {}",
-        styled(STRONG, ui::harmless(&report.branch.to_string())),
+        styled(STRONG, ui::sanitize(&report.branch.to_string())),
         report.state,
         styled(style, word),
-        styled(FAINT, ui::harmless(&format!("({})", details.join(", "))))
+        styled(FAINT, ui::sanitize(&format!("({})", details.join(", "))))
     );
     if let Some(saved) = &report.rescued {
-        line.push_str(&format!("\n  work saved: {}", ui::harmless(&saved.reference.to_string())));
+        line.push_str(&format!("\n  work saved: {}", ui::sanitize(&saved.reference.to_string())));
     }
     if let Some(left) = &report.left {
         let place = format!("{} ({})", left.path.display(), left.why);
-        line.push_str(&format!("\n  left in place: {}", ui::harmless(&place)));
+        line.push_str(&format!("\n  left in place: {}", ui::sanitize(&place)));
     }
     line
 }

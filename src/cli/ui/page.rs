@@ -41,7 +41,7 @@ impl Page {
 
     /// Puts out one styled line; says whether anybody is still reading.
     pub(crate) fn line(&mut self, line: &str) -> bool {
-        let bytes = format!("{}\n", ui::dyed(line, self.coloured)).into_bytes();
+        let bytes = format!("{}\n", ui::colour_if(line, self.coloured)).into_bytes();
         match &mut self.pager {
             Some(pager) => pager.write(&bytes),
             None => ui::answer_bytes(&bytes),

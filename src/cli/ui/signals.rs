@@ -16,12 +16,12 @@ use aynig::git::Repo;
 use aynig::git::process::cancel::Interrupt;
 use aynig::ops::authority;
 use aynig::ops::settings;
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
 use aynig::stop::{Cause, Stop, Subscription};
 
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::ui;
-use crate::cli::ui::{FAINT, harmless, styled};
+use crate::cli::ui::{FAINT, sanitize, styled};
 
 /// Signals are this process's, so there is one of it.
 static SHUTDOWN: OnceLock<Stop> = OnceLock::new();
@@ -67,35 +67,35 @@ pub(crate) fn end_calls(repo: &Repo) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Who decides over the branch that is meant: the remote named, else the surrounding command's arbiter, else what the
+/// Who decides over the branch that is meant: the remote named, else the surrounding command's authority, else what the
 /// checkout's HEAD says.
 ///
 /// Where that is a remote, or signatures are made or checked, a signal ends the calls that wait for somebody else from now on.
-pub(crate) fn arbiter(repo: &Repo, named: Option<&RemoteName>) -> Result<Arbiter, CommandError> {
-    let arbiter = authority::for_branch(repo, named)?;
+pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, CommandError> {
+    let authority = authority::for_branch(repo, named)?;
     // Where that cannot be read, nothing will be written.
     let checks = settings::require_signed(repo).unwrap_or(true);
-    if arbiter.source().is_some() || checks || repo.signs().unwrap_or(true) {
+    if authority.source().is_some() || checks || repo.signs().unwrap_or(true) {
         end_calls(repo)?;
-        say_when_waiting(repo.interrupt(), &arbiter, ui::narrate);
+        say_when_waiting(repo.interrupt(), &authority, ui::narrate);
     }
-    Ok(arbiter)
+    Ok(authority)
 }
 
 /// Says once to a person at a terminal that a remote does not answer, when it has not for a while, by `say`; not once somebody else
 /// listens to signals, whose terminal it is then.
 pub(crate) fn say_when_waiting(
     interrupt: &Interrupt,
-    arbiter: &Arbiter,
+    authority: &Authority,
     say: impl Fn(&str) + Send + 'static,
 ) {
-    let Some(remote) = arbiter.source().filter(|_| ui::somebody_listens()).cloned() else { return };
+    let Some(remote) = authority.source().filter(|_| ui::somebody_listens()).cloned() else { return };
     let interrupt = interrupt.clone();
     std::thread::spawn(move || {
         interrupt.wait_busy(SILENCE);
         if !LEFT.load(Ordering::Relaxed) {
             let words = format!("waiting for {remote}, which has not answered yet; Ctrl-C ends that");
-            say(&styled(FAINT, harmless(&words)));
+            say(&styled(FAINT, sanitize(&words)));
         }
     });
 }

@@ -12,8 +12,8 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::runner::clean;
-use aynig::runner::clean::{Fate, Item, Kind, Merged, Report, Wishes};
-use aynig::runner::counted;
+use aynig::runner::clean::{Action, CleanOptions, Item, Kind, Merged, Report};
+use aynig::runner::pluralize;
 
 use crate::cli::args::Clean;
 use crate::cli::error::{CommandError, Exit};
@@ -35,7 +35,7 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, CommandError> {
             .hint("`git branch --all` lists the branches there are"));
     }
     let narrowed = arguments.logs || arguments.worktrees || arguments.rescue;
-    let wishes = Wishes {
+    let wanted = CleanOptions {
         logs: arguments.logs || !narrowed,
         worktrees: arguments.worktrees || !narrowed,
         rescue: arguments.rescue || !narrowed,
@@ -46,8 +46,8 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, CommandError> {
         apply: arguments.apply,
         now: clock::wall_seconds(),
     };
-    let report = clean::clean(&repo, &wishes)?;
-    let failed = report.items.iter().any(|item| item.fate == Fate::Failed);
+    let report = clean::clean(&repo, &wanted)?;
+    let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report_json(&report, arguments.apply));
     } else {
@@ -67,12 +67,12 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-fn fate(fate: Fate) -> (&'static str, anstyle::Style) {
-    match fate {
-        Fate::Remove => ("would go", CARE),
-        Fate::Removed => ("removed", GOOD),
-        Fate::Stays => ("stays", FAINT),
-        Fate::Failed => ("failed", BAD),
+fn action(action: Action) -> (&'static str, anstyle::Style) {
+    match action {
+        Action::Remove => ("would go", CARE),
+        Action::Removed => ("removed", GOOD),
+        Action::Stays => ("stays", FAINT),
+        Action::Failed => ("failed", BAD),
     }
 }
 
@@ -87,11 +87,11 @@ fn report_json(report: &Report, apply: bool) -> Value {
                 "branch": item.branch,
                 "ageSeconds": item.age,
                 "bytes": item.bytes,
-                "fate": match item.fate {
-                    Fate::Remove => "remove",
-                    Fate::Removed => "removed",
-                    Fate::Stays => "stays",
-                    Fate::Failed => "failed",
+                "fate": match item.action {
+                    Action::Remove => "remove",
+                    Action::Removed => "removed",
+                    Action::Stays => "stays",
+                    Action::Failed => "failed",
                 },
                 "why": item.why,
                 "next": item.next,
@@ -116,34 +116,34 @@ fn report_json(report: &Report, apply: bool) -> Value {
 fn lines(report: &Report, apply: bool) -> Vec<String> {
     let mut lines: Vec<String> = report.items.iter().flat_map(item_lines).collect();
     lines.extend(report.merged.iter().flat_map(merged_lines));
-    let count = |fate: Fate| report.items.iter().filter(|item| item.fate == fate).count();
+    let count = |action: Action| report.items.iter().filter(|item| item.action == action).count();
     if report.retained > 0 {
         lines.push(styled(
             FAINT,
             format!(
                 "logs of {} stay: under a lease, too young, or among the newest (--older-than, --keep)",
-                counted(report.retained, "attempt")
+                pluralize(report.retained, "attempt")
             ),
         ));
     }
     let (going, disk) = match apply {
-        true => (format!("{} removed", count(Fate::Removed)), "now"),
-        false => (format!("{} would be removed", count(Fate::Remove)), "afterwards"),
+        true => (format!("{} removed", count(Action::Removed)), "now"),
+        false => (format!("{} would be removed", count(Action::Remove)), "afterwards"),
     };
     lines.push(format!(
         "{going}, {} stay; on disk: {} before, {} {disk}",
-        count(Fate::Stays) + count(Fate::Failed),
+        count(Action::Stays) + count(Action::Failed),
         size(report.before),
         size(report.after)
     ));
-    if !apply && count(Fate::Remove) > 0 {
+    if !apply && count(Action::Remove) > 0 {
         lines.push("Nothing was removed; the same command with --apply does it.".to_owned());
     }
     lines
 }
 
 fn item_lines(item: &Item) -> Vec<String> {
-    let (word, style) = fate(item.fate);
+    let (word, style) = action(item.action);
     let mut about: Vec<String> = Vec::new();
     about.extend(item.branch.as_ref().map(|branch| format!("branch {branch}")));
     about.extend(item.age.map(|age| format!("{} old", age_words(age))));
@@ -153,11 +153,11 @@ fn item_lines(item: &Item) -> Vec<String> {
         "{}  {:9}  {}{}: {}",
         styled(style, format!("{word:8}")),
         kind(item.kind),
-        styled(STRONG, ui::harmless(&item.name)),
-        ui::harmless(&about),
-        ui::harmless(&item.why)
+        styled(STRONG, ui::sanitize(&item.name)),
+        ui::sanitize(&about),
+        ui::sanitize(&item.why)
     )];
-    lines.extend(item.next.as_ref().map(|next| format!("          next: {}", ui::harmless(next))));
+    lines.extend(item.next.as_ref().map(|next| format!("          next: {}", ui::sanitize(next))));
     lines
 }
 
@@ -168,10 +168,10 @@ fn merged_lines(merged: &Merged) -> [String; 2] {
             "{}  {:9}  {}: {}",
             styled(CARE, "merged  "),
             "branch",
-            styled(STRONG, ui::harmless(&merged.branch.to_string())),
-            ui::harmless(&about)
+            styled(STRONG, ui::sanitize(&merged.branch.to_string())),
+            ui::sanitize(&about)
         ),
-        format!("          to remove it: {}", ui::harmless(&merged.command)),
+        format!("          to remove it: {}", ui::sanitize(&merged.command)),
     ]
 }
 

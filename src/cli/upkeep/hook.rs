@@ -13,17 +13,17 @@ use aynig::clock;
 use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
-use aynig::git::objects::quarantine::Incoming;
-use aynig::git::process::cancel::Errand;
+use aynig::git::objects::quarantine::Quarantine;
+use aynig::git::process::cancel::Purpose;
 use aynig::ops::app::App;
 use aynig::ops::settings;
+use aynig::runner::shell_quote;
 use aynig::runner::survey::trust::refusals;
-use aynig::runner::typed;
 
 use crate::cli::args::{Hook, HookName};
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::ui;
-use crate::cli::ui::harmless;
+use crate::cli::ui::sanitize;
 use crate::cli::ui::signals;
 
 /// One line of what git tells the hook.
@@ -49,10 +49,10 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
     let repo = app.repo();
     let updates = updates(&text, |name| repo.meant(name))?;
-    let incoming = Incoming::new(repo.common_dir(), &app.process.told.objects);
+    let quarantine = Quarantine::new(repo.common_dir(), &app.process.variables.objects);
     let next = format!(
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
-        typed(&repo.common_dir().display().to_string())
+        shell_quote(&repo.common_dir().display().to_string())
     );
     let damaged = |trying: &str, error: &dyn std::error::Error| {
         CommandError::because(trying, error).hint(next.as_str())
@@ -67,7 +67,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
     }
     let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
     let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
-    let tips = incoming.tips(&ids).map_err(unreadable)?;
+    let tips = quarantine.tips(&ids).map_err(unreadable)?;
     // A lease that cannot be read may be alive.
     if let Some((branch, head)) = there
         .iter()
@@ -93,7 +93,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         signals::end_calls(&repo)?;
         let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
         let heads = onto_leases.filter_map(|update| update.new).collect();
-        refusals(&repo, &heads, &app.process.told.objects, Errand::Scan)
+        refusals(&repo, &heads, &app.process.variables.objects, Purpose::Scan)
     } else {
         BTreeMap::new()
     };
@@ -105,7 +105,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
         let descends = match (old, new) {
             (Some(old), Some(new)) if leased(Some(old)) => {
-                incoming.descends(*new, old).map_err(unreadable)?
+                quarantine.descends(*new, old).map_err(unreadable)?
             }
             _ => true,
         };
@@ -113,7 +113,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
             refused += 1;
             let reason = new.and_then(|new| unsigned.get(&new)).map_or("", String::as_str);
             for line in words(branch, &violation, tolerance, reason) {
-                ui::narrate(&format!("aynig: {}", harmless(&line)));
+                ui::narrate(&format!("aynig: {}", sanitize(&line)));
             }
         }
     }

@@ -13,37 +13,43 @@ use aynig::ops::settings;
 use aynig::ops::settings::Settings;
 use aynig::runner::events::notice::Notice;
 use aynig::runner::events::notice::StepReport;
-use aynig::runner::passes::backoff::Memory;
+use aynig::runner::passes::backoff::Backoff;
 use aynig::runner::passes::pass::{Halted, PassError, Summary, drain, pass};
 use aynig::runner::passes::watch::watch;
-use aynig::runner::{Context, counted, error_words, typed};
+use aynig::runner::{Context, error_chain, pluralize, shell_quote};
 use aynig::stop::Cause;
 use aynig::supervise::Watchdog;
 
 use crate::cli::args::Run;
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::internal;
-use crate::cli::notify::Teller;
+use crate::cli::notify::HookListener;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
 use crate::cli::ui::narrator::Narrator;
-use crate::cli::ui::{CARE, FAINT, harmless, styled};
+use crate::cli::ui::{CARE, FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     let repo = app.repo();
     for text in settings::unknown(&repo) {
-        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), harmless(&text)));
+        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(&text)));
     }
     let settings = Settings::of_run(&repo, &arguments.settings.0)?;
     let options = options(&repo, &app.process, &settings)?;
-    let arbiter = authority::for_run(&repo, settings.remote.as_ref())?;
+    let authority = authority::for_run(&repo, settings.remote.as_ref())?;
     let shutdown = signals::shutdown()?;
     let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
-    let teller =
-        Teller::new(&repo, &app.process, arbiter.source(), options.role.as_ref(), &watchdog, &narrator)?;
+    let teller = HookListener::new(
+        &repo,
+        &app.process,
+        authority.source(),
+        options.role.as_ref(),
+        &watchdog,
+        &narrator,
+    )?;
     // What is checked out here is left alone on purpose. That is told to whoever sits at a terminal or names the branch, and else where
     // nothing else was done; not by timers and the like, which come again and again.
     let unsaid: Mutex<Option<Notice>> = Mutex::default();
@@ -63,7 +69,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     };
     let context = Context {
         store: &app.store,
-        arbiter: &arbiter,
+        authority: &authority,
         options: &options,
         shutdown: &shutdown,
         watchdog: &watchdog,
@@ -102,7 +108,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
             narrator.tell(warning);
         }
         if idle && !stays && !arguments.json && ui::somebody_listens() {
-            let looked = counted(summary.branches, "branch");
+            let looked = pluralize(summary.branches, "branch");
             ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
         }
         ran |= summary.did_something();
@@ -117,7 +123,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     };
     // Its lines go when it does, and must not be kept by who may never have a word.
     let waiting = Arc::downgrade(&narrator);
-    signals::say_when_waiting(repo.interrupt(), &arbiter, move |words| {
+    signals::say_when_waiting(repo.interrupt(), &authority, move |words| {
         if let Some(narrator) = waiting.upgrade() {
             narrator.note(words);
         }
@@ -126,19 +132,19 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
         && !arguments.json
         && ui::somebody_listens()
     {
-        let place = match arbiter.source() {
+        let place = match authority.source() {
             Some(remote) => format!("{remote} of {}", repo.top().display()),
             None => repo.top().display().to_string(),
         };
         narrator.note(&styled(
             FAINT,
-            harmless(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")),
+            sanitize(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")),
         ));
     }
     let passed = match arguments.watch {
         Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
         None if arguments.drain => {
-            let drained = drain(&context, &repo, &mut Memory::default());
+            let drained = drain(&context, &repo, &mut Backoff::default());
             drained.map(&mut report).map_err(|halted| {
                 let Halted { done, error } = *halted;
                 if done.passes > 0 {
@@ -156,7 +162,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     match passed {
         // Nobody wants to know any more what the remote has.
         Err(PassError::Remote(error)) if shutdown.cause().is_some() => {
-            ui::narrate(&styled(FAINT, harmless(&error_words(&error))));
+            ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
         }
         other => other.map_err(|error| {
             let error = CommandError::from(error);
@@ -168,7 +174,8 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
 
 /// That the branch checked out here was not run, and what runs it.
 fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName>) -> Notice {
-    let remote = remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))).unwrap_or_default();
+    let remote =
+        remote.map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))).unwrap_or_default();
     let text = format!(
         "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
     );

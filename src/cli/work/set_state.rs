@@ -20,7 +20,7 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::missing;
 use aynig::ops::settings;
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
 use aynig::runner::survey::resolve::Resolver;
 use aynig::runner::survey::verdict::NoCommand;
 
@@ -28,7 +28,7 @@ use crate::cli::args::{CommitOptions, SetState};
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::notify;
 use crate::cli::ui;
-use crate::cli::ui::signals::arbiter;
+use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 use crate::cli::work::target::{Target, Written, warn, warn_of_foreign_lease, write};
 
@@ -44,8 +44,8 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
     }
     let body = body(options, &app.process.start)?;
     let repo = app.repo();
-    let arbiter = arbiter(&repo, options.remote.as_ref())?;
-    let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set state", |target| {
+    let authority = authority(&repo, options.remote.as_ref())?;
+    let written = write(&repo, &authority, options.branch.as_deref(), "aynig: set state", |target| {
         let asked = match &arguments.state {
             Some(state) => ManualState {
                 state: state.clone(),
@@ -53,13 +53,13 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
                 body: body.clone(),
                 trailers: options.trailer.clone(),
                 kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
-                source: arbiter.source().cloned(),
+                source: authority.source().cloned(),
             },
-            None => again(&repo, target, &arbiter)?,
+            None => again(&repo, target, &authority)?,
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
-    warn_of_foreign_lease(&repo, &arbiter, &written.before);
+    warn_of_foreign_lease(&repo, &authority, &written.before);
     warn_of_a_slip(&repo, &written);
     for text in misspelt(&options.trailer) {
         warn(&text);
@@ -78,7 +78,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
         ui::answer(&transition(&written, state, ""));
     }
     if let Some(declared) = &declared {
-        notify::state_was_set(&repo, &app.process, arbiter.source(), &written, declared);
+        notify::state_was_set(&repo, &app.process, authority.source(), &written, declared);
     }
     Ok(Exit::Done)
 }
@@ -101,7 +101,7 @@ fn warn_of_a_slip(repo: &Repo, written: &Written) {
 }
 
 /// What was asked last on the branch, to be asked again: leases and stalled commits only tell what became of it.
-fn again(repo: &Repo, target: &Target, arbiter: &Arbiter) -> Result<ManualState, CommandError> {
+fn again(repo: &Repo, target: &Target, authority: &Authority) -> Result<ManualState, CommandError> {
     let asked = target.head.as_ref().and_then(|head| {
         repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
             Head::Ready(event) if !event.state.is_stalled() => Some(event),
@@ -115,7 +115,7 @@ fn again(repo: &Repo, target: &Target, arbiter: &Arbiter) -> Result<ManualState,
         ))
         .hint(format!(
             "ask for something: `aynig set-state{} --state STATE --body TEXT`",
-            missing::options(repo, arbiter, &target.branch)
+            missing::options(repo, authority, &target.branch)
         )));
     };
     Ok(ManualState {
@@ -129,7 +129,7 @@ fn again(repo: &Repo, target: &Target, arbiter: &Arbiter) -> Result<ManualState,
             .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
             .collect(),
         kept: Trailers::new(),
-        source: arbiter.source().cloned(),
+        source: authority.source().cloned(),
     })
 }
 
@@ -138,9 +138,9 @@ pub(crate) fn transition(written: &Written, state: &str, more: &str) -> String {
     let before = written.before.previous().unwrap_or_else(|| "(no state)".to_owned());
     format!(
         "{}  {before} → {}  {}",
-        styled(STRONG, ui::harmless(&written.before.branch.to_string())),
+        styled(STRONG, ui::sanitize(&written.before.branch.to_string())),
         styled(GOOD, state),
-        styled(FAINT, ui::harmless(&format!("({}{more})", written.commit.id.short())))
+        styled(FAINT, ui::sanitize(&format!("({}{more})", written.commit.id.short())))
     )
 }
 

@@ -12,12 +12,12 @@ use aynig::contract::manual::{ManualLease, set_working_draft};
 use aynig::contract::message::Message;
 use aynig::ops::app::App;
 use aynig::ops::missing;
-use aynig::runner::typed;
+use aynig::runner::shell_quote;
 
 use crate::cli::args::SetWorking;
 use crate::cli::error::{CommandError, Exit, Kind};
 use crate::cli::ui;
-use crate::cli::ui::signals::arbiter;
+use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, styled};
 use crate::cli::work::set_state::{body, refused, transition};
 use crate::cli::work::target::{lease_words, runner_words, warn, write};
@@ -27,8 +27,8 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandErro
     let options = &arguments.commit;
     let body = body(options, &app.process.start)?;
     let repo = app.repo();
-    let arbiter = arbiter(&repo, options.remote.as_ref())?;
-    let written = write(&repo, &arbiter, options.branch.as_deref(), "aynig: set working", |target| {
+    let authority = authority(&repo, options.remote.as_ref())?;
+    let written = write(&repo, &authority, options.branch.as_deref(), "aynig: set working", |target| {
         let head = if target.inside {
             target.trailers()
         } else {
@@ -44,10 +44,10 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandErro
             subject: options.subject.clone(),
             body: body.clone(),
             trailers: options.trailer.clone(),
-            source: arbiter.source().cloned(),
+            source: authority.source().cloned(),
         };
         set_working_draft(&asked)
-            .map_err(|error| refused(&error, &missing::options(&repo, &arbiter, &target.branch)))
+            .map_err(|error| refused(&error, &missing::options(&repo, &authority, &target.branch)))
     })?;
     if let Some((lease, left)) = written.before.foreign_lease()
         && lease.runner != app.repo().runner_id()
@@ -83,14 +83,15 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandErro
         ui::answer(&transition(&written, "working", &more));
         if written.before.lease().is_none() {
             // As its holder, whom a server that guards its branches lets do so.
-            let branch = typed(&written.before.branch.to_string());
-            let remote = arbiter.source().map(|remote| format!("AYNIG_REMOTE={} ", typed(remote.as_str())));
+            let branch = shell_quote(&written.before.branch.to_string());
+            let remote =
+                authority.source().map(|remote| format!("AYNIG_REMOTE={} ", shell_quote(remote.as_str())));
             let remote = remote.unwrap_or_default();
             let line = format!(
                 "end it with `AYNIG_BRANCH={branch} {remote}AYNIG_RUN_ID={} aynig set-state --state STATE`",
                 lease.run_id
             );
-            ui::narrate(&styled(FAINT, ui::harmless(&line)));
+            ui::narrate(&styled(FAINT, ui::sanitize(&line)));
         }
     }
     Ok(Exit::Done)

@@ -19,15 +19,15 @@ use aynig::contract::trailers::Trailers;
 use aynig::git::objects::commits::{NewCommit, Stored};
 use aynig::git::remote::Move;
 use aynig::git::{Checkout, Repo, Swap, Unconcluded};
-use aynig::ops::inside::{Inside, same_place};
-use aynig::ops::missing::{Want, missing};
+use aynig::ops::missing::{Purpose, missing};
+use aynig::ops::outer::{OuterCommand, same_place};
 use aynig::ops::settings;
 use aynig::ops::target::{branch_name, current_branch, head_of};
 use aynig::runner::attempt::files;
 use aynig::runner::attempt::ground::{Ground, named};
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
 use aynig::runner::options::Trust;
-use aynig::runner::{error_words, typed};
+use aynig::runner::{error_chain, shell_quote};
 
 use crate::cli::error::{CommandError, Kind, unlock};
 use crate::cli::ui;
@@ -55,28 +55,28 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    fn look(repo: &Repo, arbiter: &Arbiter, named: Option<&OsStr>) -> Result<Self, CommandError> {
-        let around = Inside::of(repo)?;
+    fn look(repo: &Repo, authority: &Authority, named: Option<&OsStr>) -> Result<Self, CommandError> {
+        let around = OuterCommand::of(repo)?;
         let inside = around.as_ref().filter(|_| named.is_none());
         let branch = match (named, inside) {
             (Some(named), _) => branch_name(named)?,
             (None, Some(inside)) => inside.branch.clone(),
-            (None, None) => current_branch(repo, arbiter)?,
+            (None, None) => current_branch(repo, authority)?,
         };
         let here = repo.checkout();
         // A remote's branch that was named is moved as it stands there: what lies in this checkout, committed or staged, is this
         // person's until they push it.
         let attached = here
             .as_ref()
-            .filter(|_| named.is_none() || arbiter.attaches())
-            .filter(|here| follows(repo, arbiter, here, &branch))
+            .filter(|_| named.is_none() || authority.attaches())
+            .filter(|here| follows(repo, authority, here, &branch))
             .cloned();
-        let head = match head_of(repo, arbiter, &branch)? {
+        let head = match head_of(repo, authority, &branch)? {
             Some(id) => Some(repo.commit(id).map_err(|error| {
                 CommandError::because(&format!("read the newest commit of {branch}"), &error)
             })?),
             None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
-            None => return Err(missing(repo, arbiter, &branch, Want::Write)),
+            None => return Err(missing(repo, authority, &branch, Purpose::Write)),
         };
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
@@ -131,9 +131,9 @@ impl Target {
     }
 
     /// What the new commit lies on: HEAD; with a remote, the checkout's own commits on top of it.
-    fn parent(&self, repo: &Repo, arbiter: &Arbiter) -> Option<CommitId> {
+    fn parent(&self, repo: &Repo, authority: &Authority) -> Option<CommitId> {
         let head = self.head.as_ref()?.id;
-        if arbiter.attaches() || self.index.is_none() {
+        if authority.attaches() || self.index.is_none() {
             return Some(head);
         }
         let own = repo.checkout().and_then(|here| repo.checked_out(&here));
@@ -141,13 +141,15 @@ impl Target {
     }
 
     /// Commits of the checkout that the remote did not have are pushed with the one made on them.
-    fn tell_what_went_along(&self, repo: &Repo, arbiter: &Arbiter, parent: Option<CommitId>) {
-        let (Some(remote), Some(head), Some(parent)) = (arbiter.source(), &self.head, parent) else { return };
+    fn tell_what_went_along(&self, repo: &Repo, authority: &Authority, parent: Option<CommitId>) {
+        let (Some(remote), Some(head), Some(parent)) = (authority.source(), &self.head, parent) else {
+            return;
+        };
         if parent != head.id {
             let subject = repo
                 .commit(parent)
                 .map_or_else(|_| String::new(), |stored| Message::parse(&stored.message).subject.to_string());
-            ui::narrate(&ui::harmless(&format!(
+            ui::narrate(&ui::sanitize(&format!(
                 "with it went what {remote} did not have of {}: {}..{} ({subject})",
                 self.branch,
                 head.id.short(),
@@ -157,13 +159,13 @@ impl Target {
     }
 
     /// With a remote the checkout is not the branch: it is taken along, if the commit was made from it.
-    fn follow(&self, repo: &Repo, arbiter: &Arbiter, parent: Option<CommitId>, new: CommitId) {
+    fn follow(&self, repo: &Repo, authority: &Authority, parent: Option<CommitId>, new: CommitId) {
         let (Some(parent), Some(here), Some(_)) = (parent, repo.checkout(), &self.index) else { return };
-        if arbiter.attaches() {
+        if authority.attaches() {
             return;
         }
         if let Err(error) = repo.advance(&here, parent, new, "aynig: follow the state") {
-            ui::narrate(&format!("warning: this checkout did not follow: {}", error_words(&error)));
+            ui::narrate(&format!("warning: this checkout did not follow: {}", error_chain(&error)));
         }
     }
 
@@ -172,7 +174,7 @@ impl Target {
         let message = format!("attempt {run} no longer holds {}: {holder}; nothing was changed", self.branch);
         CommandError::new(Kind::Conflict, message).hint(format!(
             "`--branch {}` says that you mean it nevertheless",
-            typed(&self.branch.to_string())
+            shell_quote(&self.branch.to_string())
         ))
     }
 
@@ -255,19 +257,19 @@ pub(crate) struct Written {
 /// at any moment, which is no reason to lose the state it wants to declare.
 pub(crate) fn write(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     named: Option<&OsStr>,
     log: &str,
     compose: impl Fn(&Target) -> Result<Draft, CommandError>,
 ) -> Result<Written, CommandError> {
     let mut tries = 0;
     loop {
-        let before = Target::look(repo, arbiter, named)?;
+        let before = Target::look(repo, authority, named)?;
         let message = compose(&before)?.encode().map_err(|error| {
             CommandError::usage(format!(
                 "could not set the state of {}: {}",
                 before.branch,
-                error_words(&error)
+                error_chain(&error)
             ))
         })?;
         let trying = format!("write a commit on {}", before.branch);
@@ -275,28 +277,29 @@ pub(crate) fn write(
         let expected = before.head.as_ref().map(|head| head.id);
         let tree = before.tree(repo)?;
         before.check_concluded()?;
-        let parent = before.parent(repo, arbiter);
+        let parent = before.parent(repo, authority);
         if let Some(stranger) = before.stranger(repo, tree, parent) {
             return Err(before.overtaken(repo, stranger));
         }
         let parents = parent.as_slice();
         // The holder says so, as a server may let nobody else move the branch.
-        let attempt = before.lease().filter(|_| before.held && !arbiter.attaches()).and_then(Lease::attempt);
+        let attempt =
+            before.lease().filter(|_| before.held && !authority.attaches()).and_then(Lease::attempt);
         let new = repo
             .write_commit(&NewCommit { tree, parents, message: &message, attempt })
             .map_err(|e| failed(&e))?;
         let swap = match expected {
             Some(expected) => {
                 let wanted = Move { branch: before.branch.clone(), expected, new, within: None };
-                arbiter.swap(repo, wanted, log)
+                authority.swap(repo, wanted, log)
             }
-            None => arbiter.create(repo, &before.branch, new, log),
+            None => authority.create(repo, &before.branch, new, log),
         };
         tries += 1;
         match swap? {
             Swap::Won => {
-                before.tell_what_went_along(repo, arbiter, parent);
-                before.follow(repo, arbiter, parent, new);
+                before.tell_what_went_along(repo, authority, parent);
+                before.follow(repo, authority, parent, new);
                 let commit = repo.commit(new).map_err(|error| failed(&error))?;
                 return Ok(Written { before, commit });
             }
@@ -313,8 +316,10 @@ fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> CommandEr
     let found = head_words(actual, &meaning, None);
     let message =
         format!("{branch} moved while its next commit was being written: {found}; nothing was changed");
-    CommandError::new(Kind::Conflict, message)
-        .hint(format!("look with `aynig status --branch {}`, then try again", typed(&branch.to_string())))
+    CommandError::new(Kind::Conflict, message).hint(format!(
+        "look with `aynig status --branch {}`, then try again",
+        shell_quote(&branch.to_string())
+    ))
 }
 
 /// What a HEAD is, as part of a sentence.
@@ -343,9 +348,9 @@ pub(crate) fn runner_words(lease: &Lease) -> String {
 }
 
 /// The warning before somebody's work is made worthless.
-pub(crate) fn warn_of_foreign_lease(repo: &Repo, arbiter: &Arbiter, target: &Target) {
+pub(crate) fn warn_of_foreign_lease(repo: &Repo, authority: &Authority, target: &Target) {
     if let Some((lease, left)) = target.foreign_lease() {
-        let then = if is_by_hand(repo, arbiter, lease) {
+        let then = if is_by_hand(repo, authority, lease) {
             "it was taken by hand, so no runner notices; tell whoever works under it"
         } else {
             "its runner will notice, stop its command and save the work"
@@ -361,14 +366,14 @@ pub(crate) fn warn_of_foreign_lease(repo: &Repo, arbiter: &Arbiter, target: &Tar
 
 /// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
 /// remote's branch another clone may have it.
-fn is_by_hand(repo: &Repo, arbiter: &Arbiter, lease: &Lease) -> bool {
-    let ours = arbiter.source().is_none() && lease.runner == repo.runner_id();
+fn is_by_hand(repo: &Repo, authority: &Authority, lease: &Lease) -> bool {
+    let ours = authority.source().is_none() && lease.runner == repo.runner_id();
     ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none())
 }
 
 /// Tells what a person should know about what was done all the same.
 pub(crate) fn warn(text: &str) {
-    ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::harmless(text)));
+    ui::narrate(&format!("{} {}", ui::styled(ui::CARE, "warning:"), ui::sanitize(text)));
 }
 
 /// The nearest commit below `head` that declares a state, if it is a lease.
@@ -386,8 +391,8 @@ fn unborn(repo: &Repo, branch: &BranchName) -> bool {
 }
 
 /// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
-fn follows(repo: &Repo, arbiter: &Arbiter, here: &Checkout, branch: &BranchName) -> bool {
-    match (&here.branch, arbiter.source()) {
+fn follows(repo: &Repo, authority: &Authority, here: &Checkout, branch: &BranchName) -> bool {
+    match (&here.branch, authority.source()) {
         (None, _) => false,
         (Some(local), None) => local == branch,
         (Some(local), Some(remote)) => repo.upstream_on(local, remote).as_ref() == Some(branch),

@@ -235,10 +235,10 @@ fn what_is_known_of_an_unanswered_push_is_reported() {
 #[test]
 fn a_branch_of_somebody_else_is_left_alone() {
     for exit in [0, 1] {
-        for (standing, head) in [(Standing::Rewound, Some(id(9))), (Standing::Gone, None)] {
+        for (ownership, head) in [(Ownership::Rewound, Some(id(9))), (Ownership::Gone, None)] {
             let (mut landing, _) = begin(exit, Store::Local);
-            let seen = Fact::Seen(Sight::Foreign(standing.clone(), head));
-            assert_eq!(landing.on(seen), Order::Finish(Finish::Foreign(standing, head)));
+            let seen = Fact::Seen(Sight::Foreign(ownership.clone(), head));
+            assert_eq!(landing.on(seen), Order::Finish(Finish::Foreign(ownership, head)));
         }
     }
 }

@@ -59,7 +59,7 @@ const UNCONCLUDED: [Unconcluded; 3] = [
 
 /// A commit that only the registration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Aside {
+pub(crate) struct InProgress {
     pub(crate) commit: CommitId,
     /// What it is, for people.
     pub(crate) what: String,
@@ -93,14 +93,14 @@ impl Repo {
 
     /// The commits put aside in a registration that no branch holds. One in a rescue counts: who saves a worktree again, after a crash
     /// say, has to come to the same.
-    pub(crate) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<Aside>, ProcessError> {
+    pub(crate) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<InProgress>, ProcessError> {
         let git_dir = worktree.git_dir.as_path();
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
         let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
             let name = path.strip_prefix(git_dir).unwrap_or(&path).display().to_string();
             (path, format!("{name} of the worktree"))
         });
-        let mut found: Vec<Aside> = Vec::new();
+        let mut found: Vec<InProgress> = Vec::new();
         for (file, what) in named.chain(refs) {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             // An octopus merge names several; a tag leads to its commit.
@@ -108,13 +108,13 @@ impl Repo {
             for commit in ids.filter_map(|id| self.parse_commit(id)) {
                 let is_new = !found.iter().any(|known| known.commit == commit);
                 if is_new && self.held_below(commit, &BRANCHES)?.is_none() {
-                    found.push(Aside { commit, what: what.clone() });
+                    found.push(InProgress { commit, what: what.clone() });
                 }
             }
         }
         for commit in self.left_commits(worktree)? {
             if !found.iter().any(|known| known.commit == commit) {
-                found.push(Aside { commit, what: "a commit that was made here and left".to_owned() });
+                found.push(InProgress { commit, what: "a commit that was made here and left".to_owned() });
             }
         }
         Ok(found)

@@ -1,7 +1,7 @@
 //! An index file as read in this process: what a step asks of it at its end costs no `git` call.
 //!
 //! Invariant: this only reads, and only what cannot be read otherwise; a file that is not whole, or of a kind whose
-//! entries are not all in it (split, sparse), gives no [`Stage`], and the caller asks `git` or assumes the worst.
+//! entries are not all in it (split, sparse), gives no [`IndexFile`], and the caller asks `git` or assumes the worst.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -18,26 +18,26 @@ use crate::contract::ids::CommitId;
 use crate::git::repo::open::{Repo, ours};
 
 /// What an index holds.
-pub(crate) struct Stage {
+pub(crate) struct IndexFile {
     index: gix::index::File,
 }
 
 impl Repo {
     /// Reads the index file at `path`.
-    pub(crate) fn stage_at(&self, path: &Path) -> Option<Stage> {
+    pub(crate) fn index_file(&self, path: &Path) -> Option<IndexFile> {
         let options = gix::index::decode::Options::default();
         let index = gix::index::File::at(path, self.gix.object_hash(), false, options).ok()?;
-        (index.link().is_none() && !index.is_sparse()).then_some(Stage { index })
+        (index.link().is_none() && !index.is_sparse()).then_some(IndexFile { index })
     }
 
-    /// The tree that `stage` stands for, if it knows it itself: git notes it there whenever it has written it, and strikes it out
+    /// The tree that `index_file` stands for, if it knows it itself: git notes it there whenever it has written it, and strikes it out
     /// with the first change.
-    pub(crate) fn noted_tree(&self, stage: &Stage) -> Option<CommitId> {
+    pub(crate) fn noted_tree(&self, index_file: &IndexFile) -> Option<CommitId> {
         let known = |tree: &Tree| tree.num_entries.is_some() && self.gix.has_object(tree.id);
-        let mut ahead = vec![stage.index.tree()?];
+        let mut ahead = vec![index_file.index.tree()?];
         let root = ours(&ahead.first()?.id);
-        let whole = |count: u32| usize::try_from(count).is_ok_and(|count| count == stage.entries());
-        if !ahead.first()?.num_entries.is_some_and(whole) || stage.is_unfinished() {
+        let whole = |count: u32| usize::try_from(count).is_ok_and(|count| count == index_file.entries());
+        if !ahead.first()?.num_entries.is_some_and(whole) || index_file.is_unfinished() {
             return None;
         }
         while let Some(next) = ahead.pop() {
@@ -89,7 +89,7 @@ pub(crate) struct Entry {
     pub id: gix::ObjectId,
 }
 
-impl Stage {
+impl IndexFile {
     /// What it says of each path.
     pub(crate) fn entries_by_path(&self) -> HashMap<BString, Entry> {
         let entries = self.index.entries().iter();

@@ -24,14 +24,16 @@ impl Repo {
         if modules.is_empty() && !worktree.path.is_dir() {
             return Ok(unsaved);
         }
-        let stage = self.stage_at(&worktree.git_dir.join("index"));
-        let staged = match &stage {
-            Some(stage) => stage.gitlinks(),
+        let index_file = self.index_file(&worktree.git_dir.join("index"));
+        let staged = match &index_file {
+            Some(index_file) => index_file.gitlinks(),
             None => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
         };
         let fetched = match made_from(worktree).and_then(|commit| self.commit(commit).ok()) {
             // The usual case, that no file was staged: the index is the tree it was made from.
-            Some(made) if stage.and_then(|stage| self.noted_tree(&stage)) == Some(made.tree) => {
+            Some(made)
+                if index_file.and_then(|index_file| self.noted_tree(&index_file)) == Some(made.tree) =>
+            {
                 staged.clone()
             }
             Some(made) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]))?,

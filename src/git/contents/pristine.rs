@@ -14,7 +14,7 @@ use std::path::Path;
 
 use bstr::BString;
 
-use crate::git::contents::index::{Entry, Stage};
+use crate::git::contents::index::{Entry, IndexFile};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
@@ -25,24 +25,24 @@ const FEW: usize = 2000;
 const SHORT: u64 = 1024 * 1024;
 
 impl Repo {
-    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `stage` is its
+    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `file` is its
     /// index, and `index` the file it is from.
-    pub(crate) fn is_untouched(&self, worktree: &Worktree, stage: &Stage, index: &Metadata) -> bool {
-        if stage.entries() > FEW || stage.overlooks_files() || !stage.gitlinks().is_empty() {
+    pub(crate) fn is_untouched(&self, worktree: &Worktree, index_file: &IndexFile, index: &Metadata) -> bool {
+        if index_file.entries() > FEW || index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
             return false;
         }
         let head = self.checked_out(worktree);
         let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
         tree.is_some()
-            && self.noted_tree(stage) == tree
-            && self.holds_only(&worktree.path, stage, index) == Some(true)
+            && self.noted_tree(index_file) == tree
+            && self.holds_only(&worktree.path, index_file, index) == Some(true)
     }
 
-    /// Whether the files below `top` are those of `stage`, which is in the file `index`. Two moments can be compared only where they are
+    /// Whether the files below `top` are those of `index_file`, which is in the file `index`. Two moments can be compared only where they are
     /// of one clock and as exact as each other: on one file system.
-    fn holds_only(&self, top: &Path, stage: &Stage, index: &Metadata) -> Option<bool> {
+    fn holds_only(&self, top: &Path, index_file: &IndexFile, index: &Metadata) -> Option<bool> {
         let written = (index.mtime(), index.mtime_nsec());
-        let mut expected: HashMap<BString, Entry> = stage.entries_by_path();
+        let mut expected: HashMap<BString, Entry> = index_file.entries_by_path();
         let mut ahead = vec![BString::default()];
         while let Some(below) = ahead.pop() {
             let directory = top.join(OsStr::from_bytes(&below));

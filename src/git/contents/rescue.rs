@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
-use crate::git::contents::in_progress::Aside;
+use crate::git::contents::in_progress::InProgress;
 use crate::git::objects::commits::{CommitError, NewCommit, Stored};
 use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::{RefError, Swap};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
-use crate::git::worktrees::presence::Misplaced;
+use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::Checkout;
 
 /// What a rescue did.
@@ -59,7 +59,7 @@ pub enum RescueError {
     },
     /// It is not where it was made.
     #[error(transparent)]
-    Misplaced(#[from] Misplaced),
+    Displaced(#[from] Displaced),
     /// The commit could not be written or read.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -121,7 +121,7 @@ impl Repo {
         if !aside.is_empty() {
             message.push_str("\nAmong its parents:\n");
         }
-        for Aside { commit, what } in aside {
+        for InProgress { commit, what } in aside {
             message.push_str(&format!("- {}: {what}\n", commit.short()));
             parents.push(commit);
         }

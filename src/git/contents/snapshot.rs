@@ -27,7 +27,7 @@ impl Repo {
             let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
             return Err(copy.failed(gone));
         }
-        match self.stage_at(&copy.file).and_then(|stage| self.noted_tree(&stage)) {
+        match self.index_file(&copy.file).and_then(|index_file| self.noted_tree(&index_file)) {
             Some(tree) => Ok(tree),
             None => self.stored_tree(copy.git()),
         }
@@ -79,12 +79,12 @@ impl Repo {
         let index = worktree.git_dir.join("index");
         // How old it is before what is in it: one that is written anew in between must not make its entries look old.
         let age = index.metadata();
-        let Some(stage) = self.stage_at(&index) else { return Ok(false) };
+        let Some(index_file) = self.index_file(&index) else { return Ok(false) };
         // Git would not look at some of the files.
-        if stage.overlooks_files() {
+        if index_file.overlooks_files() {
             return Ok(false);
         }
-        if age.is_ok_and(|age| self.is_untouched(worktree, &stage, &age)) {
+        if age.is_ok_and(|age| self.is_untouched(worktree, &index_file, &age)) {
             return Ok(true);
         }
         let output = worktree

@@ -16,7 +16,7 @@ use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::contents::nested::gitlinks;
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
@@ -68,7 +68,7 @@ impl Repo {
             update = update.env(&format!("GIT_CONFIG_VALUE_{at}"), value);
         }
         // A stop loses nothing by ending it, and it may take long.
-        if let Err(error) = update.for_others(self.interrupt(), Errand::Scan).run() {
+        if let Err(error) = update.for_others(self.interrupt(), Purpose::Scan).run() {
             wrong.push(error.to_string());
         }
         for (path, commit) in gitlinks(git(&["ls-files", "--stage", "-z"]))? {

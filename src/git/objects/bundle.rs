@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::remote::QUIET_FETCH;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::registration::Checkout;
@@ -237,7 +237,7 @@ impl Repo {
                 .args(specs)
                 .known_as("fetch")
                 .timeout(PATIENCE)
-                .for_others(self.interrupt(), Errand::Other)
+                .for_others(self.interrupt(), Purpose::Other)
                 .run()
                 .map(drop)
         };

@@ -17,9 +17,9 @@ use crate::contract::story::Told;
 use crate::fsutil::room_words;
 use crate::git::objects::signatures::SIGNING;
 use crate::git::process::call::ProcessError;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::repo::config::ConfigError;
-use crate::git::repo::open::{Repo, error_chain, gits, ours};
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// How often an object is written before that counts as failed.
 const OBJECT_TRIES: u32 = 5;
@@ -57,7 +57,7 @@ pub enum CommitError {
     },
     /// Whether it is to be signed, and how, cannot be told.
     #[error("could not tell whether the commit is to be signed (commit.gpgSign)")]
-    Unsettled(#[source] Box<ConfigError>),
+    NotSettled(#[source] Box<ConfigError>),
 }
 
 /// A commit as read: what a decision needs, owned.
@@ -137,7 +137,7 @@ impl Repo {
         take: impl FnOnce(Stored, &gix::objs::CommitRef<'_>) -> T,
     ) -> Result<T, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id, why };
-        let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(error_chain(&error)))?;
+        let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(gix_chain(&error)))?;
         let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
         let committed_at = decoded
             .committer()
@@ -156,21 +156,21 @@ impl Repo {
 
     /// Writes one commit, dated now; nothing points at it yet.
     pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
-        self.write_commit_for(new, Errand::Signature, SIGNING)
+        self.write_commit_for(new, Purpose::Signature, SIGNING)
     }
 
-    /// The same where its signature is of no use after `within`, and a stop ends what is made for `errand`.
+    /// The same where its signature is of no use after `within`, and a stop ends what is made for `purpose`.
     pub fn write_commit_for(
         &self,
         new: &NewCommit<'_>,
-        errand: Errand,
+        purpose: Purpose,
         within: Duration,
     ) -> Result<CommitId, CommitError> {
-        let unsettled = |error| CommitError::Unsettled(Box::new(error));
+        let unsettled = |error| CommitError::NotSettled(Box::new(error));
         if self.signs().map_err(unsettled)? {
             // A signature vouches for what it is put on: not before it is known what may be.
             self.check_settings().map_err(unsettled)?;
-            return self.write_signed(new, errand, within, None);
+            return self.write_signed(new, purpose, within, None);
         }
         let time = clock::local_time();
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
@@ -200,7 +200,7 @@ impl Repo {
                 // A `git gc` removes the directories it has emptied, also the one an object is just being moved
                 // into. Writing an object again is harmless.
                 Err(error) if tries < OBJECT_TRIES => {
-                    tracing::debug!(error = error_chain(&error), tries, "again")
+                    tracing::debug!(error = gix_chain(&error), tries, "again")
                 }
                 Err(error) => return Err(self.unwritten(&error)),
             }
@@ -212,7 +212,7 @@ impl Repo {
     pub(crate) fn write_signed(
         &self,
         new: &NewCommit<'_>,
-        errand: Errand,
+        purpose: Purpose,
         within: Duration,
         elsewhere: Option<&Path>,
     ) -> Result<CommitId, CommitError> {
@@ -241,7 +241,7 @@ impl Repo {
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)
             .stdin(message)
-            .for_signatures(self.interrupt(), errand, self.signing_limit(within))
+            .for_signatures(self.interrupt(), purpose, self.signing_limit(within))
             .known_as("commit-tree -S")
             .run();
         self.interrupt()
@@ -273,7 +273,7 @@ impl Repo {
         let mut below = new;
         for id in chain.into_iter().rev() {
             let unreadable = |why: String| CommitError::Unreadable { id, why };
-            let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(error_chain(&error)))?;
+            let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(gix_chain(&error)))?;
             let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
             let mut owned: gix::objs::Commit =
                 decoded.to_owned().map_err(|error| unreadable(error.to_string()))?;
@@ -317,7 +317,7 @@ impl Repo {
         let room = room_words(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
         CommitError::Unwritable {
             objects: objects.display().to_string(),
-            why: format!("{}{room}", error_chain(error)),
+            why: format!("{}{room}", gix_chain(error)),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
-use crate::git::repo::open::{Repo, error_chain, gits, ours};
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// More paths than this are not given to `git log`.
 const MAX_PATHS: usize = 200;
@@ -95,7 +95,7 @@ impl Repo {
     }
 
     fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
-        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: error_chain(error) };
+        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: gix_chain(error) };
         let found = self
             .gix
             .find_tree(gits(tree))
@@ -152,7 +152,7 @@ impl Repo {
     ) -> Result<std::collections::BTreeMap<BString, (u16, ObjectId)>, CommitError> {
         let Some(id) = tree else { return Ok(std::collections::BTreeMap::new()) };
         let unreadable =
-            |error: gix::Error| CommitError::Unreadable { id: ours(&id), why: error_chain(&error) };
+            |error: gix::Error| CommitError::Unreadable { id: ours(&id), why: gix_chain(&error) };
         let tree = self.gix.find_tree(id).map_err(unreadable)?;
         let decoded = tree.decode().map_err(unreadable)?;
         let entries = decoded.entries.iter();

@@ -23,12 +23,12 @@ pub const OBJECT_VARIABLES: [&str; 3] =
 
 /// A repository with the objects of a push in quarantine.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct Quarantine {
     git_dir: PathBuf,
     variables: Vec<(&'static str, OsString)>,
 }
 
-impl Incoming {
+impl Quarantine {
     /// `variables` as git gave them to the hook.
     pub fn new(git_dir: &Path, variables: &[(&'static str, OsString)]) -> Self {
         Self { git_dir: git_dir.to_owned(), variables: variables.to_vec() }

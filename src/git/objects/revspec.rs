@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::objects::commits::CommitError;
 use crate::git::refs::cas::RefError;
-use crate::git::repo::open::{Repo, error_chain, gits, ours};
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// More links between refs than anybody makes.
 const MAX_LINKS: u32 = 5;
@@ -125,7 +125,7 @@ impl Repo {
 
     /// The commit an object is, or the one an annotated tag is about.
     fn peel(&self, id: CommitId) -> Result<CommitId, String> {
-        let object = self.gix.find_object(gits(id)).map_err(|error| error_chain(&error))?;
+        let object = self.gix.find_object(gits(id)).map_err(|error| gix_chain(&error))?;
         let commit = object.peel_to_commit().map_err(|error| error.to_string())?;
         Ok(ours(&commit.id))
     }
@@ -140,7 +140,7 @@ impl Repo {
         let found = self
             .gix
             .find_tree(gits(tree))
-            .map_err(|error| CommitError::Unreadable { id: tree, why: error_chain(&error) })?;
+            .map_err(|error| CommitError::Unreadable { id: tree, why: gix_chain(&error) })?;
         let entry = found.find_entry(BString::from(name));
         Ok(entry.filter(|entry| entry.mode().is_tree()).map(|entry| ours(&entry.object_id())))
     }
@@ -148,7 +148,7 @@ impl Repo {
     /// All that a tree holds, by path below its top. Submodules are left out: their files are not in it.
     pub fn files_of(&self, root: CommitId) -> Result<BTreeMap<PathBuf, Content>, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id: root, why };
-        let broken = |error: &gix::Error| unreadable(error_chain(error));
+        let broken = |error: &gix::Error| unreadable(gix_chain(error));
         let mut files = BTreeMap::new();
         let mut ahead = vec![(PathBuf::new(), gits(root))];
         while let Some((place, id)) = ahead.pop() {

@@ -14,14 +14,14 @@ use bstr::ByteSlice;
 use crate::clock::Stopwatch;
 use crate::contract::ids::CommitId;
 use crate::git::process::call::ProcessError;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::{Repo, gits};
 
 /// What came of checking one signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// Git's letter for it (`%G?` of `git log`).
-    Letter(char),
+    Payload(char),
     /// Git gave none, in its words.
     Unreadable(String),
     /// It would be good, but nobody can tell whether its ssh key was revoked, in words.
@@ -76,12 +76,12 @@ const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
 impl Repo {
     /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
-    /// of them, or hangs over one. `errand` says when a stop ends that.
+    /// of them, or hangs over one. `purpose` says when a stop ends that.
     pub fn signatures(
         &self,
         commits: &HashSet<CommitId>,
         objects: &[(&'static str, OsString)],
-        errand: Errand,
+        purpose: Purpose,
     ) -> BTreeMap<CommitId, Checked> {
         let mut found = BTreeMap::new();
         let mut trusts = BTreeMap::new();
@@ -94,9 +94,9 @@ impl Repo {
                 found.extend(asked.into_iter().map(|id| (id, Checked::NotReached)));
                 continue;
             }
-            let (answers, ended) = self.ask_signatures(&asked, objects, errand, limit);
+            let (answers, ended) = self.ask_signatures(&asked, objects, purpose, limit);
             for Answer { id, letter, trust } in answers {
-                found.insert(id, Checked::Letter(letter));
+                found.insert(id, Checked::Payload(letter));
                 trusts.insert(id, trust);
             }
             let open: Vec<CommitId> = asked.into_iter().filter(|id| !found.contains_key(id)).collect();
@@ -130,7 +130,7 @@ impl Repo {
         &self,
         commits: &[CommitId],
         objects: &[(&'static str, OsString)],
-        errand: Errand,
+        purpose: Purpose,
         limit: Duration,
     ) -> (Vec<Answer>, Option<Trouble>) {
         let asked: String = commits.iter().map(|id| format!("{id}\n")).collect();
@@ -140,7 +140,7 @@ impl Repo {
             .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
             .args(["--no-decorate", "--format=%H %G? %GT", "--stdin"])
             .stdin(asked)
-            .for_signatures(self.interrupt(), errand, limit)
+            .for_signatures(self.interrupt(), purpose, limit)
             .known_as("log --format=%G?")
             .run_partly();
         let trouble = |ended: &ProcessError| match ended {
@@ -196,7 +196,7 @@ impl Repo {
 
     /// The letter is the same for all keys that are trusted at all, whatever `git verify-commit` makes of them.
     fn doubt_distrusted(&self, found: &mut BTreeMap<CommitId, Checked>, trusts: &BTreeMap<CommitId, String>) {
-        let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('G')).peekable();
+        let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Payload('G')).peekable();
         if good.peek().is_none() {
             return;
         }
@@ -216,7 +216,7 @@ impl Repo {
     /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
     fn doubt_unrevocable(&self, found: &mut BTreeMap<CommitId, Checked>) {
         let by_ssh = |id: &CommitId| self.head_of(*id).is_none_or(|head| head.contains_str(BY_SSH));
-        let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Letter('G') && by_ssh(id));
+        let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Payload('G') && by_ssh(id));
         let good: Vec<&mut Checked> = good.map(|(_, checked)| checked).collect();
         if good.is_empty() {
             return;

@@ -9,7 +9,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
-use crate::git::repo::open::{Repo, error_chain, gits};
+use crate::git::repo::open::{Repo, gits, gix_chain};
 
 /// More links than any real command is behind; the kernel's own limit.
 const MAX_LINKS: u32 = 40;
@@ -56,7 +56,7 @@ impl Repo {
         let mut ahead = vec![(String::new(), gits(root))];
         while let Some((place, id)) = ahead.pop() {
             let unreadable = |why: String| CommitError::Unreadable { id: root, why };
-            let tree = self.gix.find_tree(id).map_err(|error| unreadable(error_chain(&error)))?;
+            let tree = self.gix.find_tree(id).map_err(|error| unreadable(gix_chain(&error)))?;
             for entry in tree.iter() {
                 let entry = entry.map_err(|error| unreadable(error.to_string()))?;
                 let Ok(name) = entry.filename().to_str() else { continue };
@@ -79,7 +79,7 @@ impl Repo {
 
     /// The same; `named` is what an error names.
     fn executable_in(&self, named: CommitId, root: CommitId, path: &str) -> Result<Executable, CommitError> {
-        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: named, why: error_chain(error) };
+        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: named, why: gix_chain(error) };
         let root = gits(root);
         let mut ahead: VecDeque<BString> = path.split('/').map(BString::from).collect();
         let mut trees = vec![root];

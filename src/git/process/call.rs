@@ -14,7 +14,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::clock::Stopwatch;
-use crate::git::process::cancel::{Errand, Interrupt};
+use crate::git::process::cancel::{Interrupt, Purpose};
 use crate::git::process::terminate;
 use crate::session;
 
@@ -121,8 +121,8 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
     timeout: Option<Duration>,
-    others: Option<(Interrupt, Errand)>,
-    harmless: bool,
+    others: Option<(Interrupt, Purpose)>,
+    sanitize: bool,
     name: Option<String>,
 }
 
@@ -147,7 +147,7 @@ impl Git {
             stdin: None,
             timeout: None,
             others: None,
-            harmless: false,
+            sanitize: false,
             name: None,
         }
     }
@@ -211,15 +211,15 @@ impl Git {
 
     /// Says that the call waits for somebody else, over a network or for a key: it is ended, and everything it started, soon after
     /// it is interrupted, and asks nobody anything.
-    pub(crate) fn for_others(mut self, interrupt: &Interrupt, errand: Errand) -> Self {
-        self.others = Some((interrupt.clone(), errand));
+    pub(crate) fn for_others(mut self, interrupt: &Interrupt, purpose: Purpose) -> Self {
+        self.others = Some((interrupt.clone(), purpose));
         self
     }
 
     /// The same for one that waits for a program which makes or checks signatures, and changes nothing that others read.
-    pub(crate) fn for_signatures(mut self, interrupt: &Interrupt, errand: Errand, limit: Duration) -> Self {
-        self.harmless = true;
-        self.for_others(interrupt, errand).timeout(limit)
+    pub(crate) fn for_signatures(mut self, interrupt: &Interrupt, purpose: Purpose, limit: Duration) -> Self {
+        self.sanitize = true;
+        self.for_others(interrupt, purpose).timeout(limit)
     }
 
     /// Runs the call; an exit other than 0 is an error with git's own words.
@@ -297,10 +297,10 @@ impl Git {
     fn run_watched(mut self, what: String) -> Result<(Output, Option<ProcessError>), ProcessError> {
         let stdin = self.stdin.take();
         let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
-        let harmless = self.harmless;
-        let _under_way = others.as_ref().map(|(interrupt, errand)| interrupt.call(*errand));
+        let sanitize = self.sanitize;
+        let _under_way = others.as_ref().map(|(interrupt, purpose)| interrupt.call(*purpose));
         let stopped =
-            |taken| others.as_ref().is_some_and(|(interrupt, errand)| interrupt.ends(*errand, taken));
+            |taken| others.as_ref().is_some_and(|(interrupt, purpose)| interrupt.ends(*purpose, taken));
         if stopped(Duration::ZERO) {
             return Err(ProcessError::Stopped { what, directory });
         }
@@ -339,7 +339,7 @@ impl Git {
             };
             for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
                 let is_over = |slice| Ok(handle.wait_timeout(slice)?.is_some());
-                let over = if harmless {
+                let over = if sanitize {
                     terminate::end_at_once(leader, is_over)
                 } else {
                     terminate::end(leader, is_over)

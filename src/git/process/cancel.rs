@@ -36,17 +36,17 @@ struct Calls {
 }
 
 impl Calls {
-    fn of(&mut self, errand: Errand) -> &mut usize {
-        match errand {
-            Errand::Scan => &mut self.scans,
-            Errand::Signature | Errand::Other => &mut self.others,
+    fn of(&mut self, purpose: Purpose) -> &mut usize {
+        match purpose {
+            Purpose::Scan => &mut self.scans,
+            Purpose::Signature | Purpose::Other => &mut self.others,
         }
     }
 }
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum Purpose {
     /// Looking for work, or fetching what a command is to find: nothing is lost when it is ended.
     Scan,
     /// Making or checking a signature that work already begun depends on.
@@ -57,7 +57,7 @@ pub enum Errand {
 
 /// A call under way; over when dropped.
 #[derive(Debug)]
-pub(crate) struct Call<'a>(&'a Interrupt, Errand);
+pub(crate) struct Call<'a>(&'a Interrupt, Purpose);
 
 impl Interrupt {
     /// Ends what only asks a remote for its branches; nothing is lost with that.
@@ -111,24 +111,24 @@ impl Interrupt {
     }
 
     /// Whether a call for this, which has taken so long, is to end.
-    pub(crate) fn ends(&self, errand: Errand, taken: Duration) -> bool {
+    pub(crate) fn ends(&self, purpose: Purpose, taken: Duration) -> bool {
         let signatures_end = || {
             self.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
         };
-        match errand {
-            Errand::Scan => self.scans.load(Ordering::Relaxed),
-            Errand::Signature => self.all.load(Ordering::Relaxed) || signatures_end(),
-            Errand::Other => self.all.load(Ordering::Relaxed),
+        match purpose {
+            Purpose::Scan => self.scans.load(Ordering::Relaxed),
+            Purpose::Signature => self.all.load(Ordering::Relaxed) || signatures_end(),
+            Purpose::Other => self.all.load(Ordering::Relaxed),
         }
     }
 
     /// Notes that a call is under way.
-    pub(crate) fn call(&self, errand: Errand) -> Call<'_> {
+    pub(crate) fn call(&self, purpose: Purpose) -> Call<'_> {
         let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *calls.of(errand) += 1;
+        *calls.of(purpose) += 1;
         calls.since.get_or_insert_with(Stopwatch::start);
         self.calls.1.notify_all();
-        Call(self, errand)
+        Call(self, purpose)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Refs: reading them, listing branches, and the compare-and-swap that makes one winner.
 //!
 //! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the expected one;
-//! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local arbiter). Losing is a
+//! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local authority). Losing is a
 //! value, not an error.
 
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::refs::lock::RefLock;
-use crate::git::repo::open::{Repo, error_chain, gits, ours};
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -84,8 +84,8 @@ impl Repo {
 
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
-        let platform = self.gix.references().map_err(|error| unreadable(error_chain(&error)))?;
-        let iter = platform.prefixed(prefix).map_err(|error| unreadable(error_chain(&error)))?;
+        let platform = self.gix.references().map_err(|error| unreadable(gix_chain(&error)))?;
+        let iter = platform.prefixed(prefix).map_err(|error| unreadable(gix_chain(&error)))?;
         let mut tips = Vec::new();
         for reference in iter {
             let Ok(reference) = reference else {
@@ -126,7 +126,7 @@ impl Repo {
     pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
         let full = gix::refs::FullName::try_from(name).map_err(|error| unreadable(error.to_string()))?;
-        self.read_now(&full).map_err(|error| unreadable(error_chain(&error)))
+        self.read_now(&full).map_err(|error| unreadable(gix_chain(&error)))
     }
 
     /// A branch's HEAD now.
@@ -156,7 +156,7 @@ impl Repo {
         let full = gix::refs::FullName::try_from(name)
             .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
         let unwritable = |why: String| RefError::Unwritable { name: shown(), why };
-        let _announced = self.ledger().announce(name, new);
+        let _announced = self.intent_log().announce(name, new);
         // As git itself does: a ref is moved under its own lock alone. The packed refs, which hold its value if there is no
         // loose one, are locked by whoever packs, and a transaction of gix would take that lock for each move.
         let path = self.common_dir().join(OsStr::from_bytes(name));
@@ -167,12 +167,12 @@ impl Repo {
         };
         let actual = self
             .read_now(&full)
-            .map_err(|error| RefError::Unreadable { name: shown(), why: error_chain(&error) })?;
+            .map_err(|error| RefError::Unreadable { name: shown(), why: gix_chain(&error) })?;
         if actual != expected {
             return Ok(Swap::Lost { actual });
         }
         if expected.is_none()
-            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(error_chain(&error)))?
+            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(gix_chain(&error)))?
         {
             return Err(unwritable(format!("{other} exists")));
         }
@@ -278,14 +278,14 @@ impl Repo {
         let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
         let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
             Ok(prepared) => prepared,
-            Err(error) => return failed(error_chain(&error)),
+            Err(error) => return failed(gix_chain(&error)),
         };
         let time = gix::date::Time { seconds: clock::wall_seconds(), offset: 0 };
         let (who, mut buffer) =
             (self.identity().reflog_signature(time), gix::date::parse::TimeBuf::default());
         match prepared.commit(who.to_ref(&mut buffer)) {
             Ok(_) => Ok(Swap::Won),
-            Err(error) => failed(error_chain(&error)),
+            Err(error) => failed(gix_chain(&error)),
         }
     }
 
@@ -299,7 +299,7 @@ impl Repo {
         let shown = name.as_bstr().to_string();
         let actual = self
             .read_now(name)
-            .map_err(|error| RefError::Unreadable { name: shown.clone(), why: error_chain(&error) })?;
+            .map_err(|error| RefError::Unreadable { name: shown.clone(), why: gix_chain(&error) })?;
         if actual != expected {
             return Ok(Swap::Lost { actual });
         }
@@ -315,7 +315,7 @@ impl Repo {
 
     /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
     pub fn release_dead_locks(&self) -> Vec<String> {
-        self.ledger().release_dead_locks()
+        self.intent_log().release_dead_locks()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::fsutil;
 
 /// This process's ledger; made with the first move, removed at the end.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct IntentLog {
     common_dir: PathBuf,
     directory: PathBuf,
     state: Mutex<State>,
@@ -37,11 +37,11 @@ struct State {
 /// One announced move; dropping it says that the ref's lock is gone.
 #[derive(Debug)]
 #[must_use = "the move is under way until this is dropped"]
-pub(crate) struct Announced<'a> {
-    ledger: &'a Ledger,
+pub(crate) struct Intent<'a> {
+    intent_log: &'a IntentLog,
 }
 
-impl Ledger {
+impl IntentLog {
     pub(crate) fn new(common_dir: &Path) -> Self {
         Self {
             common_dir: common_dir.to_owned(),
@@ -51,7 +51,7 @@ impl Ledger {
     }
 
     /// Says that `name` is about to be moved to `new`.
-    pub(crate) fn announce(&self, name: &BStr, new: CommitId) -> Announced<'_> {
+    pub(crate) fn announce(&self, name: &BStr, new: CommitId) -> Intent<'_> {
         let mut state = self.lock();
         state.under_way += 1;
         if state.open.is_none() {
@@ -61,7 +61,7 @@ impl Ledger {
             }
         }
         state.note(new.to_string().as_bytes(), name);
-        Announced { ledger: self }
+        Intent { intent_log: self }
     }
 
     /// Locked before it has its name, so that nobody takes it for a dead process's.
@@ -88,9 +88,9 @@ impl State {
     }
 }
 
-impl Drop for Announced<'_> {
+impl Drop for Intent<'_> {
     fn drop(&mut self) {
-        let mut state = self.ledger.lock();
+        let mut state = self.intent_log.lock();
         state.under_way -= 1;
         if state.under_way == 0
             && let Some((_, file)) = &mut state.open
@@ -102,7 +102,7 @@ impl Drop for Announced<'_> {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for IntentLog {
     fn drop(&mut self) {
         if let Some((path, _file)) = self.lock().open.take()
             && let Err(error) = std::fs::remove_file(path)
@@ -112,7 +112,7 @@ impl Drop for Ledger {
     }
 }
 
-impl Ledger {
+impl IntentLog {
     /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
     pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         let mut released = Vec::new();

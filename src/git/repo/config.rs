@@ -13,7 +13,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
-use crate::git::repo::open::{Repo, error_chain};
+use crate::git::repo::open::{Repo, gix_chain};
 
 /// The variables by which settings reach git: those of `git -c`, and those that people set.
 pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
@@ -178,7 +178,7 @@ impl Repo {
     fn compare_settings(&self) -> Result<(), ConfigError> {
         let output = listing(self.git_dir(), self.told_config(), "--show-origin")?;
         // Anew, as a person may have changed something since this process began.
-        let fresh = self.reread().map_err(|error| ConfigError::Unreadable(error_chain(&error)))?;
+        let fresh = self.reread().map_err(|error| ConfigError::Unreadable(gix_chain(&error)))?;
         let mut both: BTreeMap<String, Both> = BTreeMap::new();
         for (origin, key, value) in parsed(&output) {
             let both = both.entry(key).or_default();

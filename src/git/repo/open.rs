@@ -12,7 +12,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::process::cancel::Interrupt;
-use crate::git::refs::intent_log::Ledger;
+use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
 use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch};
@@ -72,7 +72,7 @@ struct Place {
     checkout: Option<PathBuf>,
     identity: Identity,
     runner_id: String,
-    ledger: Ledger,
+    intent_log: IntentLog,
     /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
     registry: Mutex<()>,
     interrupt: Interrupt,
@@ -100,7 +100,7 @@ pub struct Repo {
 
 /// Where git was told to look, captured before the variables were taken out of the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct GitVariables {
     /// `GIT_DIR`.
     pub git_dir: Option<PathBuf>,
     /// `GIT_WORK_TREE`.
@@ -114,13 +114,13 @@ pub struct Told {
 impl Store {
     /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the nearest above.
     /// `runner_id` is who we are, else `aynig.runnerId` says, else the name of this host.
-    pub fn open(start: &Path, told: &Told, runner_id: Option<&str>) -> Result<Self, OpenError> {
+    pub fn open(start: &Path, variables: &GitVariables, runner_id: Option<&str>) -> Result<Self, OpenError> {
         let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
-        let git_dir = match &told.git_dir {
+        let git_dir = match &variables.git_dir {
             Some(git_dir) => start.join(git_dir),
             None => discover(&start)?,
         };
-        let git_dir = git_dir.canonicalize().map_err(|_| match &told.git_dir {
+        let git_dir = git_dir.canonicalize().map_err(|_| match &variables.git_dir {
             Some(_) => OpenError::Misnamed { path: git_dir },
             None => OpenError::NotFound { start: start.clone() },
         })?;
@@ -130,7 +130,7 @@ impl Store {
         refuse_unreadable_format(&git_dir)?;
 
         let mut gix = opened(&git_dir).map_err(|error| {
-            let words = error_chain(&error);
+            let words = gix_chain(&error);
             if let Some(named) = missing_work_tree(&git_dir) {
                 broken(format!("core.worktree names {}, which is no directory", named.display()))
             } else if words.contains("safe.directory")
@@ -142,19 +142,19 @@ impl Store {
                 broken(words)
             }
         })?;
-        let config = told.config.clone();
+        let config = variables.config.clone();
         let given = listing::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
-        set(&mut gix, &given).map_err(|error| broken(error_chain(&error)))?;
+        set(&mut gix, &given).map_err(|error| broken(gix_chain(&error)))?;
         // Of GIT_NAMESPACE git itself takes note only where a repository is served.
         gix.clear_namespace();
-        if let Some(work_tree) = &told.work_tree {
-            gix.set_workdir(start.join(work_tree)).map_err(|error| broken(error_chain(&error)))?;
+        if let Some(work_tree) = &variables.work_tree {
+            gix.set_workdir(start.join(work_tree)).map_err(|error| broken(gix_chain(&error)))?;
         }
         let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let common_dir = absolute(gix.common_dir());
         let own_git_dir = absolute(gix.git_dir());
         let checkout = gix.workdir().map(absolute);
-        let main = gix.main_repo().map_err(|error| broken(error_chain(&error)))?;
+        let main = gix.main_repo().map_err(|error| broken(gix_chain(&error)))?;
         let top = if own_git_dir == common_dir { checkout.clone() } else { main.workdir().map(absolute) }
             .unwrap_or_else(|| common_dir.clone());
         let runner_id = runner_id
@@ -166,7 +166,7 @@ impl Store {
             .or_else(|| hostname::get().ok().map(|name| name.to_string_lossy().into_owned()))
             .unwrap_or_else(|| "unknown-host".to_owned());
         let identity = Identity::configured(&gix, &runner_id);
-        let ledger = Ledger::new(&common_dir);
+        let intent_log = IntentLog::new(&common_dir);
         let registry = Mutex::default();
         let interrupt = Interrupt::default();
         let place = Place {
@@ -176,7 +176,7 @@ impl Store {
             checkout,
             identity,
             runner_id,
-            ledger,
+            intent_log,
             registry,
             interrupt,
             config,
@@ -271,8 +271,8 @@ impl Repo {
         Ok(gix)
     }
 
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.place.ledger
+    pub(crate) fn intent_log(&self) -> &IntentLog {
+        &self.place.intent_log
     }
 
     /// The checkout we were started in, with the branch it is on now; none in a bare repository.
@@ -307,7 +307,7 @@ pub(crate) fn gits(id: CommitId) -> gix::ObjectId {
 }
 
 /// An error and all its causes, on one line.
-pub(crate) fn error_chain(error: &gix::Error) -> String {
+pub(crate) fn gix_chain(error: &gix::Error) -> String {
     let mut words = Vec::new();
     let mut next: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = next {

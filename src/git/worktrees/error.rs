@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::RefError;
-use crate::git::worktrees::presence::Misplaced;
+use crate::git::worktrees::presence::Displaced;
 
 /// Why a worktree could not be made, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum WorktreeError {
     },
     /// It is not where it was made.
     #[error(transparent)]
-    Misplaced(#[from] Misplaced),
+    Displaced(#[from] Displaced),
     /// The place for worktrees is not one we may use.
     #[error("{} is {what}; choose another place with --worktree", path.display())]
     Unsuitable {

@@ -63,8 +63,8 @@ impl Repo {
         if entries_in(&index)? < WORTH_IT || self.pool_limit() == 0 {
             return None;
         }
-        let stage = self.stage_at(&index)?;
-        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+        let index_file = self.index_file(&index)?;
+        if index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
             return None;
         }
         let own = worktree.git_dir.join(OWN_INDEX);
@@ -73,7 +73,7 @@ impl Repo {
         let date = std::fs::metadata(&index).and_then(|found| found.modified()).ok()?;
         std::fs::File::options().write(true).open(&own).and_then(|copy| copy.set_modified(date)).ok()?;
         let mode = worktree.path.symlink_metadata().ok()?.permissions().mode();
-        let ways = self.ways_of_writing(stage.attribute_files())?;
+        let ways = self.ways_of_writing(index_file.attribute_files())?;
         Some(Origin { index: identity(&own)?, mode, ways })
     }
 
@@ -162,8 +162,13 @@ impl Repo {
             .args((!keeps_ignored).then_some("-x"))
             .run()
             .map_err(|error| error.to_string())?;
-        let stage = self.stage_at(&index).ok_or("its index cannot be read")?;
-        inspect(&slot.path, origin.mode, (!keeps_ignored).then(|| stage.paths()), &stage.entries_by_path())?;
+        let index_file = self.index_file(&index).ok_or("its index cannot be read")?;
+        inspect(
+            &slot.path,
+            origin.mode,
+            (!keeps_ignored).then(|| index_file.paths()),
+            &index_file.entries_by_path(),
+        )?;
         fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
     }
 
@@ -248,11 +253,11 @@ impl Repo {
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &id])
             .run()
             .map_err(said)?;
-        let stage = self.stage_at(&git_dir.join("index")).ok_or("its index cannot be read")?;
-        if stage.overlooks_files() || !stage.gitlinks().is_empty() {
+        let index_file = self.index_file(&git_dir.join("index")).ok_or("its index cannot be read")?;
+        if index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
             return Err("the commit has submodules, or is checked out in part".to_owned());
         }
-        if self.ways_of_writing(stage.attribute_files()).as_deref() != Some(ways) {
+        if self.ways_of_writing(index_file.attribute_files()).as_deref() != Some(ways) {
             return Err("files are written in another way now".to_owned());
         }
         let log = git_dir.join("logs").join("HEAD");

@@ -15,7 +15,7 @@ const PLACE: &str = "aynig-place";
 /// A worktree is not where it was made, and something else may be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not touched: {what}", path.display())]
-pub struct Misplaced {
+pub struct Displaced {
     /// Where it was made.
     pub path: PathBuf,
     /// What is found there.
@@ -26,9 +26,9 @@ impl Repo {
     /// Whether the directory of a worktree, which is registered in `git_dir`, is there, or is gone.
     ///
     /// # Errors
-    /// [`Misplaced`] where neither is sure.
-    pub fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Misplaced> {
-        let misplaced = |what| Err(Misplaced { path: worktree.to_owned(), what });
+    /// [`Displaced`] where neither is sure.
+    pub fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Displaced> {
+        let misplaced = |what| Err(Displaced { path: worktree.to_owned(), what });
         match worktree.symlink_metadata() {
             Ok(found) if found.is_symlink() => misplaced("a symbolic link is in its place"),
             Ok(found) if !found.is_dir() => misplaced("a file is in its place"),

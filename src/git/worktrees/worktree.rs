@@ -21,7 +21,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::{occupied, tidy_above};
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::held::Worktree;
-use crate::git::worktrees::presence::Misplaced;
+use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::{
     Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch,
 };
@@ -244,7 +244,7 @@ impl Repo {
         if is_here {
             if !worktree.is_linked_both_ways() {
                 let what = "its .git is no link to this repository";
-                return Err(Misplaced { path: worktree.path.clone(), what }.into());
+                return Err(Displaced { path: worktree.path.clone(), what }.into());
             }
             // The long part, outside of the lock: what we hold nobody else touches.
             remove_files(&worktree.path)?;

@@ -12,12 +12,12 @@ use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::message::{Message, MessageError};
 use crate::git::objects::commits::NewCommit;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::remote::Move;
 use crate::git::{CommitError, Repo, Swap};
 
-use crate::runner::authority::Arbiter;
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::Authority;
+use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::Holder;
 use crate::runner::options::Options;
 use crate::runner::survey::verdict::{Command, RunIn};
@@ -50,7 +50,7 @@ pub enum ClaimError {
         branch: BranchName,
         /// Why.
         #[source]
-        source: Box<ArbiterError>,
+        source: Box<AuthorityError>,
     },
 }
 
@@ -138,13 +138,13 @@ pub enum Claimed {
 /// Tries to claim all `candidates` at once; one answer each, in their order.
 pub fn claim_all(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     options: &Options,
     candidates: Vec<Candidate>,
 ) -> Vec<(BranchName, Result<Claimed, ClaimError>)> {
     let drafted: Vec<(BranchName, Result<Claim, ClaimError>)> = candidates
         .into_iter()
-        .map(|candidate| (candidate.branch.clone(), draft(repo, arbiter, options, candidate)))
+        .map(|candidate| (candidate.branch.clone(), draft(repo, authority, options, candidate)))
         .collect();
     let moves = drafted
         .iter()
@@ -159,7 +159,7 @@ pub fn claim_all(
         })
         .collect();
     let log = format!("aynig: claim by {}", options.runner_id);
-    let mut answers = arbiter.swap_all(repo, moves, &log).into_iter();
+    let mut answers = authority.swap_all(repo, moves, &log).into_iter();
     crate::crashpoint::reach(crate::crashpoint::Point::LeaseMoved);
     drafted
         .into_iter()
@@ -186,7 +186,7 @@ pub fn claim_all(
 /// Writes the lease commit; until the branch points at it, it is nobody's.
 fn draft(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     options: &Options,
     candidate: Candidate,
 ) -> Result<Claim, ClaimError> {
@@ -198,7 +198,7 @@ fn draft(
         attempt,
         runner: options.runner_id.clone(),
         seconds: options.lease_seconds,
-        source: arbiter.source().cloned(),
+        source: authority.source().cloned(),
     };
     let encoded = lease_draft(&trigger, &terms)
         .encode()
@@ -207,7 +207,7 @@ fn draft(
     // Dated now: a signature that took longer would come too late to hold anything.
     let within = Duration::from_secs((options.lease_seconds / 2).max(1));
     let new = NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None };
-    let lease = repo.write_commit_for(&new, Errand::Scan, within).map_err(failed)?;
+    let lease = repo.write_commit_for(&new, Purpose::Scan, within).map_err(failed)?;
     crate::crashpoint::reach(crate::crashpoint::Point::LeaseWritten);
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
     let message = Message::parse(&encoded);

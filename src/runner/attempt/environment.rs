@@ -17,7 +17,7 @@ use crate::git::process::call::LOCAL_VARIABLES;
 
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::Files;
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 use crate::runner::options::Options;
 
 /// Variables that are ours to give: what an outer runner put there must not shine through.
@@ -78,7 +78,7 @@ pub fn own_environment() -> BTreeMap<OsString, OsString> {
 /// The environment for `claim`'s command, to be run in `directory`.
 pub fn environment(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     options: &Options,
     claim: &Claim,
     files: &Files,
@@ -125,7 +125,7 @@ pub fn environment(
     give("AYNIG_BIN", options.program.clone().into());
     give("AYNIG_BRANCH", OsStr::from_bytes(claim.branch.as_bstr()).to_owned());
     give("AYNIG_GIT_DIR", repo.common_dir().into());
-    if let Some(remote) = arbiter.source() {
+    if let Some(remote) = authority.source() {
         give("AYNIG_REMOTE", remote.as_str().into());
     }
     give("AYNIG_RUN_ID", claim.attempt.to_string().into());

@@ -11,7 +11,7 @@ use crate::contract::headlog::{Moved, Origin, origin};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::report::plain_line;
 use crate::git::Repo;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
@@ -97,7 +97,7 @@ impl<'a> Ground<'a> {
         }
         let (others, floor) = self.others(head);
         let asked: HashSet<CommitId> = others.iter().copied().collect();
-        let refused = trust::refusals(self.repo, &asked, &[], Errand::Signature);
+        let refused = trust::refusals(self.repo, &asked, &[], Purpose::Signature);
         let from = others.into_iter().find(|commit| !refused.contains_key(commit)).unwrap_or(floor);
         Taken { from, without: (from != head).then_some(head) }
     }
@@ -106,7 +106,7 @@ impl<'a> Ground<'a> {
 impl Taken {
     /// The tree.
     pub fn tree(&self, repo: &Repo) -> Result<CommitId, String> {
-        repo.commit(self.from).map(|stored| stored.tree).map_err(|error| crate::runner::error_words(&error))
+        repo.commit(self.from).map(|stored| stored.tree).map_err(|error| crate::runner::error_chain(&error))
     }
 
     /// What a stalled commit says of the files that are left out, as a sentence.

@@ -10,17 +10,17 @@ use crate::clock;
 use crate::contract::commits::renewal_draft;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
+use crate::contract::ownership::{Ownership, ownership};
 use crate::contract::settlement::StopReason;
-use crate::contract::standing::{Standing, standing};
 use crate::git::objects::commits::NewCommit;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::remote::{HASTE, Move};
 use crate::git::{Repo, Swap, Workplace};
 
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::ground::Ground;
-use crate::runner::authority::Arbiter;
-use crate::runner::error_words;
+use crate::runner::authority::Authority;
+use crate::runner::error_chain;
 use crate::runner::options::{Options, Trust};
 
 /// How often HEAD is looked at, at most.
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Heartbeat<'a> {
     repo: Repo,
-    arbiter: &'a Arbiter,
+    authority: &'a Authority,
     claim: &'a Claim,
     trust: &'a Trust,
     renews: bool,
@@ -62,21 +62,21 @@ enum Beat {
 /// How the branch stands, and its HEAD; a remote that hangs is given up after about `within`.
 pub fn look(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     claim: &Claim,
     within: Duration,
-) -> Result<(Standing, Option<CommitId>), String> {
-    let head = arbiter.head(repo, &claim.branch, within).map_err(|error| error.to_string())?;
-    let Some(id) = head else { return Ok((standing(claim.attempt, None), None)) };
+) -> Result<(Ownership, Option<CommitId>), String> {
+    let head = authority.head(repo, &claim.branch, within).map_err(|error| error.to_string())?;
+    let Some(id) = head else { return Ok((ownership(claim.attempt, None), None)) };
     if id == claim.lease {
-        return Ok((Standing::Ours, head));
+        return Ok((Ownership::Ours, head));
     }
     let stored = repo.commit(id).map_err(|error| error.to_string())?;
     let descends = repo.descends(id, claim.lease);
-    let seen = standing(claim.attempt, Some((&Head::read(&stored.facts()), descends)));
+    let seen = ownership(claim.attempt, Some((&Head::read(&stored.facts()), descends)));
     // What stands on top of a recovery was not set by the command.
     let seen = match seen {
-        Standing::AdvancedByCommand { .. } if was_recovered(repo, claim, id) => Standing::Recovered,
+        Ownership::AdvancedByCommand { .. } if was_recovered(repo, claim, id) => Ownership::Recovered,
         other => other,
     };
     Ok((seen, head))
@@ -85,7 +85,7 @@ pub fn look(
 /// Whether one of the commits from `head` down to the lease closed the attempt.
 fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
     repo.history(head).flatten().take_while(|stored| stored.id != claim.lease).any(|stored| {
-        standing(claim.attempt, Some((&Head::read(&stored.facts()), true))) == Standing::Recovered
+        ownership(claim.attempt, Some((&Head::read(&stored.facts()), true))) == Ownership::Recovered
     })
 }
 
@@ -105,17 +105,17 @@ pub fn catch_up(repo: &Repo, claim: &Claim, place: &Workplace, head: CommitId) {
 
 fn follow(repo: &Repo, claim: &Claim, place: &Workplace, from: CommitId, renewal: CommitId) {
     if let Err(error) = repo.advance(place, from, renewal, "aynig: follow the lease") {
-        let why = error_words(&error);
+        let why = error_chain(&error);
         tracing::warn!(branch = %claim.branch, why, "the worktree did not follow the renewed lease");
     }
 }
 
 impl<'a> Heartbeat<'a> {
     /// Begins with the lease as it was claimed.
-    pub fn new(repo: Repo, arbiter: &'a Arbiter, claim: &'a Claim, options: &'a Options) -> Self {
+    pub fn new(repo: Repo, authority: &'a Authority, claim: &'a Claim, options: &'a Options) -> Self {
         Self {
             repo,
-            arbiter,
+            authority,
             claim,
             trust: &options.trust,
             renews: options.heartbeat,
@@ -165,10 +165,10 @@ impl<'a> Heartbeat<'a> {
             let left = self.grace.saturating_sub(since.elapsed());
             return if left.is_zero() { Beat::GiveUp(StopReason::LeaseLost) } else { Beat::Again(left) };
         }
-        if !self.arbiter.attaches() {
+        if !self.authority.attaches() {
             return self.attend_from_afar();
         }
-        let seen = look(&self.repo, self.arbiter, self.claim, HASTE);
+        let seen = look(&self.repo, self.authority, self.claim, HASTE);
         self.judge(seen)
     }
 
@@ -180,13 +180,13 @@ impl<'a> Heartbeat<'a> {
         self.renew_if_due(self.held)
     }
 
-    fn judge(&mut self, seen: Result<(Standing, Option<CommitId>), String>) -> Beat {
+    fn judge(&mut self, seen: Result<(Ownership, Option<CommitId>), String>) -> Beat {
         match seen {
-            Ok((Standing::Ours, Some(head))) => {
+            Ok((Ownership::Ours, Some(head))) => {
                 self.note(head);
                 self.renew_if_due(head)
             }
-            Ok((Standing::AdvancedByCommand { .. }, _)) => {
+            Ok((Ownership::AdvancedByCommand { .. }, _)) => {
                 self.over = Some(clock::Stopwatch::start());
                 Beat::Again(self.grace)
             }
@@ -225,9 +225,9 @@ impl<'a> Heartbeat<'a> {
                 self.go_on()
             }
             // HEAD is not what we took it for: look at what it is.
-            Ok(None) => match look(&self.repo, self.arbiter, self.claim, self.left().max(HASTE)) {
-                Ok((Standing::Ours, Some(head))) => {
-                    if let (Some(place), false) = (&self.place, self.arbiter.attaches()) {
+            Ok(None) => match look(&self.repo, self.authority, self.claim, self.left().max(HASTE)) {
+                Ok((Ownership::Ours, Some(head))) => {
+                    if let (Some(place), false) = (&self.place, self.authority.attaches()) {
                         catch_up(&self.repo, self.claim, place, head);
                     }
                     self.note(head);
@@ -251,14 +251,14 @@ impl<'a> Heartbeat<'a> {
         let new = NewCommit { tree, parents: &[parent], message: &message, attempt: None };
         let renewal = self
             .repo
-            .write_commit_for(&new, Errand::Signature, within())
-            .map_err(|error| error_words(&error))?;
+            .write_commit_for(&new, Purpose::Signature, within())
+            .map_err(|error| error_chain(&error))?;
         crate::crashpoint::reach(crate::crashpoint::Point::RenewalWritten);
         let within = within();
         let branch = self.claim.branch.clone();
         let wanted = Move { branch, expected: head, new: renewal, within: Some(within) };
         let swap = self
-            .arbiter
+            .authority
             .swap(&self.repo, wanted, "aynig: renew the lease")
             .map_err(|error| error.to_string())?;
         if swap != Swap::Won {
@@ -271,7 +271,7 @@ impl<'a> Heartbeat<'a> {
 
     /// The commit a detached worktree is at; with an attached one the branch's HEAD is that commit.
     fn detached(&self) -> Option<CommitId> {
-        if self.arbiter.attaches() {
+        if self.authority.attaches() {
             return None;
         }
         self.repo.checked_out(self.place.as_ref()?)
@@ -279,7 +279,7 @@ impl<'a> Heartbeat<'a> {
 
     /// Takes the worktree along to the renewal, so that the result will descend from it.
     fn follow(&self, from: CommitId, renewal: CommitId) {
-        if self.arbiter.attaches() {
+        if self.authority.attaches() {
             return;
         }
         let Some(place) = &self.place else { return };
@@ -296,7 +296,7 @@ impl<'a> Heartbeat<'a> {
         if self.renews && self.left().is_zero() {
             return Beat::GiveUp(StopReason::LeaseUnrenewable { why: why.to_owned() });
         }
-        if self.arbiter.attaches() || !self.renews {
+        if self.authority.attaches() || !self.renews {
             return self.go_on();
         }
         let pause = self.often().saturating_mul(1 << self.troubles.min(8));

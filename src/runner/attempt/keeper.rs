@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::contract::ids::CommitId;
+use crate::contract::ownership::Ownership;
 use crate::contract::settlement::StopReason;
-use crate::contract::standing::Standing;
 use crate::git::Repo;
 use crate::git::remote::HASTE;
 use crate::stop::Stop;
@@ -46,7 +46,7 @@ pub fn keeping<T>(
     attempt: impl FnOnce(&LeaseKeeper<'_>) -> T,
 ) -> (T, Held) {
     let (stop, _hears) = context.shutdown.child();
-    let heartbeat = Heartbeat::new(context.store.handle(), context.arbiter, claim, context.options);
+    let heartbeat = Heartbeat::new(context.store.handle(), context.authority, claim, context.options);
     let keeper = LeaseKeeper { context: *context, claim, heartbeat: Mutex::new(heartbeat), stop };
     let (under_way, over) = mpsc::channel::<()>();
     let result = thread::scope(|scope| {
@@ -83,9 +83,9 @@ impl<'a> LeaseKeeper<'a> {
     /// Looks at a local branch once more, after something that took its time or that could move the branch. A remote is
     /// not asked each time: a lost lease is noticed there by a renewal that fails.
     pub fn is_lost(&self, repo: &Repo) -> bool {
-        self.context.arbiter.attaches()
-            && matches!(look(repo, self.context.arbiter, self.claim, HASTE),
-                Ok((standing, _)) if standing != Standing::Ours)
+        self.context.authority.attaches()
+            && matches!(look(repo, self.context.authority, self.claim, HASTE),
+                Ok((ownership, _)) if ownership != Ownership::Ours)
     }
 
     fn keep(&self, over: &mpsc::Receiver<()>) {

@@ -21,7 +21,7 @@ use crate::runner::attempt::files::log_directory;
 use crate::runner::attempt::finished::{Site, ending};
 use crate::runner::attempt::keeper::LeaseKeeper;
 use crate::runner::events::notice::Notice;
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// The list of files that a new worktree is given.
 const LIST: &str = ".worktreeinclude";
@@ -30,7 +30,7 @@ const LIST: &str = ".worktreeinclude";
 const CHUNK: u64 = 256 * 1024 * 1024;
 
 /// Makes the place of `command` ready. Says how the attempt ends instead, if that fails.
-pub fn make_ready(
+pub fn provision(
     context: &Context<'_>,
     repo: &Repo,
     claim: &Claim,
@@ -88,7 +88,7 @@ fn copy_all(
     stop: &Stop,
 ) -> Result<(), String> {
     let Some(main) = repo.main_checkout() else { return Ok(()) };
-    let listed = repo.ignored_and_listed(&main, list).map_err(|error| error_words(&error))?;
+    let listed = repo.ignored_and_listed(&main, list).map_err(|error| error_chain(&error))?;
     let ours = [context.options.worktrees.clone(), log_directory(repo)];
     let (mut wanted, mut beyond) = (BTreeSet::new(), 0_usize);
     for path in listed {
@@ -104,7 +104,7 @@ fn copy_all(
             wanted.insert(path);
         }
     }
-    let ignored = repo.ignored_in(worktree, &wanted).map_err(|error| error_words(&error))?;
+    let ignored = repo.ignored_in(worktree, &wanted).map_err(|error| error_chain(&error))?;
     let warn = |count: usize, why: &str| {
         if count > 0 {
             let text =

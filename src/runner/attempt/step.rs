@@ -16,7 +16,7 @@ use bstr::ByteSlice;
 use crate::contract::declaration::Declaration;
 use crate::contract::protocol::{Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
-use crate::fsutil::Room;
+use crate::fsutil::FreeSpace;
 use crate::git::worktrees::registration::Mark;
 use crate::git::{Checkout, Repo, Swap};
 use crate::supervise::Spec;
@@ -28,12 +28,12 @@ use crate::runner::attempt::files;
 use crate::runner::attempt::files::Files;
 use crate::runner::attempt::finished::{Finished, Site, ending};
 use crate::runner::attempt::keeper::{LeaseKeeper, keeping};
-use crate::runner::attempt::provision::make_ready;
+use crate::runner::attempt::provision::provision;
 use crate::runner::events::notice::{Notice, Outcome, Started, StepReport};
 use crate::runner::landing::recover::sweep;
 use crate::runner::landing::settle;
 use crate::runner::survey::verdict::RunIn;
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// Less room than this is none, bytes: what is written comes in blocks.
 const NO_ROOM: u64 = 16 * 1024;
@@ -60,7 +60,7 @@ pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     // What is shared with other threads is consistent between any two statements that could panic.
     let settled = catch_unwind(AssertUnwindSafe(|| {
         let repo = context.store.handle();
-        let _under_way = context.arbiter.under_way();
+        let _under_way = context.authority.under_way();
         let finished = carry_out(context, &repo, claim);
         settle(context, &repo, finished)
     }));
@@ -113,7 +113,7 @@ fn attempt(
         return Course::unstarted(Ending::Stopped { why });
     }
     match files::prepare(repo, claim) {
-        Err(error) => Course::unstarted(Ending::NotStarted(error_words(&error))),
+        Err(error) => Course::unstarted(Ending::NotStarted(error_chain(&error))),
         Ok(made) => command(context, repo, claim, site, files.insert(made), keeper),
     }
 }
@@ -127,7 +127,7 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
         match repo.index_equals_head(&checkout.path) {
             Ok(true) => {}
             Ok(false) => return Err(format!("something was staged in {} just now", checkout.path.display())),
-            Err(error) => return Err(error_words(&error)),
+            Err(error) => return Err(error_chain(&error)),
         }
         return Ok(Site::InPlace(checkout));
     }
@@ -136,12 +136,12 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
     let mark = Mark {
         attempt: claim.attempt,
         branch: claim.branch.clone(),
-        remote: context.arbiter.source().cloned(),
+        remote: context.authority.source().cloned(),
     };
-    let attached = context.arbiter.attaches();
+    let attached = context.authority.attaches();
     let worktree = repo
         .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
-        .map_err(|error| format!("its worktree could not be made: {}", error_words(&error)))?;
+        .map_err(|error| format!("its worktree could not be made: {}", error_chain(&error)))?;
     if let Some(text) = repo.init_submodules(&worktree) {
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
     }
@@ -157,7 +157,7 @@ fn follow_claim(
 ) -> Result<(), String> {
     let gone = || format!("{} is not checked out in {} any more", claim.branch, checkout.path.display());
     let local = checkout.branch.as_ref().ok_or_else(gone)?;
-    let Some(remote) = context.arbiter.source() else {
+    let Some(remote) = context.authority.source() else {
         return if *local == claim.branch { Ok(()) } else { Err(gone()) };
     };
     if repo.upstream_on(local, remote).as_ref() != Some(&claim.branch) {
@@ -170,7 +170,7 @@ fn follow_claim(
         Ok(Swap::Lost { .. }) => {
             Err(format!("{} is not where {remote} has {}; pull first", local, claim.branch))
         }
-        Err(error) => Err(error_words(&error)),
+        Err(error) => Err(error_chain(&error)),
     }
 }
 
@@ -188,7 +188,7 @@ fn command(
         Ok(spec) => spec,
         Err(why) => return Course::unstarted(Ending::NotStarted(why)),
     };
-    if let Err(ending) = make_ready(context, repo, claim, site, &spec, keeper) {
+    if let Err(ending) = provision(context, repo, claim, site, &spec, keeper) {
         return Course::unstarted(ending);
     }
     let finished = crate::supervise::run(spec, keeper.stop(), || {
@@ -224,8 +224,8 @@ fn command_spec(
     let options = context.options;
     // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
     let copy = claim.command.tree.map(|tree| copy_of(repo, tree)).transpose();
-    let top = copy.map_err(|error| error_words(&error))?.unwrap_or_else(|| directory.to_owned());
-    let environment = environment::environment(repo, context.arbiter, options, claim, files, directory);
+    let top = copy.map_err(|error| error_chain(&error))?.unwrap_or_else(|| directory.to_owned());
+    let environment = environment::environment(repo, context.authority, options, claim, files, directory);
     for text in environment.warnings {
         (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
     }
@@ -269,7 +269,7 @@ fn read_declarations(mut log: &File, length: u64) -> Observed {
 fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &Ending) {
     let logs = files.stdout.parent().unwrap_or(&files.stdout);
     if !ending.is_success()
-        && let Ok(room) = Room::at(logs)
+        && let Ok(room) = FreeSpace::at(logs)
         && room.bytes < NO_ROOM
     {
         let text = format!(

@@ -1,10 +1,10 @@
-//! The pushes of a remote arbiter: moves are queued, go together, are judged one by one, and nobody waits too long.
+//! The pushes of a remote authority: moves are queued, go together, are judged one by one, and nobody waits too long.
 //!
 //! Invariant: each move that was queued has one answer, and a move whose push was not answered is won only if the remote is
 //! found to have it (CONTRACT.md §5). Moves that are wanted while a push is under way go together in the next one: a push costs
 //! a connection, and one connection can carry any number of refs. Results of steps that end one soon after another wait for
 //! each other a little, never longer than pushes take anyway. One push is under way at a time, unless it hangs. What a push says is read in
-//! `git::remote`; who wants which move is `arbiter`'s business.
+//! `git::remote`; who wants which move is `authority`'s business.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,7 +17,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::remote::{HASTE, Move, PATIENCE, Pushed, QUESTION, RemoteError};
 use crate::git::{ProcessError, Repo, Swap};
 
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::error::AuthorityError;
 
 /// Who waits for a push that takes longer than this, or for half of the time there is, goes ahead with one of their own: its
 /// connection may hang.
@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// The longest that a claim waits for others.
 const LONGEST_LULL: Duration = Duration::from_millis(500);
 
-/// A remote as arbiter, with the moves that wait for the next push.
+/// A remote as authority, with the moves that wait for the next push.
 #[derive(Debug)]
 pub struct Remote {
     name: RemoteName,
@@ -44,7 +44,7 @@ pub struct Remote {
 struct Queue {
     next_ticket: u64,
     waiting: Vec<Waiting>,
-    done: HashMap<u64, Result<Swap, ArbiterError>>,
+    done: HashMap<u64, Result<Swap, AuthorityError>>,
     /// Tickets whose owners did not wait for the answer.
     given_up: HashSet<u64>,
     /// The push under way that others wait for: the first of its tickets, and when it began.
@@ -67,13 +67,13 @@ impl Queue {
         if self.urgent || self.waiting.len() >= self.under_way {
             return Duration::ZERO;
         }
-        let lull = self.took.saturating_sub(youngest.elapsed());
+        let linger = self.took.saturating_sub(youngest.elapsed());
         let all = LINGER.min(self.took * 4).saturating_sub(oldest.elapsed());
-        lull.min(all)
+        linger.min(all)
     }
 }
 
-/// A step under way, as far as its arbiter is concerned; over when dropped.
+/// A step under way, as far as its authority is concerned; over when dropped.
 #[derive(Debug)]
 #[must_use = "the step is under way while this lives"]
 pub struct UnderWay<'a>(Option<&'a Remote>);
@@ -119,12 +119,12 @@ impl Remote {
     }
 
     /// Half of what a push takes, since one that is spared is worth at least that.
-    pub fn lull(&self) -> Duration {
+    pub fn linger(&self) -> Duration {
         (self.lock().took / 2).min(LONGEST_LULL)
     }
 
     /// Queues the moves; whoever finds nobody pushing pushes for all. Nobody waits longer than their own moves are of use.
-    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, urgent: bool) -> Vec<Result<Swap, ArbiterError>> {
+    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, urgent: bool) -> Vec<Result<Swap, AuthorityError>> {
         let deadline =
             |within: Option<Duration>| within.and_then(|within| clock::monotonic().checked_add(within));
         let within = moves.iter().filter_map(|wanted| wanted.within).min();
@@ -216,12 +216,12 @@ impl Remote {
         queue
     }
 
-    fn unanswered(&self, branch: BranchName, why: &str) -> ArbiterError {
-        ArbiterError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() }
+    fn unanswered(&self, branch: BranchName, why: &str) -> AuthorityError {
+        AuthorityError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() }
     }
 
     /// Takes back what was not sent yet, and does not wait for the rest.
-    fn give_up(&self, queue: &mut Queue, mine: Vec<(u64, BranchName)>) -> Vec<Result<Swap, ArbiterError>> {
+    fn give_up(&self, queue: &mut Queue, mine: Vec<(u64, BranchName)>) -> Vec<Result<Swap, AuthorityError>> {
         mine.into_iter()
             .map(|(ticket, branch)| {
                 if let Some(answer) = queue.done.remove(&ticket) {
@@ -241,7 +241,7 @@ impl Remote {
 
     /// One push, and a question where its answer is not enough; what was certainly not moved by a connection that broke is
     /// pushed once more.
-    fn push(&self, repo: &Repo, moves: &[Move], until: Option<Instant>) -> Vec<Result<Swap, ArbiterError>> {
+    fn push(&self, repo: &Repo, moves: &[Move], until: Option<Instant>) -> Vec<Result<Swap, AuthorityError>> {
         let (mut answers, broken) = self.push_once(repo, moves, until);
         let again: Vec<usize> = (0..moves.len()).filter(|at| broken && is_unmoved(&answers[*at])).collect();
         if again.is_empty() {
@@ -262,13 +262,13 @@ impl Remote {
         repo: &Repo,
         moves: &[Move],
         until: Option<Instant>,
-    ) -> Vec<Result<Swap, ArbiterError>> {
+    ) -> Vec<Result<Swap, AuthorityError>> {
         crate::crashpoint::reach(crate::crashpoint::Point::PushBegun);
         let mut answers = self.push(repo, moves, until);
         let mut left: Vec<usize> = (0..moves.len()).collect();
         for _ in 0..SPARED {
             let refusal = |at: &usize| match &answers[*at] {
-                Err(ArbiterError::Refused { reason, .. }) => Some(reason.clone()),
+                Err(AuthorityError::Refused { reason, .. }) => Some(reason.clone()),
                 Ok(_) | Err(_) => None,
             };
             if left.iter().any(|at| answers[*at].is_ok()) || !left.iter().any(|at| refusal(at).is_some()) {
@@ -297,7 +297,7 @@ impl Remote {
         repo: &Repo,
         moves: &[Move],
         until: Option<Instant>,
-    ) -> (Vec<Result<Swap, ArbiterError>>, bool) {
+    ) -> (Vec<Result<Swap, AuthorityError>>, bool) {
         let left = |most: Duration| {
             let left = until.map_or(most, |until| until.saturating_duration_since(clock::monotonic()));
             left.max(Duration::from_millis(100)).min(most)
@@ -339,7 +339,7 @@ impl Remote {
     ) -> Result<HashMap<BranchName, CommitId>, String> {
         let asked = repo
             .ask_remote(&self.name, branches, within)
-            .map_err(|error| crate::words::error_words(&error))?;
+            .map_err(|error| crate::words::error_chain(&error))?;
         let unknown: Vec<BranchName> = asked
             .iter()
             .filter(|(_, head)| repo.commit(**head).is_err())
@@ -359,7 +359,7 @@ impl Remote {
         wanted: &Move,
         answer: Pushed,
         truth: Result<&HashMap<BranchName, CommitId>, &String>,
-    ) -> Result<Swap, ArbiterError> {
+    ) -> Result<Swap, AuthorityError> {
         let (remote, branch) = (self.name.clone(), wanted.branch.clone());
         if answer == Pushed::Accepted {
             repo.note_fetched(&self.name, &wanted.branch, wanted.new);
@@ -369,7 +369,7 @@ impl Remote {
             (Ok(truth), _) => truth.get(&wanted.branch).copied(),
             // The push itself said that it lost; only by whom is not known.
             (Err(_), Pushed::Stale) => return Ok(Swap::Lost { actual: None }),
-            (Err(why), _) => return Err(ArbiterError::Unanswered { remote, branch, why: why.clone() }),
+            (Err(why), _) => return Err(AuthorityError::Unanswered { remote, branch, why: why.clone() }),
         };
         if actual == Some(wanted.new) {
             repo.note_fetched(&self.name, &wanted.branch, wanted.new);
@@ -381,15 +381,15 @@ impl Remote {
         // The remote still has what we expected: it was not moved, and nobody else moved it.
         let reason = match answer {
             Pushed::Refused(reason) => reason,
-            Pushed::Failed(reason) => return Err(ArbiterError::Failed { remote, branch, reason }),
+            Pushed::Failed(reason) => return Err(AuthorityError::Failed { remote, branch, reason }),
             Pushed::Unknown => {
-                return Err(ArbiterError::Unmoved { remote, branch });
+                return Err(AuthorityError::Unmoved { remote, branch });
             }
             Pushed::Stale | Pushed::Accepted => {
                 "it says that the branch is not where it is; try again".to_owned()
             }
         };
-        Err(ArbiterError::Refused { remote, branch, reason })
+        Err(AuthorityError::Refused { remote, branch, reason })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -406,8 +406,8 @@ impl Remote {
 }
 
 /// Whether a push broke off before it moved anything.
-fn is_unmoved(answer: &Result<Swap, ArbiterError>) -> bool {
-    matches!(answer, Err(ArbiterError::Unmoved { .. }))
+fn is_unmoved(answer: &Result<Swap, AuthorityError>) -> bool {
+    matches!(answer, Err(AuthorityError::Unmoved { .. }))
 }
 
 /// Whether a server's words name a branch: as a whole ref, in quotation marks, or as the first word of a line. In the middle of a

@@ -1,4 +1,4 @@
-//! Why a branch was neither moved nor found moved: what `arbiter` and `pushes` both fail with.
+//! Why a branch was neither moved nor found moved: what `authority` and `pushes` both fail with.
 //!
 //! Invariant: whether the branch may have moved all the same is read off the variant, never off its words.
 
@@ -8,7 +8,7 @@ use crate::git::remote::RemoteError;
 
 /// Why a branch could not be moved or read: neither won nor lost.
 #[derive(Debug, thiserror::Error)]
-pub enum ArbiterError {
+pub enum AuthorityError {
     /// The local ref store.
     #[error(transparent)]
     Local(#[from] RefError),
@@ -55,7 +55,7 @@ pub enum ArbiterError {
     },
 }
 
-impl ArbiterError {
+impl AuthorityError {
     /// Whether trying again cannot help: the server understood and said no.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Refused { .. })

@@ -1,7 +1,7 @@
 //! The one door through which a branch's HEAD is moved: claim, renew, settle and recover all come here.
 //!
 //! Invariant: whoever expects the value that is there wins, everybody else is told what is there instead (CONTRACT.md
-//! §5). The arbiter is either this repository's own ref store or a remote, never both; which one is decided once per
+//! §5). The authority is either this repository's own ref store or a remote, never both; which one is decided once per
 //! run. How moves share a push is left to `batch`.
 
 pub mod batch;
@@ -18,18 +18,18 @@ use crate::git::remote::{Move, QUESTION};
 use crate::git::{RefError, Repo, Swap};
 
 use crate::runner::authority::batch::{Remote, UnderWay};
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::error::AuthorityError;
 
 /// Who decides which of several runners wins.
 #[derive(Debug)]
-pub enum Arbiter {
+pub enum Authority {
     /// The ref store of this repository.
     Local,
     /// A remote's.
     Remote(Box<Remote>),
 }
 
-impl Arbiter {
+impl Authority {
     /// The remote of this name decides.
     pub fn remote(name: RemoteName) -> Self {
         Self::Remote(Box::new(Remote::new(name)))
@@ -52,10 +52,10 @@ impl Arbiter {
     }
 
     /// How long it pays to wait for what can be claimed together: moves of a remote's branches cost a connection.
-    pub fn lull(&self) -> Duration {
+    pub fn linger(&self) -> Duration {
         match self {
             Self::Local => Duration::ZERO,
-            Self::Remote(remote) => remote.lull(),
+            Self::Remote(remote) => remote.linger(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Arbiter {
     }
 
     /// Asks a remote what its branches are, without fetching them; `None` where no remote decides.
-    pub fn ask(&self, repo: &Repo) -> Option<Result<BTreeMap<BranchName, CommitId>, ArbiterError>> {
+    pub fn ask(&self, repo: &Repo) -> Option<Result<BTreeMap<BranchName, CommitId>, AuthorityError>> {
         match self {
             Self::Local => None,
             Self::Remote(remote) => Some(
@@ -80,7 +80,7 @@ impl Arbiter {
     }
 
     /// Learns what the branches are; the one fetch of a pass.
-    pub fn refresh(&self, repo: &Repo) -> Result<(), ArbiterError> {
+    pub fn refresh(&self, repo: &Repo) -> Result<(), AuthorityError> {
         match self {
             Self::Local => Ok(()),
             Self::Remote(remote) => Ok(repo.fetch_branches(remote.name())?),
@@ -102,7 +102,7 @@ impl Arbiter {
         repo: &Repo,
         branch: &BranchName,
         within: Duration,
-    ) -> Result<Option<CommitId>, ArbiterError> {
+    ) -> Result<Option<CommitId>, AuthorityError> {
         match self {
             Self::Local => Ok(repo.branch_head(branch)?),
             Self::Remote(remote) => {
@@ -118,7 +118,7 @@ impl Arbiter {
     }
 
     /// Moves one branch, for the reason in `log`.
-    pub fn swap(&self, repo: &Repo, wanted: Move, log: &str) -> Result<Swap, ArbiterError> {
+    pub fn swap(&self, repo: &Repo, wanted: Move, log: &str) -> Result<Swap, AuthorityError> {
         self.move_one(repo, wanted, log, true)
     }
 
@@ -131,7 +131,7 @@ impl Arbiter {
         branch: &BranchName,
         [expected, new]: [CommitId; 2],
         log: &str,
-    ) -> Result<Swap, ArbiterError> {
+    ) -> Result<Swap, AuthorityError> {
         let wanted = Move { branch: branch.clone(), expected, new, within: Some(within) };
         self.move_one(repo, wanted, log, false)
     }
@@ -143,10 +143,10 @@ impl Arbiter {
         branch: &BranchName,
         new: CommitId,
         log: &str,
-    ) -> Result<Swap, ArbiterError> {
+    ) -> Result<Swap, AuthorityError> {
         match self {
             Self::Local => Ok(repo.swap(branch.full_ref().as_bstr(), None, new, log)?),
-            Self::Remote(remote) => Err(ArbiterError::Refused {
+            Self::Remote(remote) => Err(AuthorityError::Refused {
                 remote: remote.name().clone(),
                 branch: branch.clone(),
                 reason: "it does not exist there, and new branches are pushed with `git push`".to_owned(),
@@ -155,11 +155,11 @@ impl Arbiter {
     }
 
     /// Moves several branches, each judged by itself; answers in their order. Of a remote: in one push, at once.
-    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, log: &str) -> Vec<Result<Swap, ArbiterError>> {
+    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, log: &str) -> Vec<Result<Swap, AuthorityError>> {
         self.swap_each(repo, moves, log, true)
     }
 
-    fn move_one(&self, repo: &Repo, wanted: Move, log: &str, urgent: bool) -> Result<Swap, ArbiterError> {
+    fn move_one(&self, repo: &Repo, wanted: Move, log: &str, urgent: bool) -> Result<Swap, AuthorityError> {
         self.swap_each(repo, vec![wanted], log, urgent).pop().expect("one answer for one move")
     }
 
@@ -169,7 +169,7 @@ impl Arbiter {
         moves: Vec<Move>,
         log: &str,
         urgent: bool,
-    ) -> Vec<Result<Swap, ArbiterError>> {
+    ) -> Vec<Result<Swap, AuthorityError>> {
         match self {
             Self::Local => moves
                 .into_iter()

@@ -13,8 +13,8 @@ use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;
 
 use super::super::survey::observe;
-use super::super::{counted, error_words};
-use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
+use super::super::{error_chain, pluralize};
+use super::item::{CleanError, CleanOptions, Item, Kind, age, disk_use, file_age};
 use crate::runner::attempt::files;
 use crate::runner::attempt::files::Record;
 use crate::runner::clean::settled;
@@ -24,9 +24,9 @@ use crate::runner::clean::settled::Of;
 type NameOf = fn(&str) -> Option<String>;
 
 /// Returns what was found, and how many attempts keep their logs by age or number.
-pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), CleanError> {
+pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, usize), CleanError> {
     files::check_log_directory(repo)?;
-    let limit = wishes.older_than.unwrap_or(DEFAULT_AGE);
+    let limit = wanted.older_than.unwrap_or(DEFAULT_AGE);
     let logs = files::log_directory(repo);
     let records = repo.common_dir().join("aynig").join("attempts");
     let mut known: HashSet<PathBuf> = HashSet::new();
@@ -60,19 +60,19 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
         .iter()
         .map(|(record, key, exists, over, _)| Past {
             branch: exists.then_some(key.as_bytes()),
-            age: age(record.started, wishes.now),
+            age: age(record.started, wanted.now),
             over: *over,
         })
         .collect();
-    let goes = expendable(&past, wishes.keep, limit);
+    let goes = expendable(&past, wanted.keep, limit);
     let retained = goes.iter().filter(|goes| !**goes).count();
     let mut items = Vec::new();
     for ((record, _, _, _, files), _) in rows.iter().zip(&goes).filter(|(_, goes)| **goes) {
         let mut item = Item::new(Kind::Logs, format!("attempt {}", record.attempt)).of(&record.branch);
-        item.age = Some(age(record.started, wishes.now));
+        item.age = Some(age(record.started, wanted.now));
         item.bytes = Some(files.iter().map(|file| disk_use(file)).sum());
         let why = format!("logs and record; it is over, and older than {}", age_words(limit));
-        items.push(item.goes(why).carried_out(wishes, || remove(files)));
+        items.push(item.goes(why).carried_out(wanted, || remove(files)));
     }
     let mut in_use = None;
     let names: [(&Path, NameOf); 2] = [(&logs, stray_log), (&records, stray_body)];
@@ -81,7 +81,7 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
             let Some(trigger) = file.file_name().and_then(|name| name.to_str()).and_then(is_ours) else {
                 continue;
             };
-            let years = file_age(&file, wishes.now).unwrap_or(0);
+            let years = file_age(&file, wanted.now).unwrap_or(0);
             if known.contains(&file) || years <= limit {
                 continue;
             }
@@ -98,10 +98,10 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<(Vec<Item>, usize), 
             item.bytes = Some(disk_use(&file));
             let why =
                 format!("no record names it, no lease is for it, and it is older than {}", age_words(limit));
-            items.push(item.goes(why).carried_out(wishes, || remove(std::slice::from_ref(&file))));
+            items.push(item.goes(why).carried_out(wanted, || remove(std::slice::from_ref(&file))));
         }
     }
-    items.extend(sightings(repo, wishes));
+    items.extend(sightings(repo, wanted));
     Ok((items, retained))
 }
 
@@ -181,15 +181,15 @@ fn remove(files: &[PathBuf]) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-fn sightings(repo: &Repo, wishes: &Wishes) -> Option<Item> {
-    let count = match observe::forget_gone(repo, wishes.apply) {
+fn sightings(repo: &Repo, wanted: &CleanOptions) -> Option<Item> {
+    let count = match observe::forget_gone(repo, wanted.apply) {
         Ok(0) => return None,
         Ok(count) => count,
         Err(error) => {
-            return Some(Item::new(Kind::Sightings, "sightings of leases").failed(error_words(&error)));
+            return Some(Item::new(Kind::Sightings, "sightings of leases").failed(error_chain(&error)));
         }
     };
-    let item = Item::new(Kind::Sightings, format!("{} of leases", counted(count, "sighting")));
+    let item = Item::new(Kind::Sightings, format!("{} of leases", pluralize(count, "sighting")));
     let item = item.goes("their commits are at no HEAD any more");
-    Some(item.carried_out(wishes, || Ok(None)))
+    Some(item.carried_out(wanted, || Ok(None)))
 }

@@ -11,7 +11,7 @@ use crate::runner::attempt::files;
 
 /// What is to be looked at, and how.
 #[derive(Debug, Clone)]
-pub struct Wishes {
+pub struct CleanOptions {
     /// Logs, records and sightings.
     pub logs: bool,
     /// Worktrees.
@@ -47,7 +47,7 @@ pub enum Kind {
 
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Action {
     /// It would be removed.
     Remove,
     /// It was.
@@ -72,7 +72,7 @@ pub struct Item {
     /// The room it takes on disk; none for a ref, whose objects are git's to remove.
     pub bytes: Option<u64>,
     /// What becomes of it.
-    pub fate: Fate,
+    pub action: Action,
     /// Why it is safe to remove, or why it stays.
     pub why: String,
     /// What to do, where it stays.
@@ -87,7 +87,7 @@ impl Item {
             branch: None,
             age: None,
             bytes: None,
-            fate: Fate::Stays,
+            action: Action::Stays,
             why: String::new(),
             next: None,
         }
@@ -99,20 +99,20 @@ impl Item {
     }
 
     pub(super) fn stays(mut self, why: impl Into<String>, next: impl Into<String>) -> Self {
-        self.fate = Fate::Stays;
+        self.action = Action::Stays;
         self.why = why.into();
         self.next = Some(next.into());
         self
     }
 
     pub(super) fn goes(mut self, why: impl Into<String>) -> Self {
-        self.fate = Fate::Remove;
+        self.action = Action::Remove;
         self.why = why.into();
         self
     }
 
     pub(super) fn failed(mut self, why: impl Into<String>) -> Self {
-        self.fate = Fate::Failed;
+        self.action = Action::Failed;
         self.why = why.into();
         self
     }
@@ -120,15 +120,15 @@ impl Item {
     /// Carries out what `goes` said, if it is to be carried out.
     pub(super) fn carried_out(
         mut self,
-        wishes: &Wishes,
+        wanted: &CleanOptions,
         act: impl FnOnce() -> Result<Option<String>, String>,
     ) -> Self {
-        if self.fate != Fate::Remove || !wishes.apply {
+        if self.action != Action::Remove || !wanted.apply {
             return self;
         }
         match act() {
             Ok(more) => {
-                self.fate = Fate::Removed;
+                self.action = Action::Removed;
                 if let Some(more) = more {
                     self.why = format!("{}; {more}", self.why);
                 }

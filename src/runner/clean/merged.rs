@@ -5,10 +5,10 @@ use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 
+use super::super::shell_quote;
 use super::super::survey::resolve::Resolver;
 use super::super::survey::verdict::NoCommand;
-use super::super::typed;
-use super::item::{CleanError, Wishes, short, words};
+use super::item::{CleanError, CleanOptions, short, words};
 
 /// A branch that could go.
 #[derive(Debug, Clone)]
@@ -24,8 +24,8 @@ pub struct Merged {
 }
 
 /// Managed branches that rest (no lease, no command for their state), are checked out nowhere, and whose work is in the main branch.
-pub(super) fn merged(repo: &Repo, wishes: &Wishes) -> Result<Vec<Merged>, CleanError> {
-    let Some((into, main)) = wishes.main.as_ref().filter(|_| wishes.hints) else { return Ok(Vec::new()) };
+pub(super) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, CleanError> {
+    let Some((into, main)) = wanted.main.as_ref().filter(|_| wanted.hints) else { return Ok(Vec::new()) };
     let mut in_use: Vec<BranchName> =
         repo.main_checkout().and_then(|checkout| checkout.branch).into_iter().collect();
     in_use.extend(repo.linked_worktrees()?.into_iter().filter_map(|registered| registered.checkout.branch));
@@ -36,7 +36,7 @@ pub(super) fn merged(repo: &Repo, wishes: &Wishes) -> Result<Vec<Merged>, CleanE
             continue;
         }
         if let Some(how) = repo.landed(head, *main)? {
-            let command = format!("git branch -D {}", typed(&tip.branch.to_string()));
+            let command = format!("git branch -D {}", shell_quote(&tip.branch.to_string()));
             let into = short(&into.to_string()).to_owned();
             found.push(Merged { branch: tip.branch, into, how: words(how), command });
         }

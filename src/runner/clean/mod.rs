@@ -15,7 +15,7 @@ use crate::git::Repo;
 
 use crate::runner::attempt::files;
 
-pub use item::{CleanError, Fate, Item, Kind, Wishes};
+pub use item::{Action, CleanError, CleanOptions, Item, Kind};
 pub use merged::Merged;
 
 use item::disk_use;
@@ -39,27 +39,28 @@ pub struct Report {
 ///
 /// # Errors
 /// Only if nothing could be looked at; what could not be removed is in the report.
-pub fn clean(repo: &Repo, wishes: &Wishes) -> Result<Report, CleanError> {
+pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
     let before = used(repo)?;
     let mut items = Vec::new();
     let mut retained = 0;
     // Before worktrees: a commit that is just now rescued out of one may be old, and goes at the earliest with the next look.
-    if wishes.rescue {
-        items.extend(rescues::clean(repo, wishes)?);
+    if wanted.rescue {
+        items.extend(rescues::clean(repo, wanted)?);
     }
-    if wishes.worktrees {
-        items.extend(worktrees::clean(repo, wishes)?);
+    if wanted.worktrees {
+        items.extend(worktrees::clean(repo, wanted)?);
     }
-    if wishes.logs {
-        let (more, left) = attempts::clean(repo, wishes)?;
+    if wanted.logs {
+        let (more, left) = attempts::clean(repo, wanted)?;
         items.extend(more);
         retained = left;
     }
-    let merged = merged::merged(repo, wishes)?;
-    let after = if wishes.apply {
+    let merged = merged::merged(repo, wanted)?;
+    let after = if wanted.apply {
         used(repo)?
     } else {
-        let freed = items.iter().filter(|item| item.fate == Fate::Remove).filter_map(|item| item.bytes).sum();
+        let freed =
+            items.iter().filter(|item| item.action == Action::Remove).filter_map(|item| item.bytes).sum();
         before.saturating_sub(freed)
     };
     Ok(Report { items, retained, merged, before, after })

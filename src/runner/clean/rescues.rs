@@ -9,27 +9,27 @@ use crate::git::objects::landed::LandedError;
 use crate::git::worktrees::preserved::RescueRef;
 use crate::git::{Repo, Swap};
 
-use super::item::{CleanError, Item, Kind, Wishes, age, short, words};
+use super::item::{CleanError, CleanOptions, Item, Kind, age, short, words};
 use crate::runner::attempt::files;
 use crate::runner::clean::settled;
 use crate::runner::clean::settled::Of;
-use crate::runner::{error_words, shows_rescued, typed};
+use crate::runner::{error_chain, shell_quote, shows_rescued};
 
-pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
+pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for rescue in repo.rescue_refs()? {
-        items.push(one(repo, wishes, &rescue));
+        items.push(one(repo, wanted, &rescue));
     }
     Ok(items)
 }
 
-fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
+fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
     let mut item = Item::new(Kind::Rescue, rescue.name.to_string()).of(&rescue.branch);
     let stored = match repo.commit(rescue.commit) {
         Ok(stored) => stored,
         Err(error) => return item.stays(error.to_string(), "git fsck"),
     };
-    let years = age(stored.committed_at, wishes.now);
+    let years = age(stored.committed_at, wanted.now);
     item.age = Some(years);
     if let Some(attempt) = rescue.attempt {
         let (lease, remote) =
@@ -39,17 +39,17 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
             return item.stays(unsettled.why, unsettled.next);
         }
     }
-    let item = match landed(repo, wishes, rescue) {
-        Err(error) => return item.stays(error_words(&error), "git fsck"),
+    let item = match landed(repo, wanted, rescue) {
+        Err(error) => return item.stays(error_chain(&error), "git fsck"),
         Ok(Some(how)) => item.goes(how),
-        Ok(None) => match wishes.older_than {
+        Ok(None) => match wanted.older_than {
             Some(limit) if years > limit => item.goes(format!(
                 "its work is in no branch, but older than {}, as asked; until git prunes it, `git branch NAME {}` brings it back",
                 age_words(limit),
                 rescue.commit
             )),
             _ => {
-                let name = typed(&rescue.name.to_string());
+                let name = shell_quote(&rescue.name.to_string());
                 // Without a checkout there is nothing to pick it onto.
                 let takes = if repo.is_bare() {
                     format!("`git branch NAME {name}` makes a branch of it, which a clone can fetch and merge")
@@ -63,7 +63,7 @@ fn one(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Item {
             }
         },
     };
-    item.carried_out(wishes, || match repo.drop_rescue(rescue).map_err(|error| error_words(&error))? {
+    item.carried_out(wanted, || match repo.drop_rescue(rescue).map_err(|error| error_chain(&error))? {
         Swap::Won | Swap::Lost { actual: None } => Ok(None),
         Swap::Lost { actual: Some(_) } => Err("it points at other work now; look again".to_owned()),
     })
@@ -74,19 +74,19 @@ fn shows(repo: &Repo, rescue: &RescueRef) -> String {
     let name = rescue.name.to_string();
     let base = repo.commit(rescue.commit).ok().and_then(|stored| stored.parents.first().copied());
     match base.map(|base| repo.branch_with(base)) {
-        Some(Ok(None)) => format!("git log -p --first-parent {} --not --branches", typed(&name)),
+        Some(Ok(None)) => format!("git log -p --first-parent {} --not --branches", shell_quote(&name)),
         Some(Ok(Some(_)) | Err(_)) | None => shows_rescued(&name),
     }
 }
 
 /// In which branch the work is, and how; what was staged beside it as well.
-fn landed(repo: &Repo, wishes: &Wishes, rescue: &RescueRef) -> Result<Option<String>, LandedError> {
+fn landed(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Result<Option<String>, LandedError> {
     if let Some(name) = repo.branch_with(rescue.commit)? {
         return Ok(Some(format!("its commit is in {}", short(&name.to_string()))));
     }
     let mut tips: Vec<(String, CommitId)> = Vec::new();
     tips.extend(repo.branch_head(&rescue.branch)?.map(|tip| (rescue.branch.to_string(), tip)));
-    tips.extend(wishes.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
+    tips.extend(wanted.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
     // What was staged is a second parent, a commit on the same base; what git had put aside follows.
     let besides = repo.commit(rescue.commit)?.parents;
     for (name, tip) in tips {

@@ -11,11 +11,11 @@ use crate::git::Repo;
 
 use crate::runner::attempt::files::Record;
 use crate::runner::landing::recover::lease_of;
-use crate::runner::typed;
+use crate::runner::shell_quote;
 
 /// Why an attempt is not known to be over, and what to do.
 #[derive(Debug, Clone)]
-pub struct Unsettled {
+pub struct NotSettled {
     /// Why.
     pub why: String,
     /// The command to type.
@@ -36,22 +36,22 @@ pub struct Of<'a> {
 }
 
 /// What its branch points at, as far as it is known.
-pub fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, Unsettled> {
+pub fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettled> {
     let known = match of.remote {
         None => repo.branch_head(of.branch),
         Some(remote) => repo.fetched_head(remote, of.branch),
     };
-    known.map_err(|error| Unsettled { why: error.to_string(), next: "git fsck".to_owned() })
+    known.map_err(|error| NotSettled { why: error.to_string(), next: "git fsck".to_owned() })
 }
 
 /// Nothing, if the attempt is over.
-pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), Unsettled> {
+pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     let there = of.remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = of.branch;
-    let look = || format!("aynig status --branch {}{there}", typed(&branch.to_string()));
+    let look = || format!("aynig status --branch {}{there}", shell_quote(&branch.to_string()));
     let Some(head) = head(repo, of)? else { return Ok(()) };
     if let Err(error) = repo.commit(head) {
-        return Err(Unsettled { why: error.to_string(), next: "git fsck".to_owned() });
+        return Err(NotSettled { why: error.to_string(), next: "git fsck".to_owned() });
     }
     if let Some(lease) = lease_of(repo, head, of.attempt) {
         if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
@@ -59,24 +59,24 @@ pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), Unsettled> {
                 "the lease of this attempt on {branch} ran out {} ago and is not closed yet",
                 clock::span(over)
             );
-            return Err(Unsettled { why, next: closes(repo, of, lease.commit == head) });
+            return Err(NotSettled { why, next: closes(repo, of, lease.commit == head) });
         }
         let why = format!("{branch} is under the lease of this attempt");
-        return Err(Unsettled { why, next: look() });
+        return Err(NotSettled { why, next: look() });
     }
     // Of a remote's branch only what was fetched after the lease says that the lease is over.
     let before = |lease: CommitId| lease != head && repo.descends(lease, head);
     if of.remote.is_some() && of.lease.is_none_or(before) {
         let why = format!("what is known of {branch} does not say that this attempt is over");
-        return Err(Unsettled { why, next: look() });
+        return Err(NotSettled { why, next: look() });
     }
     Ok(())
 }
 
 /// What closes a lease that ran out: a pass, where it is at HEAD or the worktree of its attempt is here; else only a person.
 fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
-    let mut options = format!(" --branch {}", typed(&of.branch.to_string()));
-    options.extend(of.remote.map(|remote| format!(" --remote {}", typed(remote.as_str()))));
+    let mut options = format!(" --branch {}", shell_quote(&of.branch.to_string()));
+    options.extend(of.remote.map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))));
     let is_here = || {
         let all = repo.linked_worktrees().unwrap_or_default();
         all.iter().any(|one| one.mark().is_some_and(|mark| mark.attempt == of.attempt))

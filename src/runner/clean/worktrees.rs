@@ -12,15 +12,15 @@ use crate::git::worktrees::registration::{Mark, Registered};
 use crate::git::worktrees::worktree::Found;
 use crate::supervise::occupants;
 
-use super::item::{CleanError, Item, Kind, Wishes, age, disk_use, file_age};
+use super::item::{CleanError, CleanOptions, Item, Kind, age, disk_use, file_age};
 use crate::runner::attempt::files;
 use crate::runner::clean::settled;
-use crate::runner::clean::settled::{Of, Unsettled};
+use crate::runner::clean::settled::{NotSettled, Of};
 use crate::runner::landing::recover::base_of;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
-use crate::runner::{error_words, typed};
+use crate::runner::{error_chain, shell_quote};
 
-pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanError> {
+pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for registered in repo.linked_worktrees()? {
         let Some(mark) = registered.mark() else { continue };
@@ -29,37 +29,37 @@ pub(super) fn clean(repo: &Repo, wishes: &Wishes) -> Result<Vec<Item>, CleanErro
             Item::new(Kind::Worktree, registered.checkout.path.display().to_string()).of(&mark.branch);
         item.bytes = Some(disk_use(&registered.checkout.path));
         item.age = record
-            .map(|record| age(record.started, wishes.now))
-            .or_else(|| file_age(&registered.checkout.git_dir.join("locked"), wishes.now));
+            .map(|record| age(record.started, wanted.now))
+            .or_else(|| file_age(&registered.checkout.git_dir.join("locked"), wanted.now));
         let item = match judge(repo, &registered, mark, repo.is_held(&registered.checkout.git_dir)) {
-            Err(Unsettled { why, next }) => item.stays(why, next),
+            Err(NotSettled { why, next }) => item.stays(why, next),
             Ok(()) => item.goes(format!(
                 "attempt {} is over, its runner is gone; what {} does not have is saved under a rescue ref first",
                 mark.attempt.short(),
                 mark.branch
             )),
         };
-        items.push(item.carried_out(wishes, || remove(repo, &registered, mark)));
+        items.push(item.carried_out(wanted, || remove(repo, &registered, mark)));
     }
     for kept in repo.kept_worktrees()? {
-        items.push(clean_kept(repo, wishes, &kept));
+        items.push(clean_kept(repo, wanted, &kept));
     }
     Ok(items)
 }
 
 /// Nothing, if the worktree may go.
-fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), Unsettled> {
-    let unsettled = |why: String, next: &str| Err(Unsettled { why, next: next.to_owned() });
+fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), NotSettled> {
+    let unsettled = |why: String, next: &str| Err(NotSettled { why, next: next.to_owned() });
     let path = &registered.checkout.path;
     if let Err(misplaced) = repo.is_here(path, &registered.checkout.git_dir) {
-        return Err(Unsettled { why: misplaced.what.to_owned(), next: by_hand(repo, &registered.checkout) });
+        return Err(NotSettled { why: misplaced.what.to_owned(), next: by_hand(repo, &registered.checkout) });
     }
     if !registered.checkout.is_linked_or_gone() {
         let why =
             format!("its .git file does not name the registration {}", registered.checkout.git_dir.display());
-        return Err(Unsettled {
+        return Err(NotSettled {
             why,
-            next: format!("git worktree repair {}", typed(&path.display().to_string())),
+            next: format!("git worktree repair {}", shell_quote(&path.display().to_string())),
         });
     }
     if held {
@@ -67,7 +67,7 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     }
     let there = occupants(path);
     if let Some(pid) = there.first() {
-        return Err(Unsettled { why: format!("process {pid} works in it"), next: format!("ps -fp {pid}") });
+        return Err(NotSettled { why: format!("process {pid} works in it"), next: format!("ps -fp {pid}") });
     }
     let lease = files::find(repo, mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
     settled::settled(repo, of(mark, lease))
@@ -78,7 +78,7 @@ fn of(mark: &Mark, lease: Option<CommitId>) -> Of<'_> {
 }
 
 fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<String>, String> {
-    let worktree = match repo.worktree_of(mark.attempt).map_err(|error| error_words(&error))? {
+    let worktree = match repo.worktree_of(mark.attempt).map_err(|error| error_chain(&error))? {
         Found::Free(worktree) => worktree,
         Found::Held => return Err("somebody else took hold of it meanwhile; look again".to_owned()),
         Found::Missing => return Ok(Some("somebody else removed it".to_owned())),
@@ -100,11 +100,11 @@ fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<St
     }
 }
 
-fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
+fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
     let path = kept.checkout.path.display();
     let mut item = Item::new(Kind::Worktree, path.to_string());
     item.bytes = Some(disk_use(&kept.checkout.path));
-    item.age = file_age(&kept.checkout.git_dir.join("locked"), wishes.now);
+    item.age = file_age(&kept.checkout.git_dir.join("locked"), wanted.now);
     let by_hand = by_hand(repo, &kept.checkout);
     let record = files::find(repo, kept.attempt);
     let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
@@ -112,13 +112,13 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
         return item.stays(why, format!("take out what you need, then: {by_hand}"));
     };
     item = item.of(&branch);
-    match held(repo, kept, &branch).and_then(|worktree| elsewhere(repo, wishes, &worktree, kept.attempt)) {
+    match held(repo, kept, &branch).and_then(|worktree| elsewhere(repo, wanted, &worktree, kept.attempt)) {
         Ok(()) => item
             .goes(format!("it was kept ({}), and all it holds is elsewhere now", kept.why))
-            .carried_out(wishes, || {
+            .carried_out(wanted, || {
                 let worktree = held(repo, kept, &branch)?;
-                elsewhere(repo, wishes, &worktree, kept.attempt)?;
-                repo.remove_worktree(worktree).map_err(|error| error_words(&error))?;
+                elsewhere(repo, wanted, &worktree, kept.attempt)?;
+                repo.remove_worktree(worktree).map_err(|error| error_chain(&error))?;
                 Ok(None)
             }),
         Err(why) => item.stays(
@@ -131,12 +131,12 @@ fn clean_kept(repo: &Repo, wishes: &Wishes, kept: &Kept) -> Item {
 /// How a person removes a worktree. What git is told to remove it empties, also through a link.
 fn by_hand(repo: &Repo, checkout: &Checkout) -> String {
     let path = &checkout.path;
-    let shown = typed(&path.display().to_string());
+    let shown = shell_quote(&path.display().to_string());
     let remove = format!("git worktree remove --force --force {shown}");
     match repo.is_here(path, &checkout.git_dir) {
         Ok(_) => remove,
         Err(_) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
-            format!("mv {shown} {}, and then: {remove}", typed(&format!("{}.away", path.display())))
+            format!("mv {shown} {}, and then: {remove}", shell_quote(&format!("{}.away", path.display())))
         }
         Err(_) => format!("put {shown} back in its place, and look again"),
     }
@@ -154,13 +154,18 @@ fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, Strin
     if let Some(pid) = occupants(&kept.checkout.path).first() {
         return Err(format!("process {pid} works in it"));
     }
-    let held = repo.hold_kept(kept, branch).map_err(|error| error_words(&error))?;
+    let held = repo.hold_kept(kept, branch).map_err(|error| error_chain(&error))?;
     held.ok_or_else(|| "somebody has hold of it".to_owned())
 }
 
 /// Whether all that a kept worktree holds is reachable from a ref, or in the newest tree of its branch, the main one or a rescue ref.
-fn elsewhere(repo: &Repo, wishes: &Wishes, worktree: &Worktree, attempt: AttemptId) -> Result<(), String> {
-    let words = |error: &dyn std::error::Error| error_words(error);
+fn elsewhere(
+    repo: &Repo,
+    wanted: &CleanOptions,
+    worktree: &Worktree,
+    attempt: AttemptId,
+) -> Result<(), String> {
+    let words = |error: &dyn std::error::Error| error_chain(error);
     let base = repo.checked_out(worktree);
     let base = base.ok_or("its HEAD names no commit")?;
     if repo.saved_somewhere(base).map_err(|error| words(&error))?.is_none() {
@@ -173,7 +178,7 @@ fn elsewhere(repo: &Repo, wishes: &Wishes, worktree: &Worktree, attempt: Attempt
     let own = repo.commit(base).map_err(|error| words(&error))?.tree;
     let mut places: Vec<CommitId> =
         repo.branch_head(&worktree.mark.branch).ok().flatten().into_iter().collect();
-    places.extend(wishes.main.as_ref().map(|(_, tip)| *tip));
+    places.extend(wanted.main.as_ref().map(|(_, tip)| *tip));
     let rescues = repo.rescue_refs().map_err(|error| words(&error))?;
     places
         .extend(rescues.iter().filter(|rescue| rescue.attempt == Some(attempt)).map(|rescue| rescue.commit));

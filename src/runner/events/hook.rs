@@ -3,7 +3,7 @@
 //! A [`Hook`] runs the program for one letter. It gets the letter as a file on its standard input (so that one that does not read
 //! holds up nobody) and as variables, the environment of the runner and not of any command, and the repository's main directory. The end
 //! of what it prints goes to a log, through a pipe: a program that prints without end fills no disk. `supervise` ends it with its
-//! whole group when its time is up. A run's [`Notifier`] is one thread that does so for one letter after the other.
+//! whole group when its time is up. A run's [`HookRunner`] is one thread that does so for one letter after the other.
 //!
 //! Invariant: nothing here fails or delays a step. Waiting letters, the time of each and the wait at the end of a run are bounded; what
 //! is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
@@ -30,8 +30,8 @@ use crate::fsutil;
 use crate::stop::Stop;
 use crate::supervise::{How, Spec, StopCause, Watchdog};
 
-use crate::runner::error_words;
-use crate::runner::events::payload::Letter;
+use crate::runner::error_chain;
+use crate::runner::events::payload::Payload;
 
 /// How many letters wait at most; in a worse storm the later ones are not told.
 const MOST_WAITING: usize = 1_000;
@@ -92,7 +92,7 @@ impl Hook {
     ///
     /// # Errors
     /// How it failed.
-    pub fn tell(&self, letter: &Letter, stop: &Stop) -> Result<(), Failure> {
+    pub fn tell(&self, letter: &Payload, stop: &Stop) -> Result<(), Failure> {
         crate::crashpoint::reach(crate::crashpoint::Point::NoticeTaken);
         let (how, printed) = self.run(letter, stop).unwrap_or_else(|error| {
             (How::Lost(format!("could not be started: {error}")), Printed::default())
@@ -106,7 +106,7 @@ impl Hook {
             }
             How::Exited(code) => Some(format!("exited with {code}")),
             How::Signalled(signal) => Some(format!("was killed by signal {signal}")),
-            How::NotStarted(error) => Some(format!("could not be started: {}", error_words(&error))),
+            How::NotStarted(error) => Some(format!("could not be started: {}", error_chain(&error))),
             How::Stopped(StopCause::TimedOut(_)) => {
                 Some(format!("took longer than {} s and was stopped", self.limit.as_secs()))
             }
@@ -128,7 +128,7 @@ impl Hook {
         Err(Failure { why, warning })
     }
 
-    fn run(&self, letter: &Letter, stop: &Stop) -> io::Result<(How, Printed)> {
+    fn run(&self, letter: &Payload, stop: &Stop) -> io::Result<(How, Printed)> {
         let (from, to) = io::pipe()?;
         let to = File::from(OwnedFd::from(to));
         let (printed, end) = listen(from)?;
@@ -159,8 +159,8 @@ impl Hook {
 type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Takes letters and has them told, one at a time.
-pub struct Notifier {
-    letters: SyncSender<Letter>,
+pub struct HookRunner {
+    letters: SyncSender<Payload>,
     /// Closes when all is told.
     over: Mutex<Receiver<Infallible>>,
     /// Tripped when the one that runs is to end; no signal to the runner does.
@@ -169,13 +169,13 @@ pub struct Notifier {
     warn: Warn,
 }
 
-impl std::fmt::Debug for Notifier {
+impl std::fmt::Debug for HookRunner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Notifier").finish_non_exhaustive()
     }
 }
 
-impl Notifier {
+impl HookRunner {
     /// One that has nothing to do yet.
     pub fn new(hook: Hook, warn: Warn) -> Self {
         let (letters, inbox) = mpsc::sync_channel(MOST_WAITING);
@@ -215,7 +215,7 @@ impl Notifier {
     }
 
     /// Has it told, some time soon; returns at once.
-    pub fn send(&self, letter: Letter) {
+    pub fn send(&self, letter: Payload) {
         if self.letters.try_send(letter).is_err() {
             (self.warn)(format!("some notices are not told (aynig.notify): too many wait already; {LOOK}"));
         }
@@ -290,7 +290,7 @@ fn listen(mut from: PipeReader) -> io::Result<(Arc<Mutex<Printed>>, Receiver<()>
 }
 
 /// Writes to the log what was told, what the program printed, and how it failed; all at once, as others may write at the same time.
-fn note(letter: &Letter, printed: &Printed, why: Option<&str>) {
+fn note(letter: &Payload, printed: &Printed, why: Option<&str>) {
     let Some(path) = &letter.log else { return };
     let own = format!("# {} {}", clock::format_utc(clock::wall_seconds()), letter.about);
     let mut entry = format!("{own}\n").into_bytes();
@@ -326,21 +326,21 @@ mod tests {
             environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
             watchdog: None,
         };
-        let notifier = Notifier::new(hook, Arc::new(move |text| listener.lock().unwrap().push(text)));
-        let letter = || Letter { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
+        let hook_runner = HookRunner::new(hook, Arc::new(move |text| listener.lock().unwrap().push(text)));
+        let letter = || Payload { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
         let watch = Stopwatch::start();
-        notifier.send(letter());
+        hook_runner.send(letter());
         while std::fs::read(&begun).is_err() {
             assert!(watch.elapsed() < LONG);
             clock::pause(Duration::from_millis(1));
         }
         for _ in 0..MOST_WAITING + 2 {
-            notifier.send(letter());
+            hook_runner.send(letter());
         }
         let shutdown = Stop::manual();
         shutdown.request(SIGTERM);
         shutdown.request(SIGTERM);
-        notifier.close(&shutdown, || {});
+        hook_runner.close(&shutdown, || {});
         assert!(watch.elapsed() < LONG, "no grace after a second signal");
         assert_eq!(std::fs::read(&begun).unwrap(), b"x\n", "one at a time, and none once it is given up");
         let said = said.lock().unwrap();

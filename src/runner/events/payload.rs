@@ -1,8 +1,8 @@
 //! What is told beyond the terminal (`aynig.notify`): which notices, in which words for programs.
 //!
 //! Invariant: only what has become true is told, and only by who made it so: a state by the process that wrote its commit, once the
-//! arbiter took it; a lost lease by the runner that lost it. Every text here may come from whoever can push a branch: each value is one
-//! line, bounded, and free of control characters. `notifier` runs the program.
+//! authority took it; a lost lease by the runner that lost it. Every text here may come from whoever can push a branch: each value is one
+//! line, bounded, and free of control characters. `hook_runner` runs the program.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ use crate::git::Repo;
 
 use crate::runner::attempt::files;
 use crate::runner::events::notice::{Notice, Outcome};
-use crate::runner::{shows_rescued, typed};
+use crate::runner::{shell_quote, shows_rescued};
 
 /// What the names of the variables begin with.
 pub const PREFIX: &str = "AYNIG_NOTICE_";
@@ -70,7 +70,7 @@ pub struct Notification {
 
 /// One thing to tell, as the program is given it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct Payload {
     /// What it is about, in a few words, for the log.
     pub about: String,
     /// The JSON, one object on one line.
@@ -152,7 +152,7 @@ impl Notification {
     }
 
     /// Complete with what the repository knows of it on this host, and ready to go.
-    pub fn letter(mut self, repo: &Repo, remote: Option<&RemoteName>, role: Option<&RoleName>) -> Letter {
+    pub fn letter(mut self, repo: &Repo, remote: Option<&RemoteName>, role: Option<&RoleName>) -> Payload {
         let mut paths = Vec::new();
         let mut path = |field: &'static str, path: &Path| {
             paths.push((field, path.to_owned()));
@@ -177,7 +177,7 @@ impl Notification {
         self.sealed(log)
     }
 
-    fn sealed(self, log: Option<PathBuf>) -> Letter {
+    fn sealed(self, log: Option<PathBuf>) -> Payload {
         let fields = serde_json::to_value(&self).expect("texts and numbers make JSON");
         let mut variables = Vec::new();
         for (name, value) in fields.as_object().expect("it has fields") {
@@ -194,12 +194,12 @@ impl Notification {
             variables.push((variable(name).into(), shown));
         }
         let about = format!("{} {}", self.event, self.branch);
-        Letter { about, body: format!("{fields}\n").into_bytes(), variables, log }
+        Payload { about, body: format!("{fields}\n").into_bytes(), variables, log }
     }
 
     /// What to type, most likely first.
     fn next_steps(&self) -> Vec<String> {
-        let branch = typed(&self.exact.to_str_lossy());
+        let branch = shell_quote(&self.exact.to_str_lossy());
         let remote = self.remote.as_ref().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
         let history = format!("aynig log --branch {branch}{remote}");
         let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));

@@ -18,16 +18,16 @@ const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Deadline {
     most: Duration,
     watch: clock::Stopwatch,
     pause: Duration,
 }
 
-impl Patience {
+impl Deadline {
     /// For a step whose lease has `lease_left` to go.
     pub fn new(context: &Context<'_>, lease_left: Duration) -> Self {
-        let most = if context.arbiter.attaches() { LOCAL_PATIENCE } else { lease_left };
+        let most = if context.authority.attaches() { LOCAL_PATIENCE } else { lease_left };
         Self { most, watch: clock::Stopwatch::start(), pause: PAUSE }
     }
 

@@ -5,8 +5,8 @@ use crate::contract::alike::misspelt;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Store, Tried};
+use crate::contract::ownership::Ownership;
 use crate::contract::settlement::Settlement;
-use crate::contract::standing::Standing;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::remote::HASTE;
 use crate::git::{Repo, Swap, Workplace};
@@ -16,8 +16,8 @@ use crate::runner::attempt::ground;
 use crate::runner::attempt::ground::{Ground, Taken};
 use crate::runner::attempt::heartbeat::{catch_up, look};
 use crate::runner::events::notice::{Left, Notice, Outcome};
-use crate::runner::landing::deadline::Patience;
-use crate::runner::{Context, error_words};
+use crate::runner::landing::deadline::Deadline;
+use crate::runner::{Context, error_chain};
 
 /// What the end of an attempt needs, and what was saved or left on the way.
 pub(super) struct End<'a> {
@@ -46,7 +46,7 @@ impl<'a> End<'a> {
     pub(super) fn land(&mut self) -> Landed {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
-        let store = if context.arbiter.attaches() { Store::Local } else { Store::Remote };
+        let store = if context.authority.attaches() { Store::Local } else { Store::Remote };
         let declaration = finished.declaration.clone();
         let (mut landing, mut order) =
             Landing::begin(&claim.trigger.state, &finished.ending, declaration, store);
@@ -55,7 +55,7 @@ impl<'a> End<'a> {
                 (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
             }
         }
-        let mut patience = Patience::new(context, finished.lease_left);
+        let mut patience = Deadline::new(context, finished.lease_left);
         loop {
             let fact = match order {
                 Order::Look { ask } => Fact::Seen(self.look(ask, landing.tried(), &patience)),
@@ -81,10 +81,10 @@ impl<'a> End<'a> {
 
     /// Ends an attempt whose lease was lost: nothing is landed, everything is saved.
     pub(super) fn not_landed(&mut self) -> Landed {
-        let seen = look(self.repo, self.context.arbiter, &self.finished.claim, HASTE);
+        let seen = look(self.repo, self.context.authority, &self.finished.claim, HASTE);
         let (how, head) = match seen {
-            Ok((Standing::Ours, head)) => (self.finished.unrenewed(), head),
-            Ok((standing, head)) => return self.moved_on(standing, head),
+            Ok((Ownership::Ours, head)) => (self.finished.unrenewed(), head),
+            Ok((ownership, head)) => return self.moved_on(ownership, head),
             Err(why) => (why, None),
         };
         self.save(self.base(), head);
@@ -119,7 +119,7 @@ impl<'a> End<'a> {
             Site::InPlace(checkout) => self.repo.index_tree(checkout),
             Site::None => return None,
         };
-        Some(tree.map_err(|error| error_words(&error)))
+        Some(tree.map_err(|error| error_chain(&error)))
     }
 
     /// The commit whose files a commit on top of `parent` has, where no index decides.
@@ -136,12 +136,12 @@ impl<'a> End<'a> {
         Ground::new(self.repo, claim.attempt, claim.lease, self.finished.site.git_dir())
     }
 
-    fn look(&self, ask: bool, tried: &[Tried], patience: &Patience) -> Sight {
+    fn look(&self, ask: bool, tried: &[Tried], patience: &Deadline) -> Sight {
         let claim = &self.finished.claim;
         let seen = if ask {
-            look(self.repo, self.context.arbiter, claim, patience.share())
+            look(self.repo, self.context.authority, claim, patience.share())
         } else {
-            Ok((Standing::Ours, Some(self.finished.held)))
+            Ok((Ownership::Ours, Some(self.finished.held)))
         };
         if let Ok((_, Some(head))) = &seen
             && let Some(at) = tried.iter().position(|tried| self.repo.descends(*head, tried.commit))
@@ -149,11 +149,11 @@ impl<'a> End<'a> {
             return Sight::Landed(at);
         }
         let head = match seen {
-            Ok((Standing::Ours, Some(head))) => head,
-            Ok((standing, head)) => return Sight::Foreign(standing, head),
+            Ok((Ownership::Ours, Some(head))) => head,
+            Ok((ownership, head)) => return Sight::Foreign(ownership, head),
             Err(why) => return Sight::Unreadable(why),
         };
-        if let Some(place) = self.place().filter(|_| !self.context.arbiter.attaches()) {
+        if let Some(place) = self.place().filter(|_| !self.context.authority.attaches()) {
             catch_up(self.repo, claim, place, head);
         }
         Sight::Ours { head, worktree: self.position(head) }
@@ -174,7 +174,7 @@ impl<'a> End<'a> {
     fn stranger(&self, head: CommitId) -> Option<CommitId> {
         let ground = self.ground();
         let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
-        let is_taken_in = if self.context.arbiter.attaches() {
+        let is_taken_in = if self.context.authority.attaches() {
             // A program that keeps no log has committed what the index has.
             self.index().is_some_and(|tree| {
                 tree.is_ok_and(|tree| ground.is_in(&self.context.options.trust, commit, tree))
@@ -189,7 +189,7 @@ impl<'a> End<'a> {
     fn worktree_head(&self, branch_head: CommitId) -> Option<CommitId> {
         let place = self.place()?;
         match place.branch() {
-            Some(branch) if self.context.arbiter.attaches() && branch == self.finished.claim.branch => {
+            Some(branch) if self.context.authority.attaches() && branch == self.finished.claim.branch => {
                 Some(branch_head)
             }
             Some(other) => self.repo.branch_head(&other).ok().flatten(),
@@ -197,16 +197,16 @@ impl<'a> End<'a> {
         }
     }
 
-    fn swap(&self, head: CommitId, new: CommitId, log: &str, patience: &Patience) -> Moved {
+    fn swap(&self, head: CommitId, new: CommitId, log: &str, patience: &Deadline) -> Moved {
         let branch = &self.finished.claim.branch;
-        match self.context.arbiter.land(self.repo, patience.share(), branch, [head, new], log) {
+        match self.context.authority.land(self.repo, patience.share(), branch, [head, new], log) {
             Ok(Swap::Won) => {
                 crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
                 Moved::Won
             }
             Ok(Swap::Lost { .. }) => Moved::Lost,
             Err(error) => Moved::Failed {
-                why: error_words(&error),
+                why: error_chain(&error),
                 open: error.leaves_open(),
                 is_final: error.is_final(),
             },
@@ -230,9 +230,9 @@ impl<'a> End<'a> {
                 };
                 self.landed(outcome, Some(commit))
             }
-            Finish::Foreign(standing, head) => self.moved_on(standing, head),
+            Finish::Foreign(ownership, head) => self.moved_on(ownership, head),
             Finish::Unwritten { why, open } => {
-                if self.context.arbiter.attaches() {
+                if self.context.authority.attaches() {
                     let next = if self.rescued.is_none() { "saves what is here" } else { "removes it" };
                     let why =
                         format!("the result could not be written; when the lease ends, the next pass {next}");
@@ -248,7 +248,7 @@ impl<'a> End<'a> {
 
     /// With a remote, the checkout is not the branch: it is taken along to the result.
     fn follow(&self, parent: CommitId, new: CommitId) {
-        let Some(place) = self.place().filter(|_| !self.context.arbiter.attaches()) else { return };
+        let Some(place) = self.place().filter(|_| !self.context.authority.attaches()) else { return };
         // Onto somebody else's commit the checkout is not taken.
         if !self.worktree_head(parent).is_some_and(|own| self.repo.descends(own, parent)) {
             return;
@@ -261,7 +261,7 @@ impl<'a> End<'a> {
             Site::Worktree(_) | Site::InPlace(_) | Site::None => self
                 .repo
                 .advance(place, parent, new, "aynig: follow the result")
-                .map_err(|error| error_words(&error)),
+                .map_err(|error| error_chain(&error)),
         };
         if let Err(why) = moved {
             tracing::warn!(branch = %self.finished.claim.branch, why, "the checkout did not follow the result");
@@ -269,9 +269,9 @@ impl<'a> End<'a> {
     }
 
     /// The branch is not the attempt's to write any more.
-    fn moved_on(&mut self, standing: Standing, head: Option<CommitId>) -> Landed {
-        let how = match standing {
-            Standing::AdvancedByCommand { state } => {
+    fn moved_on(&mut self, ownership: Ownership, head: Option<CommitId>) -> Landed {
+        let how = match ownership {
+            Ownership::AdvancedByCommand { state } => {
                 let base = match (head, self.base()) {
                     (Some(head), own) if self.repo.descends(head, own) => head,
                     (Some(_) | None, own) => own,
@@ -279,14 +279,14 @@ impl<'a> End<'a> {
                 self.save(base, head);
                 return self.landed(Outcome::AdvancedByCommand { state }, None);
             }
-            Standing::Ours => "the branch could not be read".to_owned(),
-            Standing::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),
-            Standing::TakenOver { by } => format!("{by} holds it with another attempt"),
-            Standing::Recovered => "another runner found the lease expired and closed it".to_owned(),
-            Standing::Rewound => {
+            Ownership::Ours => "the branch could not be read".to_owned(),
+            Ownership::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),
+            Ownership::TakenOver { by } => format!("{by} holds it with another attempt"),
+            Ownership::Recovered => "another runner found the lease expired and closed it".to_owned(),
+            Ownership::Rewound => {
                 "the branch was moved to a commit that does not descend from the lease".to_owned()
             }
-            Standing::Gone => "the branch was deleted".to_owned(),
+            Ownership::Gone => "the branch was deleted".to_owned(),
         };
         self.save(self.base(), head);
         self.landed(Outcome::LeaseLost { how }, None)
@@ -312,7 +312,7 @@ impl<'a> End<'a> {
             Ok(Rescue::Nothing) => {}
             Ok(Rescue::Saved(saved)) => self.rescued = Some(saved),
             Err(error) => {
-                let why = error_words(&error);
+                let why = error_chain(&error);
                 (self.context.tell)(Notice::Warning {
                     branch: Some(claim.branch.clone()),
                     text: format!("work could not be saved, so its worktree stays: {why}"),

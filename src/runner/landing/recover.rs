@@ -33,7 +33,7 @@ use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep, save}
 use crate::runner::landing::{rescue_sentence, retry_sentence};
 use crate::runner::survey::trust;
 use crate::runner::survey::verdict::Exclusion;
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// How much of a log's end goes into a stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -155,10 +155,10 @@ fn close(
         stderr: &stderr,
     });
     let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
-    let written = draft.encode().map_err(|error| error_words(&error)).and_then(|message| {
+    let written = draft.encode().map_err(|error| error_chain(&error)).and_then(|message| {
         let tree = taken.tree(repo)?;
         repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })
-            .map_err(|error| error_words(&error))
+            .map_err(|error| error_chain(&error))
     });
     let new = match written {
         Ok(new) => new,
@@ -166,11 +166,11 @@ fn close(
     };
     crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
     let wanted = Move { branch: branch.clone(), expected: lease.commit, new, within: None };
-    match context.arbiter.swap(repo, wanted, "aynig: recover an expired lease") {
+    match context.authority.swap(repo, wanted, "aynig: recover an expired lease") {
         Ok(Swap::Won) => {}
         Ok(Swap::Lost { .. }) => return Closing::Beaten,
         Err(error) => {
-            let text = format!("its expired lease was not closed: {}", error_words(&error));
+            let text = format!("its expired lease was not closed: {}", error_chain(&error));
             (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
             return Closing::Failed { refused: error.is_final() };
         }
@@ -263,7 +263,7 @@ pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> u
         {
             // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
             // and only who finds the worktree knows of it.
-            let ours = worktree.mark.remote.as_ref() == context.arbiter.source();
+            let ours = worktree.mark.remote.as_ref() == context.authority.source();
             if lease.commit != head
                 && ours
                 && context.options.selection.admits(&branch)
@@ -343,7 +343,7 @@ pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease
 /// for a few times; a runner that lives but let its lease end keeps it.
 fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
     for _ in 0..TRIES {
-        match repo.worktree_of(attempt).map_err(|error| error_words(&error))? {
+        match repo.worktree_of(attempt).map_err(|error| error_chain(&error))? {
             Found::Free(worktree) => return Ok(Some(worktree)),
             Found::Missing => return Ok(None),
             Found::Held => clock::pause(PAUSE),

@@ -11,7 +11,7 @@ use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::worktrees::held::Worktree;
 use crate::supervise::{settled_occupants, users};
 
-use crate::runner::error_words;
+use crate::runner::error_chain;
 
 /// What is known of a worktree that is to end.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +103,7 @@ pub fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
     };
     match gone {
         Ok(()) => Fate::Gone { saved },
-        Err(error) => Fate::Stuck { saved, why: error_words(&error) },
+        Err(error) => Fate::Stuck { saved, why: error_chain(&error) },
     }
 }
 
@@ -119,7 +119,7 @@ pub fn save(
     match repo.rescue(worktree, situation) {
         Ok(Rescue::Nothing) => Ok(None),
         Ok(Rescue::Saved(saved)) => Ok(Some(saved)),
-        Err(error) => Err(error_words(&error)),
+        Err(error) => Err(error_chain(&error)),
     }
 }
 

@@ -12,12 +12,12 @@ use crate::contract::settlement::Settlement;
 use crate::fsutil;
 use crate::git::contents::rescue::Saved;
 use crate::git::objects::commits::NewCommit;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::{Repo, Unconcluded};
 
 use super::end::End;
 use crate::runner::attempt::finished::Finished;
-use crate::runner::{Context, error_words, shows_rescued, typed};
+use crate::runner::{Context, error_chain, shell_quote, shows_rescued};
 
 /// How much of a log's end is looked at for the stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -32,18 +32,18 @@ impl End<'_> {
     ) -> Result<CommitId, String> {
         let (repo, claim) = (self.repo, &self.finished.claim);
         // A server may let nobody else end the lease, so a result names its attempt.
-        let named = (!self.context.arbiter.attaches()).then_some(claim.attempt);
+        let named = (!self.context.authority.attaches()).then_some(claim.attempt);
         match settlement {
             Settlement::Advance(declaration) => {
                 let tree = self.index().unwrap_or_else(|| {
-                    repo.commit(parent).map(|stored| stored.tree).map_err(|error| error_words(&error))
+                    repo.commit(parent).map(|stored| stored.tree).map_err(|error| error_chain(&error))
                 })?;
                 if let Some(Unconcluded { what, conclude, .. }) =
                     self.finished.site.git_dir().and_then(Repo::unconcluded)
                 {
                     return Err(format!("{what} is not concluded (`{conclude}`)"));
                 }
-                let source = self.context.arbiter.source();
+                let source = self.context.authority.source();
                 let draft = advance_draft(declaration, &claim.message.trailers, source);
                 self.commit(&draft, tree, parent, named)
             }
@@ -76,10 +76,10 @@ impl End<'_> {
         parent: CommitId,
         attempt: Option<AttemptId>,
     ) -> Result<CommitId, String> {
-        let message = draft.encode().map_err(|error| error_words(&error))?;
+        let message = draft.encode().map_err(|error| error_chain(&error))?;
         let new = NewCommit { tree, parents: &[parent], message: &message, attempt };
-        let written = self.repo.write_commit_for(&new, Errand::Signature, self.finished.signing_time());
-        written.map_err(|error| error_words(&error))
+        let written = self.repo.write_commit_for(&new, Purpose::Signature, self.finished.signing_time());
+        written.map_err(|error| error_chain(&error))
     }
 }
 
@@ -97,8 +97,8 @@ fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
 
 /// How to ask again for what failed, as it was asked, as a sentence with a command in it.
 pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
-    let remote = context.arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let branch = typed(&branch.to_string());
+    let remote = context.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let branch = shell_quote(&branch.to_string());
     format!(
         "To try again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
     )
@@ -111,6 +111,6 @@ pub fn rescue_sentence(saved: &Saved) -> String {
     format!(
         "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
         shows_rescued(&reference),
-        typed(&reference)
+        shell_quote(&reference)
     )
 }

@@ -16,7 +16,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a run remembers.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct Backoff {
     /// Triggers that were run.
     done: HashSet<At>,
     /// Heads whose dates were remarked on.
@@ -34,7 +34,7 @@ struct Failure {
     again: Option<Instant>,
 }
 
-impl Memory {
+impl Backoff {
     /// Of a run that stays: what failed is tried again after `first`, and then less and less often.
     pub fn staying(first: Duration) -> Self {
         Self { first_pause: Some(first), ..Self::default() }
@@ -85,7 +85,7 @@ impl Memory {
         self.failed.values().filter_map(|failure| failure.again).filter(|again| *again > now).min()
     }
 
-    /// Whether there is anything [`Memory::keep`] could forget.
+    /// Whether there is anything [`Backoff::keep`] could forget.
     pub fn is_about_heads(&self) -> bool {
         !self.remarked.is_empty() || !self.failed.is_empty()
     }
@@ -122,17 +122,17 @@ mod tests {
 
     #[test]
     fn a_refusal_rests_and_a_failure_only_in_a_run_that_stays() {
-        let mut short = Memory::default();
+        let mut short = Backoff::default();
         short.failed(at(1), true);
         short.failed(at(2), false);
         assert!(short.rests(&at(1)) && !short.rests(&at(2)) && short.next_try().is_none());
-        let mut long = Memory::staying(Duration::from_secs(60));
+        let mut long = Backoff::staying(Duration::from_secs(60));
         long.failed(at(1), true);
         long.failed(at(2), false);
         assert!(long.rests(&at(1)) && long.rests(&at(2)) && long.next_try().is_some());
         long.keep(&HashMap::from([at(2)]));
         assert!(!long.rests(&at(1)) && long.rests(&at(2)));
-        let mut soon = Memory::staying(Duration::ZERO);
+        let mut soon = Backoff::staying(Duration::ZERO);
         soon.failed(at(1), true);
         assert!(!soon.rests(&at(1)), "its time has come");
     }

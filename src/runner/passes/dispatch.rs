@@ -14,7 +14,7 @@ use crate::git::Repo;
 use crate::runner::attempt::claim::{Candidate, Claimed, claim_all};
 use crate::runner::attempt::step;
 use crate::runner::events::notice::{Notice, StepReport};
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// What became of a pass's candidates.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             let tried = !batch.is_empty();
             let heads: Vec<CommitId> = batch.iter().map(|candidate| candidate.event.commit).collect();
             for ((branch, outcome), head) in
-                claim_all(repo, context.arbiter, context.options, batch).into_iter().zip(heads)
+                claim_all(repo, context.authority, context.options, batch).into_iter().zip(heads)
             {
                 match outcome {
                     Ok(Claimed::Won(claimed)) => {
@@ -84,7 +84,7 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
                         (context.tell)(Notice::Beaten { branch, holder });
                     }
                     Err(error) => {
-                        let words = error_words(&error);
+                        let words = error_chain(&error);
                         let (remote, refused) = (error.is_remote(), error.is_refused());
                         let next = if remote { "" } else { CLAIM_LATER };
                         let text = format!("{words}{next}");
@@ -103,9 +103,9 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             running -= 1;
             take(&mut done, report);
             // Steps that ended together, or nearly so, make room together.
-            let lull = if waiting.is_empty() { Duration::ZERO } else { context.arbiter.lull() };
+            let linger = if waiting.is_empty() { Duration::ZERO } else { context.authority.linger() };
             while running > 0
-                && let Ok(report) = endings.recv_timeout(lull)
+                && let Ok(report) = endings.recv_timeout(linger)
             {
                 running -= 1;
                 take(&mut done, report);

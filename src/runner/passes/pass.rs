@@ -17,16 +17,16 @@ use crate::git::repo::config::ConfigError;
 use crate::git::worktrees::error::WorktreeError;
 use crate::runner::attempt::claim::Candidate;
 use crate::runner::attempt::files::{AttemptError, check_log_directory};
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::{Notice, StepReport};
 use crate::runner::landing::recover::{Closing, Over, recover, sweep};
 use crate::runner::options::Takeover;
-use crate::runner::passes::backoff::Memory;
+use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
 use crate::runner::survey::verdict::{Exclusion, Severity};
 use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// Why a pass could not be made. Nothing was claimed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum PassError {
     Worktrees(#[from] WorktreeError),
     /// The remote could not be asked what there is.
     #[error(transparent)]
-    Remote(#[from] ArbiterError),
+    Remote(#[from] AuthorityError),
     /// There is no git program, or it does not read what is read here.
     #[error(transparent)]
     Git(#[from] ConfigError),
@@ -109,18 +109,18 @@ impl Summary {
 
 /// One pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
-    pass_beyond(context, repo, &mut Memory::default())
+    pass_beyond(context, repo, &mut Backoff::default())
 }
 
 /// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
 /// run again and again, by a command that sets its own branch back. So is what a server has refused.
-fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, PassError> {
+fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, PassError> {
     for name in repo.release_dead_locks() {
         let text = format!("a runner that was killed had left {name} locked; the lock was removed");
         (context.tell)(Notice::Warning { branch: None, text });
     }
-    context.arbiter.refresh(repo)?;
-    commands_from(repo, context.arbiter, &context.options.trust)?;
+    context.authority.refresh(repo)?;
+    commands_from(repo, context.authority, &context.options.trust)?;
     let recovered = sweep(context, repo, None);
     let now = clock::wall_seconds();
     let branches = look(context, repo, now)?;
@@ -128,11 +128,11 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
         // What was being looked at has come to no end.
         return Ok(Summary { passes: 1, recovered, ..Summary::default() });
     }
-    if memory.is_about_heads() {
+    if backoff.is_about_heads() {
         let heads = branches.iter().filter_map(|branch| Some((branch.name.clone(), branch.head?)));
-        memory.keep(&heads.collect());
+        backoff.keep(&heads.collect());
     }
-    let mut pass = Pass { context, repo, memory, now, candidates: Vec::new(), summary: Summary::default() };
+    let mut pass = Pass { context, repo, backoff, now, candidates: Vec::new(), summary: Summary::default() };
     pass.summary = Summary {
         passes: 1,
         recovered,
@@ -157,7 +157,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
     for Unclaimed { branch, head, words, remote, refused } in failed {
         summary.failed.push(words);
         summary.remote_trouble |= remote;
-        memory.failed((branch, head), refused);
+        backoff.failed((branch, head), refused);
     }
     Ok(summary)
 }
@@ -165,7 +165,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Resul
 /// One look at all branches.
 fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, SurveyError> {
     let notes = context.options.takeover == Takeover::Observed;
-    let question = Question { repo, arbiter: context.arbiter, options: context.options, now, notes };
+    let question = Question { repo, authority: context.authority, options: context.options, now, notes };
     let Survey { branches, unnoted, .. } = survey(&question)?;
     if let Some(error) = unnoted {
         let text = format!(
@@ -195,7 +195,7 @@ fn next_due(context: &Context<'_>, branches: &[Branch]) -> Option<Duration> {
 struct Pass<'a> {
     context: &'a Context<'a>,
     repo: &'a Repo,
-    memory: &'a mut Memory,
+    backoff: &'a mut Backoff,
     now: i64,
     candidates: Vec<Candidate>,
     summary: Summary,
@@ -227,15 +227,15 @@ impl Pass<'_> {
                 passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
             }
             Verdict::Leased(leased) => {
-                warn_if_ahead(self.context, self.memory, name, &leased.lease, self.now);
+                warn_if_ahead(self.context, self.backoff, name, &leased.lease, self.now);
                 if leased.over { self.close(name, leased) } else { self.leave(name, leased) }
             }
             Verdict::Ready { event, command, run_in } => {
                 let at = (name.clone(), event.commit);
-                if self.memory.has_run(&at) {
+                if self.backoff.has_run(&at) {
                     let words = "its command has run already; the branch was set back to the same commit";
                     passed_over(name, &words);
-                } else if self.memory.rests(&at) {
+                } else if self.backoff.rests(&at) {
                     passed_over(name, &"it could not be claimed a moment ago");
                 } else {
                     let (event, command) = (Arc::clone(event), Arc::clone(command));
@@ -248,14 +248,14 @@ impl Pass<'_> {
     /// Closes a lease that is over.
     fn close(&mut self, name: &BranchName, leased: &Leased) {
         let at = (name.clone(), leased.lease.commit);
-        if self.memory.rests(&at) {
+        if self.backoff.rests(&at) {
             passed_over(name, &"its expired lease could not be closed a moment ago");
         } else if self.context.shutdown.cause().is_none() {
             let over = over(self.context.options.takeover, leased, self.now);
             match recover(self.context, self.repo, name, &leased.lease, over) {
                 Closing::Closed => self.summary.recovered += 1,
                 Closing::Beaten => {}
-                Closing::Failed { refused } => self.memory.failed(at, refused),
+                Closing::Failed { refused } => self.backoff.failed(at, refused),
             }
         }
     }
@@ -299,7 +299,7 @@ fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
     if selection.globs.is_empty() || branches.iter().any(|branch| selection.admits(&branch.name)) {
         return;
     }
-    let list = match context.arbiter.source() {
+    let list = match context.authority.source() {
         None => "git branch".to_owned(),
         Some(remote) => format!("git ls-remote --heads {remote}"),
     };
@@ -325,19 +325,19 @@ pub struct Halted {
     pub error: PassError,
 }
 
-/// Passes until one finds nothing to do; leaves alone what `memory` says, and adds to it.
-pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<Summary, Box<Halted>> {
+/// Passes until one finds nothing to do; leaves alone what `backoff` says, and adds to it.
+pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, Box<Halted>> {
     let mut total = Summary::default();
     loop {
-        let one = match pass_beyond(context, repo, memory) {
+        let one = match pass_beyond(context, repo, backoff) {
             Ok(one) => one,
             Err(error) => {
-                total.failed.push(error_words(&error));
+                total.failed.push(error_chain(&error));
                 total.remote_trouble |= matches!(&error, PassError::Remote(cause) if cause.is_remote());
                 return Err(Box::new(Halted { done: total, error }));
             }
         };
-        memory.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
+        backoff.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
         let go_on = one.did_something() && context.shutdown.cause().is_none();
         total.add(one);
         if !go_on {
@@ -346,9 +346,9 @@ pub fn drain(context: &Context<'_>, repo: &Repo, memory: &mut Memory) -> Result<
     }
 }
 
-fn warn_if_ahead(context: &Context<'_>, memory: &mut Memory, branch: &BranchName, lease: &Lease, now: i64) {
+fn warn_if_ahead(context: &Context<'_>, backoff: &mut Backoff, branch: &BranchName, lease: &Lease, now: i64) {
     let Some(ahead) = lease.dated_ahead(now, context.options.skew_seconds) else { return };
-    if !memory.remark((branch.clone(), lease.commit)) {
+    if !backoff.remark((branch.clone(), lease.commit)) {
         return;
     }
     let runner = match lease.runner.to_str_lossy() {

@@ -16,11 +16,11 @@ use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 
-use crate::runner::authority::error::ArbiterError;
+use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::Notice;
-use crate::runner::passes::backoff::Memory;
+use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::pass::{Halted, PassError, Summary, drain};
-use crate::runner::{Context, error_words};
+use crate::runner::{Context, error_chain};
 
 /// After a first change, how long to wait for the rest of it (a push of many refs).
 const SETTLE: Duration = Duration::from_millis(20);
@@ -60,7 +60,7 @@ pub fn watch(
     let mut _watcher = ring();
     let mut absence = Absence { limit: (interval * MOST_ABSENT).min(LONGEST_ABSENCE), since: None };
     let mut doorbell = Doorbell::default();
-    let mut memory = Memory::staying(interval.min(FIRST_PAUSE));
+    let mut backoff = Backoff::staying(interval.min(FIRST_PAUSE));
     loop {
         let presence = absence.look(context, repo)?;
         if presence == Presence::Back {
@@ -68,14 +68,14 @@ pub fn watch(
             doorbell = Doorbell::default();
         }
         if presence != Presence::Gone && doorbell.rings(context, repo) {
-            match drain(context, repo, &mut memory) {
+            match drain(context, repo, &mut backoff) {
                 Ok(round) => {
                     doorbell.answered(context);
                     doorbell.next_expiry = round.next_expiry;
                     doorbell.next_wake = round.next_wake;
                     doorbell.next_look = earlier(
                         round.next_due.and_then(|left| clock::monotonic().checked_add(left)),
-                        memory.next_try(),
+                        backoff.next_try(),
                     );
                     if round.did_something() || !round.failed.is_empty() {
                         each(round);
@@ -104,7 +104,7 @@ pub fn watch(
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
             Err(RecvTimeoutError::Timeout) => {
-                if memory.forget_runs() {
+                if backoff.forget_runs() {
                     // What the remote answered before those runs is no news if it answers the same again: a branch may have
                     // been set back to where it was.
                     doorbell.last = None;
@@ -181,7 +181,7 @@ struct Doorbell {
 
 impl Doorbell {
     fn rings(&mut self, context: &Context<'_>, repo: &Repo) -> bool {
-        let asked = match context.arbiter.ask(repo) {
+        let asked = match context.authority.ask(repo) {
             None => return true,
             Some(Ok(asked)) => asked,
             // Nobody waits for the answer any more.
@@ -196,12 +196,12 @@ impl Doorbell {
         changed || self.due(context).is_some_and(|left| left.is_zero())
     }
 
-    fn failed(&mut self, context: &Context<'_>, error: &ArbiterError) {
+    fn failed(&mut self, context: &Context<'_>, error: &AuthorityError) {
         // What was seen before tells nothing about what will be there when it answers again.
         self.last = None;
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
-            let text = format!("{}; trying again, less and less often", error_words(error));
+            let text = format!("{}; trying again, less and less often", error_chain(error));
             (context.tell)(Notice::Warning { branch: None, text });
         }
     }
@@ -214,7 +214,7 @@ impl Doorbell {
 
     /// When the next known lease may be closed by others.
     fn expiry_millis(&self, context: &Context<'_>) -> Option<i64> {
-        let skew = match context.arbiter.source() {
+        let skew = match context.authority.source() {
             None => 0,
             Some(_) => i64::try_from(context.options.skew_seconds).unwrap_or(i64::MAX),
         };

@@ -84,7 +84,7 @@ fn recall(question: &Question<'_>, branches: &mut [Branch]) {
 
 fn note(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
     let directory = made(question.repo)?;
-    let remote = question.arbiter.source();
+    let remote = question.authority.source();
     let _turn = DirLock::acquire(&directory, PATIENCE)?;
     let before = read(&directory);
     let mut seen = before.clone();
@@ -117,7 +117,7 @@ fn leases<'a>(
     question: &Question<'_>,
     branches: &'a mut [Branch],
 ) -> impl Iterator<Item = (&'a mut Leased, Sight)> {
-    let remote = question.arbiter.source().cloned();
+    let remote = question.authority.source().cloned();
     branches.iter_mut().filter_map(move |branch| {
         let Branch { name, head, verdict: Verdict::Leased(leased) } = branch else { return None };
         let sight = Sight { remote: remote.clone(), branch: name.clone(), head: (*head)? };

@@ -8,7 +8,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-use super::super::error_words;
+use super::super::error_chain;
 use super::super::options::{CurrentBranch, Options, Selection, Trust};
 use super::trust;
 use super::verdict::{
@@ -62,7 +62,7 @@ pub enum SurveyError {
 pub fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let view = View::new(question)?;
     let repo = question.repo;
-    let tips = question.arbiter.branches(repo)?;
+    let tips = question.authority.branches(repo)?;
     let from = view.commands.as_ref().ok().cloned().flatten();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let share = tips.len().div_ceil(threads).max(SHARE);
@@ -109,14 +109,14 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn new(question: &Question<'a>) -> Result<Self, SurveyError> {
-        let Question { repo, arbiter, options, now, .. } = *question;
-        let commands = match trust::commands_from(repo, arbiter, &options.trust) {
+        let Question { repo, authority, options, now, .. } = *question;
+        let commands = match trust::commands_from(repo, authority, &options.trust) {
             Ok(from) => Ok(from.map(Arc::new)),
-            Err(error) => Err(error_words(&error).into()),
+            Err(error) => Err(error_chain(&error).into()),
         };
         let mut view =
             Self { options, now, skew: 0, current: current(question)?, in_use: HashMap::new(), commands };
-        match arbiter.source() {
+        match authority.source() {
             None => view.in_use = in_use(repo, view.current.as_ref())?,
             // A remote's branches are run detached: no checkout of a local branch is in their way.
             Some(_) => view.skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX),
@@ -240,17 +240,17 @@ impl<'a> View<'a> {
 
 /// The branch of the checkout that we were started in; of a remote's branches, the one that it follows.
 fn current(question: &Question<'_>) -> Result<Option<BranchName>, SurveyError> {
-    let Question { repo, arbiter, options, .. } = question;
+    let Question { repo, authority, options, .. } = question;
     let here = repo.checkout();
     let local = here.as_ref().and_then(|here| here.branch.clone());
-    let current = match arbiter.source() {
+    let current = match authority.source() {
         None => local.clone(),
         Some(remote) => local.as_ref().and_then(|branch| repo.upstream_on(branch, remote)),
     };
     if options.selection.current != CurrentBranch::Only || current.is_some() {
         return Ok(current);
     }
-    if let (Some(local), Some(remote)) = (local, arbiter.source()) {
+    if let (Some(local), Some(remote)) = (local, authority.source()) {
         return Err(SurveyError::FollowsNone { local, remote: remote.clone() });
     }
     let why = if here.is_none() { "the repository is bare" } else { "HEAD is detached" };

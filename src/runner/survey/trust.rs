@@ -10,12 +10,12 @@ use std::ffi::OsString;
 use crate::contract::ids::CommitId;
 use crate::git::objects::revspec::NameError;
 use crate::git::objects::signatures::Checked;
-use crate::git::process::cancel::Errand;
+use crate::git::process::cancel::Purpose;
 use crate::git::{CommitError, Repo};
 
 use super::super::options::Trust;
 use super::verdict::{Branch, CommandsFrom, Exclusion, Leased, Reason, Verdict};
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 
 /// Why the commands could not be looked for.
 #[derive(Debug, thiserror::Error)]
@@ -43,12 +43,12 @@ pub enum TrustError {
 /// What `--commands-from` means now; `None` where each branch has its own commands.
 pub fn commands_from(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     trust: &Trust,
 ) -> Result<Option<CommandsFrom>, TrustError> {
     let Some(name) = &trust.commands_from else { return Ok(None) };
     let commit = repo
-        .commit_named(name, arbiter.source())
+        .commit_named(name, authority.source())
         .map_err(|source| TrustError::Name { from: name.clone(), source })?;
     let tree = repo
         .directory_at(commit, ".aynig")
@@ -64,7 +64,7 @@ pub fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     let wanted = |branch: &&mut Branch| refused_verdict(&branch.verdict, "").is_some();
     let heads: HashSet<CommitId> =
         branches.iter_mut().filter(wanted).filter_map(|branch| branch.head).collect();
-    let refused = refusals(repo, &heads, &[], Errand::Scan);
+    let refused = refusals(repo, &heads, &[], Purpose::Scan);
     for branch in branches {
         if let Some(why) = branch.head.and_then(|head| refused.get(&head))
             && let Some(verdict) = refused_verdict(&branch.verdict, why)
@@ -95,18 +95,18 @@ pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     if !trust.require_signed {
         return None;
     }
-    refusals(repo, &HashSet::from([head]), &[], Errand::Scan).remove(&head)
+    refusals(repo, &HashSet::from([head]), &[], Purpose::Scan).remove(&head)
 }
 
 /// Why each of these HEADs has no good signature; those that have one are left out. They may be in a quarantine that the
-/// variables `objects` lead to. `errand` says when a stop ends looking.
+/// variables `objects` lead to. `purpose` says when a stop ends looking.
 pub fn refusals(
     repo: &Repo,
     heads: &HashSet<CommitId>,
     objects: &[(&'static str, OsString)],
-    errand: Errand,
+    purpose: Purpose,
 ) -> BTreeMap<CommitId, String> {
-    let mut answers = repo.signatures(heads, objects, errand);
+    let mut answers = repo.signatures(heads, objects, purpose);
     heads
         .iter()
         .filter_map(|head| {
@@ -121,8 +121,8 @@ const NO_ANSWER: &str = "git said nothing about the signature of its newest comm
 /// What is wrong with the signature of `head`; none for a good one of somebody who is allowed to sign.
 fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
     let letter = match checked {
-        Some(Checked::Letter('G')) => return None,
-        Some(Checked::Letter(letter)) => *letter,
+        Some(Checked::Payload('G')) => return None,
+        Some(Checked::Payload(letter)) => *letter,
         Some(Checked::Unreadable(why)) => {
             return Some(format!(
                 "git cannot read the signature of its newest commit {} (`git verify-commit`): {why}",
@@ -192,11 +192,11 @@ mod tests {
             Checked::TooSlow { program: text(), limit: Duration::from_secs(1) },
             Checked::NotReached,
         ];
-        let letters = "BUXYREN?g".chars().map(Checked::Letter);
+        let letters = "BUXYREN?g".chars().map(Checked::Payload);
         for checked in letters.chain(doubtful).map(Some).chain([None]) {
             let words = refusal(head, checked.as_ref());
             assert!(words.is_some_and(|words| !words.is_empty()), "{checked:?}");
         }
-        assert_eq!(refusal(head, Some(&Checked::Letter('G'))), None);
+        assert_eq!(refusal(head, Some(&Checked::Payload('G'))), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::contract::sighting::Watched;
 use crate::git::Repo;
 
 use super::super::options::Options;
-use crate::runner::authority::Arbiter;
+use crate::runner::authority::Authority;
 
 /// What is to be surveyed, and how.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Question<'a> {
     /// The repository.
     pub repo: &'a Repo,
     /// Whose branches.
-    pub arbiter: &'a Arbiter,
+    pub authority: &'a Authority,
     /// Which of them are run, and how leases are judged.
     pub options: &'a Options,
     /// Seconds since the epoch.

@@ -16,12 +16,12 @@ use aynig::fsutil::found_in;
 use aynig::git::Git;
 use aynig::ops::app::{App, Process};
 use aynig::ops::run::plain_options;
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
 use aynig::runner::events::notice::Notice;
 use aynig::runner::options::CurrentBranch;
 use aynig::runner::options::{Options, Selection};
 use aynig::runner::passes::pass::pass;
-use aynig::runner::{Context, typed};
+use aynig::runner::{Context, shell_quote};
 use aynig::stop::Stop;
 use aynig::supervise::Watchdog;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, CommandEr
     ui::answer("");
     ui::answer(&format!(
         "What happened, as the commits tell it (every attempt was leased by {}):",
-        ui::harmless(app.repo().runner_id())
+        ui::sanitize(app.repo().runner_id())
     ));
     let repo = app.repo();
     let mut unfinished = Vec::new();
@@ -139,7 +139,7 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
     };
     let context = Context {
         store: &app.store,
-        arbiter: &Arbiter::Local,
+        authority: &Authority::Local,
         options: &options,
         shutdown,
         watchdog: &watchdog,
@@ -155,9 +155,9 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
 
 /// What to type to see more.
 fn next_steps(place: &Path, program: &Path) -> Vec<String> {
-    let mut shown = vec![(format!("cd {}", typed(&place.display().to_string())), "")];
+    let mut shown = vec![(format!("cd {}", shell_quote(&place.display().to_string())), "")];
     if !on_path(program) {
-        shown.push((format!("alias aynig={}", typed(&program.display().to_string())), ""));
+        shown.push((format!("alias aynig={}", shell_quote(&program.display().to_string())), ""));
     }
     for (command, what) in [
         ("git log --graph --oneline --all", "every transition is a commit"),

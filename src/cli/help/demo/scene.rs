@@ -17,7 +17,7 @@ use aynig::contract::message::Draft;
 use aynig::contract::trailers::{Trailer, Trailers};
 use aynig::fsutil;
 use aynig::git::objects::commits::NewCommit;
-use aynig::git::repo::open::Told;
+use aynig::git::repo::open::GitVariables;
 use aynig::git::{Git, ProcessError, Repo, Swap};
 use aynig::ops::app::{App, Process};
 
@@ -93,7 +93,11 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, CommandError
     }
     git().args(["add", "--all"]).run().map_err(failed)?;
 
-    let app = App::open(Process { start: place.to_owned(), told: Told::default(), ..process.clone() })?;
+    let app = App::open(Process {
+        start: place.to_owned(),
+        variables: GitVariables::default(),
+        ..process.clone()
+    })?;
     let repo = app.repo();
     let checkout = repo.checkout().expect("a repository made with a checkout");
     let tree = repo.index_tree(&checkout).map_err(failed)?;

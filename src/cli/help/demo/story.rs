@@ -85,7 +85,7 @@ fn sentence(event: &Event, lease: Option<&Lease>, times: &Times) -> String {
     } else {
         (to, event.message.subject.to_str_lossy().into_owned())
     };
-    format!("{hash}  {from:>9} → {to}  {time:>6}  {}", ui::harmless(&why))
+    format!("{hash}  {from:>9} → {to}  {time:>6}  {}", ui::sanitize(&why))
 }
 
 /// A time that is mostly a matter of milliseconds.

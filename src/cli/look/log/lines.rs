@@ -15,7 +15,7 @@ use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
-use aynig::runner::counted;
+use aynig::runner::pluralize;
 
 use crate::cli::look::log::host::Host;
 
@@ -60,7 +60,7 @@ const ROOM: usize = 40;
 const INDENT: &str = "            ";
 
 /// What the lines are drawn for.
-pub(crate) struct Teller<'a> {
+pub(crate) struct Renderer<'a> {
     /// Knows of logs and rescued work.
     pub(crate) host: &'a Host<'a>,
     /// Seconds since the epoch.
@@ -106,7 +106,7 @@ impl First {
     }
 }
 
-impl Teller<'_> {
+impl Renderer<'_> {
     /// An entry, as styled lines.
     pub(crate) fn lines(&self, entry: &Entry) -> Vec<String> {
         match entry {
@@ -126,7 +126,7 @@ impl Teller<'_> {
                 what: "(invalid)".to_owned(),
                 time: None,
                 who: text(author.as_bstr()),
-                text: ui::harmless(&invalid.reason),
+                text: ui::sanitize(&invalid.reason),
             }),
         }
     }
@@ -157,7 +157,7 @@ impl Teller<'_> {
     fn attempt(&self, attempt: &Attempt) -> Vec<String> {
         let mut below = Vec::new();
         let mut add = |label: &str, text: &str| {
-            below.push(format!("{INDENT}{}", styled(FAINT, ui::harmless(&format!("{label:9}{text}")))));
+            below.push(format!("{INDENT}{}", styled(FAINT, ui::sanitize(&format!("{label:9}{text}")))));
         };
         let origin = attempt.origin.as_ref().map_or("?", |state| state.as_str());
         let who = runner(attempt.runner.as_bstr());
@@ -213,7 +213,7 @@ impl Teller<'_> {
             Outcome::TakenOver { run_id, runner: by } => {
                 first.what = format!("{origin} → (taken over)");
                 first.style = BAD;
-                first.text = ui::harmless(&format!(
+                first.text = ui::sanitize(&format!(
                     "by {} in attempt {}",
                     runner(by.as_bstr()),
                     text(run_id.as_bstr())
@@ -270,7 +270,7 @@ impl Teller<'_> {
         let parked = match parking(&event.message.trailers, i64::MIN) {
             Parking::Over => return words,
             Parking::Until(until) => format!("parked until {}", clock::format_utc(until)),
-            Parking::Unreadable(why) => ui::harmless(&why),
+            Parking::Unreadable(why) => ui::sanitize(&why),
         };
         if words.is_empty() { parked } else { format!("{parked}: {words}") }
     }
@@ -304,9 +304,9 @@ fn commits_first(commits: &Commits, prefix: &str) -> Option<First> {
 
 fn how_many(commits: &Commits) -> String {
     match commits.merges {
-        0 => counted(commits.count, "commit"),
-        merges if merges == commits.count => counted(merges, "merge"),
-        merges => format!("{}, {}", counted(commits.count, "commit"), counted(merges, "merge")),
+        0 => pluralize(commits.count, "commit"),
+        merges if merges == commits.count => pluralize(merges, "merge"),
+        merges => format!("{}, {}", pluralize(commits.count, "commit"), pluralize(merges, "merge")),
     }
 }
 
@@ -321,7 +321,7 @@ fn names(commits: &Commits) -> String {
 /// What an event says to people: why it stalled, else its subject unless that is the runner's own.
 fn what_it_says(event: &Event) -> String {
     match Stall::of(event) {
-        Some(stall) if !stall.reason.is_empty() => ui::harmless(&stall.reason),
+        Some(stall) if !stall.reason.is_empty() => ui::sanitize(&stall.reason),
         Some(_) | None if event.message.subject == default_subject(&event.state) => {
             wish(&event.message, &event.state).map(text).unwrap_or_default()
         }
@@ -334,7 +334,7 @@ fn runner(name: &BStr) -> String {
 }
 
 fn text(bytes: &BStr) -> String {
-    ui::harmless(&bytes.to_str_lossy())
+    ui::sanitize(&bytes.to_str_lossy())
 }
 
 /// Seconds between two commits; clocks that disagree are shown as they are.

@@ -21,7 +21,7 @@ use aynig::ops::{missing, target};
 use crate::cli::args::Log;
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::look::log::host::Host;
-use crate::cli::look::log::lines::Teller;
+use crate::cli::look::log::lines::Renderer;
 use crate::cli::ui;
 use crate::cli::ui::page::Page;
 use crate::cli::ui::signals;
@@ -30,10 +30,10 @@ use crate::cli::ui::{FAINT, styled};
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
+    let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
-    let branch = target::branch(&repo, &arbiter, named)?;
-    let head = target::existing_head(&repo, &arbiter, &branch)?;
+    let branch = target::branch(&repo, &authority, named)?;
+    let head = target::existing_head(&repo, &authority, &branch)?;
     let mut history = History::new(&repo, &branch, head, arguments.max_count.unwrap_or(usize::MAX));
     let host = Host::new(&repo);
     if arguments.json {
@@ -49,13 +49,17 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
     let first = history.next().transpose()?;
     if matches!(first, None | Some(Entry::Before(_))) {
         if arguments.max_count != Some(0) {
-            ui::narrate(&ui::harmless(&missing::no_event(&repo, &arbiter, &branch)));
+            ui::narrate(&ui::sanitize(&missing::no_event(&repo, &authority, &branch)));
         }
         return Ok(Exit::Done);
     }
     let mut page = Page::open(&repo, !arguments.no_pager);
-    let teller =
-        Teller { host: &host, now: clock::wall_seconds(), columns: page.columns(), leases: arguments.leases };
+    let teller = Renderer {
+        host: &host,
+        now: clock::wall_seconds(),
+        columns: page.columns(),
+        leases: arguments.leases,
+    };
     let entries = first.into_iter().map(Ok).chain(history.by_ref());
     if arguments.reverse {
         let mut entries = entries.collect::<Result<Vec<_>, _>>()?;

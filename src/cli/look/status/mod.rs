@@ -16,7 +16,7 @@ use aynig::ops::app::{App, Process};
 use aynig::ops::run::survey_options;
 use aynig::ops::settings::globs;
 use aynig::ops::{missing, target};
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
 use aynig::runner::options::{CurrentBranch, Options, Selection};
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 
@@ -54,18 +54,18 @@ struct Seen {
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, CommandError> {
     let repo = app.repo();
-    let arbiter = signals::arbiter(&repo, arguments.remote.as_ref())?;
-    arbiter.refresh(&repo)?;
-    let subject = subject(&repo, &app.process, &arbiter, arguments)?;
+    let authority = signals::authority(&repo, arguments.remote.as_ref())?;
+    authority.refresh(&repo)?;
+    let subject = subject(&repo, &app.process, &authority, arguments)?;
     if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {
         return Err(CommandError::usage(format!("{seconds} would be the name of a branch here"))
             .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
             .hint(format!("for the branch: `--branch {seconds}`")));
     }
     if let Some(seconds) = arguments.watch {
-        return watch::watch(&app.store, &arbiter, subject, seconds);
+        return watch::watch(&app.store, &authority, subject, seconds);
     }
-    let seen = look(&repo, &arbiter, &subject, clock::wall_seconds())?;
+    let seen = look(&repo, &authority, &subject, clock::wall_seconds())?;
     if subject.json {
         ui::answer_json(&seen.json(&subject));
         return Ok(Exit::Done);
@@ -86,7 +86,7 @@ fn is_number(name: &str) -> bool {
 fn subject(
     repo: &Repo,
     process: &Process,
-    arbiter: &Arbiter,
+    authority: &Authority,
     arguments: &Status,
 ) -> Result<Subject, CommandError> {
     let plain = survey_options(repo, process, arguments.role.clone())?;
@@ -97,16 +97,16 @@ fn subject(
         let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
         return Ok(Subject { options, one: None, named: !named.is_empty(), json });
     }
-    let branch = target::branch(repo, arbiter, None)?;
-    target::existing_head(repo, arbiter, &branch)?;
+    let branch = target::branch(repo, authority, None)?;
+    target::existing_head(repo, authority, &branch)?;
     let globs = globs("--branch", &[globset::escape(&branch.to_string())])?;
     let options = Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain };
     Ok(Subject { options, one: Some(branch), named: true, json })
 }
 
 /// One look, as of the last time the remote was asked, if one decides.
-fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<Seen, CommandError> {
-    let question = Question { repo, arbiter, options: &subject.options, now, notes: false };
+fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Result<Seen, CommandError> {
+    let question = Question { repo, authority, options: &subject.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
     let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
     for branch in &branches {
@@ -117,12 +117,12 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
             seen.unmanaged += 1;
             continue;
         }
-        seen.rows.push(row(repo, arbiter, commands_from.as_deref(), branch, now));
+        seen.rows.push(row(repo, authority, commands_from.as_deref(), branch, now));
     }
     // Of one branch that can be told in a moment, of all of them it could not.
     if let [row] = seen.rows.as_mut_slice()
         && row.kind == "unmanaged"
-        && let Some(reason) = covered(repo, arbiter, row)
+        && let Some(reason) = covered(repo, authority, row)
     {
         row.reason = Some(reason);
     }
@@ -136,13 +136,13 @@ fn look(repo: &Repo, arbiter: &Arbiter, subject: &Subject, now: i64) -> Result<S
 }
 
 /// What to do where somebody's commits lie on a state that was waiting, and so cover it.
-fn covered(repo: &Repo, arbiter: &Arbiter, row: &Row) -> Option<String> {
+fn covered(repo: &Repo, authority: &Authority, row: &Row) -> Option<String> {
     let head = CommitId::parse_hex(row.commit.as_ref()?)?;
     let below = repo.history(head).take(COVER).map_while(Result::ok);
     let found = below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())?;
     // A lease below is for its runner, or its recovery, to end.
     let Head::Ready(event) = found else { return None };
-    let options = missing::options(repo, arbiter, &BranchName::new(row.branch.as_str()).ok()?);
+    let options = missing::options(repo, authority, &BranchName::new(row.branch.as_str()).ok()?);
     Some(format!(
         "HEAD declares no state, but lies on one that does ({}, {}): `aynig set-state --retry{options}` asks for it again",
         event.commit.short(),

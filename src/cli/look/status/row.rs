@@ -18,10 +18,10 @@ use aynig::contract::story::Stall;
 use aynig::git::Repo;
 use aynig::git::objects::commits::Stored;
 use aynig::ops::missing;
-use aynig::runner::authority::Arbiter;
+use aynig::runner::authority::Authority;
+use aynig::runner::shell_quote;
 use aynig::runner::survey::verdict::{Reason, RunIn, Severity};
 use aynig::runner::survey::{Branch, CommandsFrom, Verdict};
-use aynig::runner::typed;
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
 
@@ -78,7 +78,7 @@ fn wish(message: &Message) -> Option<String> {
 /// the epoch.
 pub(crate) fn row(
     repo: &Repo,
-    arbiter: &Arbiter,
+    authority: &Authority,
     from: Option<&CommandsFrom>,
     branch: &Branch,
     now: i64,
@@ -114,7 +114,7 @@ pub(crate) fn row(
             row.rests = reason.severity() == Severity::Terminal;
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
-                stalled(&mut row, arbiter, branch.head, reason);
+                stalled(&mut row, authority, branch.head, reason);
             } else {
                 waiting(&mut row, repo, from, stored.as_ref(), state, reason);
             }
@@ -139,9 +139,9 @@ pub(crate) fn row(
 }
 
 /// Says how to ask again for what has stalled.
-fn stalled(row: &mut Row, arbiter: &Arbiter, head: Option<CommitId>, reason: &Reason) {
-    let branch = typed(&row.branch);
-    let remote = arbiter.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+fn stalled(row: &mut Row, authority: &Authority, head: Option<CommitId>, reason: &Reason) {
+    let branch = shell_quote(&row.branch);
+    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let commit = head.map(|head| head.short()).unwrap_or_default();
     let hint = format!(
         "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"

@@ -7,7 +7,7 @@ use crate::cli::ui;
 use crate::cli::ui::columns::{cell, cut, width};
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 use aynig::clock;
-use aynig::runner::counted;
+use aynig::runner::pluralize;
 
 use crate::cli::look::status::row::{LeaseRow, Row};
 
@@ -55,11 +55,11 @@ pub(crate) fn summary(rows: &[Row], unmanaged: usize) -> String {
         .collect();
     let mut parts = Vec::new();
     if !rows.is_empty() {
-        parts.push(format!("{}: {}", counted(rows.len(), "branch"), counts.join(", ")));
+        parts.push(format!("{}: {}", pluralize(rows.len(), "branch"), counts.join(", ")));
     }
     if unmanaged > 0 {
         let verb = if unmanaged == 1 { "declares" } else { "declare" };
-        parts.push(format!("{} {verb} no state", counted(unmanaged, "branch")));
+        parts.push(format!("{} {verb} no state", pluralize(unmanaged, "branch")));
     }
     parts.join("; ")
 }
@@ -83,13 +83,13 @@ fn state_words(row: &Row) -> String {
         (Some(_), Some(origin)) => format!("{state} ({origin})"),
         _ => state,
     };
-    ui::harmless(&words)
+    ui::sanitize(&words)
 }
 
 /// What comes next, as people read it, where a line holds all of it.
 fn next_words(row: &Row) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
-        (Some(lease), _, _) => return ui::harmless(&format!("{}: {}", lease.runner, time_words(lease))),
+        (Some(lease), _, _) => return ui::sanitize(&format!("{}: {}", lease.runner, time_words(lease))),
         (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
         (None, None, None) => "",
     };
@@ -97,7 +97,7 @@ fn next_words(row: &Row) -> String {
         ("", only) | (only, "") => only.to_owned(),
         (first, more) => format!("{first} ({more})"),
     };
-    ui::harmless(&words)
+    ui::sanitize(&words)
 }
 
 /// What is left of a lease, and for how long it has been seen, where that is counted.
@@ -116,7 +116,7 @@ fn seen_words(lease: &LeaseRow) -> String {
 /// A line for each branch, with all there is to say.
 pub(crate) fn plain(rows: &[Row]) -> Vec<String> {
     let widest = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
-    let branches = widest(&|row| ui::harmless(&row.branch));
+    let branches = widest(&|row| ui::sanitize(&row.branch));
     let states = widest(&state_words);
     rows.iter()
         .map(|row| {
@@ -124,10 +124,10 @@ pub(crate) fn plain(rows: &[Row]) -> Vec<String> {
             let next = next_words(row);
             let gap = if next.is_empty() { "" } else { "  " };
             let subject =
-                subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::harmless(subject)));
+                subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::sanitize(subject)));
             format!(
                 "{}  {}  {}  {}{}",
-                styled(STRONG, cell(&ui::harmless(&row.branch), branches)),
+                styled(STRONG, cell(&ui::sanitize(&row.branch), branches)),
                 styled(style(row), cell(&state_words(row), states)),
                 styled(FAINT, cell(row.label(), 9)),
                 next,
@@ -187,22 +187,22 @@ fn time_cell(row: &Row, fit: Fit) -> String {
 fn cells(row: &Row, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
     let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
-    let reason = reason.map(ui::harmless);
+    let reason = reason.map(ui::sanitize);
     let about = row.why.as_ref().or(row.wish.as_ref()).or(row.subject.as_ref());
-    let about = about.map(|about| ui::harmless(about)).unwrap_or_default();
-    let beside = row.command.as_deref().map(ui::harmless).or_else(|| reason.clone().filter(|_| !wanted));
+    let about = about.map(|about| ui::sanitize(about)).unwrap_or_default();
+    let beside = row.command.as_deref().map(ui::sanitize).or_else(|| reason.clone().filter(|_| !wanted));
     let about = match beside {
         Some(beside) if about.is_empty() => beside,
         Some(beside) => format!("{}  ({beside})", cut(&about, MOST_ABOUT)),
         None => about,
     };
-    let holder = row.lease.as_ref().map(|lease| ui::harmless(&lease.runner)).unwrap_or_default();
+    let holder = row.lease.as_ref().map(|lease| ui::sanitize(&lease.runner)).unwrap_or_default();
     let state = match (&row.origin, fit) {
-        (Some(origin), Fit::Narrow) if row.lease.is_some() || row.is_stalled() => ui::harmless(origin),
+        (Some(origin), Fit::Narrow) if row.lease.is_some() || row.is_stalled() => ui::sanitize(origin),
         _ => state_words(row),
     };
     let time = time_cell(row, fit);
-    let texts = [ui::harmless(&row.branch), state, row.label().to_owned(), holder, time, about];
+    let texts = [ui::sanitize(&row.branch), state, row.label().to_owned(), holder, time, about];
     Cells { texts, style: style(row), note: reason.filter(|_| wanted) }
 }
 
@@ -298,11 +298,11 @@ fn line(
 pub(crate) fn lines(row: &Row) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {}  {}",
-        styled(STRONG, ui::harmless(&row.branch)),
+        styled(STRONG, ui::sanitize(&row.branch)),
         styled(style(row), state_words(row)),
         styled(FAINT, row.label())
     )];
-    let mut add = |label: &str, text: &str| lines.push(format!("  {label:9}{}", ui::harmless(text)));
+    let mut add = |label: &str, text: &str| lines.push(format!("  {label:9}{}", ui::sanitize(text)));
     if let (Some(commit), Some(subject)) = (&row.commit, &row.subject) {
         let short: String = commit.chars().take(10).collect();
         let date = row.committed_at.map(clock::format_utc).unwrap_or_default();

@@ -14,14 +14,14 @@ use crate::cli::error::{CommandError, Exit};
 use crate::cli::ui;
 use crate::cli::ui::columns::{cut, width};
 use crate::cli::ui::signals;
-use crate::cli::ui::{CARE, FAINT, Room, styled};
+use crate::cli::ui::{CARE, FAINT, TerminalSize, styled};
 use aynig::clock;
 use aynig::clock::Stopwatch;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::{Repo, Store};
-use aynig::runner::authority::Arbiter;
-use aynig::runner::counted;
+use aynig::runner::authority::Authority;
 use aynig::runner::passes::watch::{back_off, on_ref_changes};
+use aynig::runner::pluralize;
 
 use crate::cli::look::status::{Seen, Subject, look};
 
@@ -40,7 +40,7 @@ struct News;
 /// Looks until a signal comes, or until nobody reads any more.
 pub(crate) fn watch(
     store: &Store,
-    arbiter: &Arbiter,
+    authority: &Authority,
     subject: Subject,
     seconds: u64,
 ) -> Result<Exit, CommandError> {
@@ -55,9 +55,9 @@ pub(crate) fn watch(
     });
     signals::leave();
     // Branches of a remote move elsewhere.
-    let here = arbiter.source().is_none();
+    let here = authority.source().is_none();
     let _refs = here.then(|| on_ref_changes(&repo, move || drop(tell.send(News))));
-    let mut watch = Watch::new(&repo, arbiter, subject, Duration::from_secs(seconds));
+    let mut watch = Watch::new(&repo, authority, subject, Duration::from_secs(seconds));
     let mut due = clock::monotonic();
     loop {
         if due <= clock::monotonic() {
@@ -86,7 +86,7 @@ pub(crate) fn watch(
 
 struct Watch<'a> {
     repo: &'a Repo,
-    arbiter: &'a Arbiter,
+    authority: &'a Authority,
     subject: Subject,
     interval: Duration,
     /// Whether pictures are painted: else a change is printed below what was printed before.
@@ -102,9 +102,9 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// One of a remote that has just been fetched from.
-    fn new(repo: &'a Repo, arbiter: &'a Arbiter, subject: Subject, interval: Duration) -> Self {
-        let least = arbiter.source().map_or(Duration::ZERO, |_| LEAST_REMOTE);
-        let tips = arbiter.branches(repo).ok();
+    fn new(repo: &'a Repo, authority: &'a Authority, subject: Subject, interval: Duration) -> Self {
+        let least = authority.source().map_or(Duration::ZERO, |_| LEAST_REMOTE);
+        let tips = authority.branches(repo).ok();
         let fetched = tips
             .map(|tips| tips.into_iter().filter_map(|tip| Some((tip.branch, tip.target.ok()?))).collect());
         let on_screen = !subject.json && ui::moves_cursor();
@@ -114,7 +114,7 @@ impl<'a> Watch<'a> {
         }
         Self {
             repo,
-            arbiter,
+            authority,
             subject,
             interval: interval.max(least),
             on_screen,
@@ -130,13 +130,13 @@ impl<'a> Watch<'a> {
     fn look(&mut self) -> Result<Seen, CommandError> {
         if self.unasked.elapsed() >= self.interval {
             self.unasked = Stopwatch::start();
-            let asked = self.arbiter.ask(self.repo).transpose()?;
+            let asked = self.authority.ask(self.repo).transpose()?;
             if asked.is_some() && self.fetched != asked {
-                self.arbiter.refresh(self.repo)?;
+                self.authority.refresh(self.repo)?;
                 self.fetched = asked;
             }
         }
-        look(self.repo, self.arbiter, &self.subject, clock::wall_seconds())
+        look(self.repo, self.authority, &self.subject, clock::wall_seconds())
     }
 
     /// Notes a look, and prints it unless it is painted. Returns whether anybody still reads.
@@ -155,7 +155,7 @@ impl<'a> Watch<'a> {
             Err(error) if self.seen.is_none() => Err(error),
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
-                let text = ui::harmless(&error.message);
+                let text = ui::sanitize(&error.message);
                 if self.failures == 1 && !self.on_screen {
                     let warning = styled(CARE, "warning:");
                     ui::narrate(&format!("{warning} {text}; trying again, less and less often"));
@@ -174,7 +174,7 @@ impl<'a> Watch<'a> {
         let before = if is_first { "" } else { "\n" };
         let mut text = format!("{before}{}\n", styled(FAINT, clock::format_utc(clock::wall_seconds())));
         text.extend(seen.drawn(&self.subject, None).iter().flat_map(|line| [line, "\n"]));
-        ui::answer_bytes(ui::dyed(&text, ui::coloured()).as_bytes())
+        ui::answer_bytes(ui::colour_if(&text, ui::coloured()).as_bytes())
     }
 
     /// The time until the next look after this one.
@@ -184,7 +184,7 @@ impl<'a> Watch<'a> {
             return pause;
         }
         // A lease of a remote is over by its end and the skew. What has turned already was seen as such.
-        let skew = self.arbiter.source().map_or(0, |_| self.subject.options.skew_seconds);
+        let skew = self.authority.source().map_or(0, |_| self.subject.options.skew_seconds);
         let now = clock::wall_millis();
         let turns = self.seen.iter().flat_map(|seen| &seen.rows).filter_map(|row| {
             let skew = row.lease.as_ref().map_or(0, |_| i64::try_from(skew).unwrap_or(i64::MAX));
@@ -204,14 +204,14 @@ impl<'a> Watch<'a> {
         let coloured = ui::coloured();
         let mut picture = "\x1b[H".to_owned();
         for line in lines(seen, &self.subject, self.trouble.as_deref(), room, now) {
-            picture.push_str(&format!("{}\x1b[K\n", ui::dyed(&line, coloured)));
+            picture.push_str(&format!("{}\x1b[K\n", ui::colour_if(&line, coloured)));
         }
         ui::answer_bytes(format!("{picture}\x1b[J").as_bytes());
     }
 }
 
 /// The lines of a picture: branches, trouble if there is any, and the sum. They leave the last line of the screen empty.
-fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: Room, now: i64) -> Vec<String> {
+fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: TerminalSize, now: i64) -> Vec<String> {
     let sum = if subject.one.is_none() { format!("  {}", seen.sum()) } else { String::new() };
     let mut foot = vec![String::new()];
     foot.extend(trouble.map(|trouble| styled(CARE, cut(&format!("trying again: {trouble}"), room.columns))));
@@ -219,7 +219,7 @@ fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: Room, now:
     let mut lines = seen.drawn(subject, Some(room.columns));
     let most = room.lines.saturating_sub(foot.len() + 1);
     if lines.len() > most {
-        let hidden = counted(lines.len() - most.saturating_sub(1), "line");
+        let hidden = pluralize(lines.len() - most.saturating_sub(1), "line");
         lines.truncate(most.saturating_sub(1));
         lines.push(styled(FAINT, format!("… {hidden} more")));
     }

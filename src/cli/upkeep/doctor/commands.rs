@@ -15,7 +15,7 @@ use aynig::ops::app::Process;
 use aynig::ops::run::{plain_options, survey_options};
 use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
-use aynig::runner::{error_words, typed};
+use aynig::runner::{error_chain, shell_quote};
 
 use crate::cli::upkeep::doctor::remote::Looked;
 use crate::cli::upkeep::doctor::{Finding, head};
@@ -42,7 +42,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let files = match head(repo).map(|head| committed(repo, head)) {
         None => Vec::new(),
         Some(Ok(files)) => files,
-        Some(Err(error)) => return vec![Finding::error("commands", error_words(&error), "git fsck")],
+        Some(Err(error)) => return vec![Finding::error("commands", error_chain(&error), "git fsck")],
     };
     for file in &files {
         let path = file.path.to_string_lossy();
@@ -50,7 +50,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             Some(false) => findings.push(Finding::warning(
                 "commands",
                 format!("{path} is committed without the executable bit"),
-                format!("git add --chmod=+x {}, and commit it", typed(&path)),
+                format!("git add --chmod=+x {}, and commit it", shell_quote(&path)),
             )),
             Some(true) if has_no_interpreter(&file.head) => findings.push(Finding::warning(
                 "commands",
@@ -130,7 +130,7 @@ fn trouble(head: &[u8]) -> Option<(String, String)> {
     if !is_executable(Path::new(&program)) {
         return Some((
             format!("{program} is not there"),
-            format!("install it, or name another in the `#!` line: ls -l {}", typed(&program)),
+            format!("install it, or name another in the `#!` line: ls -l {}", shell_quote(&program)),
         ));
     }
     let name = named?;
@@ -162,13 +162,13 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
                 None => findings.push(Finding::warning(
                     "commands",
                     format!("{path} is on disk and not committed; commands run from commits"),
-                    format!("git add {}, and commit it", typed(&path)),
+                    format!("git add {}, and commit it", shell_quote(&path)),
                 )),
                 Some(Known { executable: Some(true), .. }) if !is_executable(&file) => {
                     findings.push(Finding::warning(
                         "commands",
                         format!("{path} is not executable on disk, where `--current-branch include` runs it"),
-                        format!("chmod +x {}", typed(&path)),
+                        format!("chmod +x {}", shell_quote(&path)),
                     ));
                 }
                 Some(Known { executable: Some(true), head, .. }) => {
@@ -193,24 +193,24 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
 
 /// States at the HEADs of the branches that count, which nothing will run.
 pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Finding {
-    let Some(arbiter) = &looked.arbiter else {
+    let Some(authority) = &looked.authority else {
         return Finding::warning("states", "it cannot be told which branches count", "git remote -v");
     };
     // Settings that cannot be read have a finding of their own.
     let options = survey_options(repo, process, None).unwrap_or_else(|_| plain_options(repo, process));
-    let question = Question { repo, arbiter, options: &options, now: clock::wall_seconds(), notes: false };
+    let question = Question { repo, authority, options: &options, now: clock::wall_seconds(), notes: false };
     let surveyed = match survey(&question) {
         Ok(surveyed) => surveyed,
-        Err(error) => return Finding::error("states", error_words(&error), "git fsck"),
+        Err(error) => return Finding::error("states", error_chain(&error), "git fsck"),
     };
     let (mut there, mut option) = (String::new(), String::new());
-    if let Some(remote) = arbiter.source() {
+    if let Some(remote) = authority.source() {
         if surveyed.branches.is_empty() && !looked.fresh {
             let text =
                 format!("no branch of {remote} was ever fetched here, so nothing is known of their states");
             return Finding::warning("states", text, format!("git ls-remote {remote}"));
         }
-        (there, option) = (format!(" on {remote}"), format!(" --remote {}", typed(remote.as_str())));
+        (there, option) = (format!(" on {remote}"), format!(" --remote {}", shell_quote(remote.as_str())));
     }
     let mut found = judge(repo, &surveyed, &there, &option);
     if !looked.fresh {
@@ -269,7 +269,7 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
         return Finding::warning("states", mistakes.join("; "), format!("aynig status --all{option}"));
     }
     for (state, branches) in &without {
-        let branch = typed(branches.first().map_or("", String::as_str));
+        let branch = shell_quote(branches.first().map_or("", String::as_str));
         if known.contains(state) {
             let text =
                 format!("{} asks for {state}, whose command is only on other branches", branches.join(", "));

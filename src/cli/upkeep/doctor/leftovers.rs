@@ -7,7 +7,7 @@ use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
-use aynig::runner::error_words;
+use aynig::runner::error_chain;
 use aynig::runner::landing::recover::lease_of;
 
 use crate::cli::error::unlock;
@@ -26,7 +26,7 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
     let (all, kept) = match (repo.linked_worktrees(), repo.kept_worktrees()) {
         (Ok(all), Ok(kept)) => (all, kept),
         (Err(error), _) | (_, Err(error)) => {
-            return vec![Finding::error("worktrees", error_words(&error), "git worktree list --verbose")];
+            return vec![Finding::error("worktrees", error_chain(&error), "git worktree list --verbose")];
         }
     };
     let ours: Vec<_> = all.iter().filter(|registered| registered.mark().is_some()).collect();

@@ -13,7 +13,7 @@ use serde_json::json;
 use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
-use aynig::runner::counted;
+use aynig::runner::pluralize;
 
 use crate::cli::args::Doctor;
 use crate::cli::error::{CommandError, Exit};
@@ -103,16 +103,16 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Command
                 Level::Error => BAD,
             };
             let word = styled(style, format!("{:7}", finding.level.word()));
-            ui::answer(&format!("{word}  {:10}  {}", finding.check, ui::harmless(&finding.text)));
+            ui::answer(&format!("{word}  {:10}  {}", finding.check, ui::sanitize(&finding.text)));
             if let Some(next) = &finding.next {
-                ui::answer(&format!("         next: {}", ui::harmless(next)));
+                ui::answer(&format!("         next: {}", ui::sanitize(next)));
             }
         }
         ui::answer(&format!(
             "{}: {}, {}",
-            counted(findings.len(), "check"),
-            counted(errors, "error"),
-            counted(warnings, "warning")
+            pluralize(findings.len(), "check"),
+            pluralize(errors, "error"),
+            pluralize(warnings, "warning")
         ));
     }
     Ok(signals::exit(if errors > 0 { Exit::Setup } else { Exit::Done }))

@@ -10,8 +10,8 @@ use aynig::contract::retention::age_words;
 use aynig::fsutil::{check_place, found_in, is_executable};
 use aynig::git::Repo;
 use aynig::git::remote::QUESTION;
-use aynig::runner::authority::Arbiter;
-use aynig::runner::{error_words, typed};
+use aynig::runner::authority::Authority;
+use aynig::runner::{error_chain, shell_quote};
 
 use crate::cli::ui::signals;
 use crate::cli::upkeep::doctor::{Finding, head};
@@ -24,34 +24,34 @@ const SKEW: i64 = 10;
 pub(crate) struct Looked {
     pub(crate) findings: Vec<Finding>,
     /// Who decides over them; none where that cannot be told.
-    pub(crate) arbiter: Option<Arbiter>,
+    pub(crate) authority: Option<Authority>,
     /// Whether what is known of them is as of now.
     pub(crate) fresh: bool,
 }
 
 pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
-    let arbiter = match signals::arbiter(repo, named) {
-        Ok(arbiter) => arbiter,
+    let authority = match signals::authority(repo, named) {
+        Ok(authority) => authority,
         Err(error) => {
-            return Looked { findings: vec![Finding::of("remote", error)], arbiter: None, fresh: false };
+            return Looked { findings: vec![Finding::of("remote", error)], authority: None, fresh: false };
         }
     };
-    let (findings, fresh) = match arbiter.source() {
-        Some(remote) => deciding(repo, &arbiter, remote),
+    let (findings, fresh) = match authority.source() {
+        Some(remote) => deciding(repo, &authority, remote),
         None => {
             let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
             let none = Finding::ok("remote", "none decides, races are decided in this repository");
             (vec![none, dates(repo, tips)], true)
         }
     };
-    Looked { findings, arbiter: Some(arbiter), fresh }
+    Looked { findings, authority: Some(authority), fresh }
 }
 
 /// Says as well whether its branches could be fetched.
-fn deciding(repo: &Repo, arbiter: &Arbiter, remote: &RemoteName) -> (Vec<Finding>, bool) {
+fn deciding(repo: &Repo, authority: &Authority, remote: &RemoteName) -> (Vec<Finding>, bool) {
     let mut findings = Vec::new();
     if let Err(error) = repo.ask_remote(remote, &[], QUESTION) {
-        findings.push(Finding::error("remote", error_words(&error), format!("git ls-remote {remote}")));
+        findings.push(Finding::error("remote", error_chain(&error), format!("git ls-remote {remote}")));
         return (findings, false);
     }
     findings.push(Finding::ok("remote", format!("{remote} answers")));
@@ -66,10 +66,10 @@ fn deciding(repo: &Repo, arbiter: &Arbiter, remote: &RemoteName) -> (Vec<Finding
             ),
         ),
     });
-    let refreshed = arbiter.refresh(repo);
+    let refreshed = authority.refresh(repo);
     let fresh = refreshed.is_ok();
     findings.push(match refreshed {
-        Err(error) => Finding::error("clock", error_words(&error), format!("git fetch {remote}")),
+        Err(error) => Finding::error("clock", error_chain(&error), format!("git fetch {remote}")),
         Ok(()) => {
             let tips = repo.fetched_branches(remote).unwrap_or_default();
             dates(repo, tips.into_iter().filter_map(|tip| tip.target.ok()))
@@ -84,7 +84,7 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
     };
     let next = format!("git push --dry-run {remote} HEAD:refs/aynig/doctor/try");
     if let Err(error) = repo.try_push(remote, commit) {
-        return Finding::error("push", error_words(&error), next);
+        return Finding::error("push", error_chain(&error), next);
     }
     // A dry run does not look whether there is a place for what is pushed.
     if let Some(Err(error)) = here.map(|git_dir| check_place(&git_dir.join("objects"))) {
@@ -95,14 +95,14 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
 
 fn guard(git_dir: &Path) -> Finding {
     let hook = Repo::hooks_of(git_dir).join("pre-receive");
-    let at = typed(&hook.display().to_string());
+    let at = shell_quote(&hook.display().to_string());
     let Ok(text) = std::fs::read(&hook) else {
         let text =
             format!("{} does not guard its branches: whoever may push can break a lease", git_dir.display());
         let next = format!(
             "if others push there: cp contrib/hooks/pre-receive {at} && git -C {} config receive.advertisePushOptions true \
              (the file is in aynig's repository; of the package in /usr/share/doc/aynig/examples/hooks/)",
-            typed(&git_dir.display().to_string())
+            shell_quote(&git_dir.display().to_string())
         );
         return Finding::warning("guard", text, next);
     };

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use aynig::fsutil::{Room, found_in};
+use aynig::fsutil::{FreeSpace, found_in};
 use aynig::git::Repo;
 use aynig::git::probe::git_version;
 use aynig::git::repo::config::ConfigError;
 use aynig::ops::settings;
 use aynig::runner::attempt::files;
-use aynig::runner::{counted, error_words, typed};
+use aynig::runner::{error_chain, pluralize, shell_quote};
 
 use crate::cli::upkeep::doctor::{Finding, commands, head};
 
@@ -28,7 +28,7 @@ const LOW: u64 = 1 << 30;
 pub(crate) fn program(start: &Path) -> Vec<Finding> {
     let upgrade = "install git 2.34 or newer, and put its directory into PATH";
     vec![match git_version(start) {
-        Err(error) => Finding::error("git", error_words(&error), upgrade),
+        Err(error) => Finding::error("git", error_chain(&error), upgrade),
         Ok(text) => match version(&text) {
             None => Finding::warning("git", format!("{text:?} names no version"), "git version"),
             Some(found) if found < OLDEST => {
@@ -49,8 +49,8 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.push(match repo.check_git() {
         Ok(()) => Finding::ok("repository", format!("{} can be read", repo.common_dir().display())),
-        Err(error @ ConfigError::Git(_)) => Finding::error("repository", error_words(&error), "git status"),
-        Err(error) => Finding::error("repository", error_words(&error), "git config --list --show-origin"),
+        Err(error @ ConfigError::Git(_)) => Finding::error("repository", error_chain(&error), "git status"),
+        Err(error) => Finding::error("repository", error_chain(&error), "git config --list --show-origin"),
     });
     findings.push(if repo.has_identity() {
         Finding::ok("identity", "git knows who commits here")
@@ -67,16 +67,16 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
         Ok(()) => Finding::ok("signing", "commits are not signed (commit.gpgSign is not set)"),
         Err(error) if signs => Finding::error(
             "signing",
-            error_words(&error),
+            error_chain(&error),
             "git commit-tree -S -m try 'HEAD^{tree}'; then mend user.signingKey, gpg.format or the agent",
         ),
-        Err(error) => Finding::error("signing", error_words(&error), "df -h . && git fsck"),
+        Err(error) => Finding::error("signing", error_chain(&error), "df -h . && git fsck"),
     });
     findings.extend(unsigned(repo, signs));
     findings.extend(ssh_files(repo));
     findings.extend(ignored(repo));
     findings.extend(settings(repo));
-    findings.push(match Room::at(repo.common_dir()) {
+    findings.push(match FreeSpace::at(repo.common_dir()) {
         Ok(room) => disk(room),
         Err(error) => Finding::warning("disk", format!("its room could not be read: {error}"), "df -h ."),
     });
@@ -126,7 +126,7 @@ fn ssh_files(repo: &Repo) -> Vec<Finding> {
                 Ok(_) => return None,
                 Err(error) => format!("{} cannot be read ({error})", file.display()),
             },
-            Err(error) => error_words(&error),
+            Err(error) => error_chain(&error),
         };
         let next = format!("git config --show-origin {key}");
         Some(Finding::error("signing", format!("{key}: {why}; {follows}"), next))
@@ -135,7 +135,7 @@ fn ssh_files(repo: &Repo) -> Vec<Finding> {
 }
 
 /// What so much room means.
-fn disk(room: Room) -> Finding {
+fn disk(room: FreeSpace) -> Finding {
     let text = format!("{} MiB are free", room.bytes >> 20);
     let next = "aynig clean && df -h .";
     if let Some(files) = room.files.filter(|files| *files < 1_000) {
@@ -156,14 +156,14 @@ fn ignored(repo: &Repo) -> Option<Finding> {
     let checkout = repo.main_checkout()?;
     if let Err(error) = files::check_log_directory(repo) {
         let next = format!("ls -ld {}", places_above(repo, error.path()).join(" "));
-        return Some(Finding::error("ignored", error_words(&error), next));
+        return Some(Finding::error("ignored", error_chain(&error), next));
     }
     let mut open = Vec::new();
     for path in [".worktrees/", ".aynig/logs/"] {
         match repo.ignores(&checkout.path, &format!("{path}x")) {
             Ok(true) => {}
             Ok(false) => open.push(path),
-            Err(error) => return Some(Finding::warning("ignored", error_words(&error), "git status")),
+            Err(error) => return Some(Finding::warning("ignored", error_chain(&error), "git status")),
         }
     }
     Some(if open.is_empty() {
@@ -185,7 +185,7 @@ fn places_above(repo: &Repo, place: &Path) -> Vec<String> {
         .take_while(inside)
         .map(|path| path.strip_prefix(repo.top()).unwrap_or(path))
         .filter(|path| !path.as_os_str().is_empty())
-        .map(|path| typed(&path.to_string_lossy()))
+        .map(|path| shell_quote(&path.to_string_lossy()))
         .collect();
     places.reverse();
     places
@@ -225,7 +225,7 @@ pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
         Some(file) if aynig::fsutil::is_executable(&file) => None,
         Some(file) if file.exists() => Some((
             format!("{} of aynig.notify is not executable", file.display()),
-            format!("chmod +x {}", typed(&file.to_string_lossy())),
+            format!("chmod +x {}", shell_quote(&file.to_string_lossy())),
         )),
         Some(file) => Some((
             format!("{} of aynig.notify is not there", file.display()),
@@ -248,7 +248,7 @@ pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
                 if globs == 0 {
                     String::new()
                 } else {
-                    format!(", and for states that match {}", counted(globs, "glob"))
+                    format!(", and for states that match {}", pluralize(globs, "glob"))
                 }
             ),
         ),
@@ -327,7 +327,7 @@ mod tests {
             (LOW, Some(999), Level::Error),
             (LOW, Some(1_000), Level::Ok),
         ] {
-            assert_eq!(disk(Room { bytes, files }).level, level, "{bytes} {files:?}");
+            assert_eq!(disk(FreeSpace { bytes, files }).level, level, "{bytes} {files:?}");
         }
     }
 

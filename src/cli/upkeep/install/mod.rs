@@ -17,13 +17,13 @@ use aynig::contract::ids::{RoleName, StateName};
 use aynig::git::objects::bundle::{Blob, Fetched, Files, PackError, is_refname};
 use aynig::git::{Checkout, ProcessError, Repo};
 use aynig::ops::app::App;
-use aynig::words::{error_words, typed};
+use aynig::words::{error_chain, shell_quote};
 
 use crate::cli::args::Install;
 use crate::cli::error::{CommandError, Exit, Kind};
 use crate::cli::ui;
 use crate::cli::ui::signals;
-use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, harmless, styled};
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, sanitize, styled};
 use crate::cli::upkeep::install::pack::{AYNIG, RECORD, objections};
 use crate::cli::upkeep::install::plan::{Change, Step, plan};
 use crate::cli::upkeep::install::record::{Installed, Record};
@@ -62,7 +62,7 @@ impl Outcome {
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, CommandError> {
-    let wrong = |why: String| CommandError::usage(harmless(&why));
+    let wrong = |why: String| CommandError::usage(sanitize(&why));
     let source = Source::parse(&app.process.start, &options.repository).map_err(|why| {
         wrong(why).hint("give a path, a URL, or OWNER/NAME: `aynig install OWNER/NAME [REF] [SUBFOLDER]`")
     })?;
@@ -129,7 +129,7 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     let record = outcome.record.as_deref().map(|text| (RECORD, text));
     let patch = fetched.patch(repo, tree, &changes, record).map_err(failed)?;
     repo.apply_below(checkout, AYNIG, &patch, Some("--check"))
-        .map_err(|error| not_committed(asked, &[error_words(&error)]))?;
+        .map_err(|error| not_committed(asked, &[error_chain(&error)]))?;
     if asked.options.apply {
         repo.apply_below(checkout, AYNIG, &patch, None).map_err(|error| {
             CommandError::because("write the files of the pack", &error)
@@ -212,7 +212,7 @@ fn in_the_way(
 
 fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record, CommandError> {
     let Some(blob) = here.get(RECORD) else { return Ok(Record::default()) };
-    let text = repo.content(checkout, blob).map_err(|error| error_words(&error));
+    let text = repo.content(checkout, blob).map_err(|error| error_chain(&error));
     text.and_then(|text| Record::parse(&text)).map_err(|why| {
         CommandError::setup(format!("could not read {AYNIG}/{RECORD}, which says what was installed here: {why}"))
             .hint(format!("`git log -p -- {AYNIG}/{RECORD}` shows how it came to that; `git restore` brings an older one back"))
@@ -222,21 +222,21 @@ fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record,
 
 /// Why there is nothing to install.
 fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
-    let error_words = asked.source.hide(&error_words(error));
+    let error_chain = asked.source.hide(&error_chain(error));
     let shown = &asked.source.shown;
-    let message = format!("nothing was installed from {shown}: {error_words}");
+    let message = format!("nothing was installed from {shown}: {error_chain}");
     let refusal = CommandError::setup(&message);
     match error {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
             refusal.hint("put the directory of the program `git` into PATH")
         }
         PackError::Unreachable(_) => {
-            let hint = format!("`git ls-remote {}` shows whether it can be reached", typed(shown));
+            let hint = format!("`git ls-remote {}` shows whether it can be reached", shell_quote(shown));
             CommandError::new(Kind::Remote, message).hint(hint)
         }
         PackError::NoRef(_) => refusal.hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
-            typed(shown)
+            shell_quote(shown)
         )),
         PackError::Hostile(_) | PackError::Unreadable(_) | PackError::TooLarge => refusal,
     }
@@ -271,12 +271,12 @@ fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> CommandError {
 
 /// The command that installs from `subfolder`, to be typed.
 fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
-    let mut words = vec![typed(&asked.source.hide(&asked.options.repository.to_string_lossy()))];
+    let mut words = vec![shell_quote(&asked.source.hide(&asked.options.repository.to_string_lossy()))];
     if asked.options.reference.is_some() || !subfolder.is_empty() {
-        words.push(typed(asked.reference));
+        words.push(shell_quote(asked.reference));
     }
     if !subfolder.is_empty() {
-        words.push(typed(subfolder));
+        words.push(shell_quote(subfolder));
     }
     words.extend([if asked.options.force { "--force" } else { "" }, more].map(str::to_owned));
     words.retain(|word| !word.is_empty());
@@ -322,8 +322,8 @@ fn tell(asked: &Asked<'_>, outcome: &Outcome) {
     let about = format!("({} is {}{place})", asked.reference, outcome.commit);
     ui::answer(&format!(
         "{} {}",
-        styled(STRONG, harmless(&asked.source.shown)),
-        styled(FAINT, harmless(&about))
+        styled(STRONG, sanitize(&asked.source.shown)),
+        styled(FAINT, sanitize(&about))
     ));
     for step in &outcome.steps {
         let style = match step.change {
@@ -334,10 +334,10 @@ fn tell(asked: &Asked<'_>, outcome: &Outcome) {
         };
         let word = styled(style, format!("{:<9}", step.change.word()));
         let remarks = remarks(step, outcome.targets.get(&step.path));
-        ui::answer(&format!("  {word}  {}", harmless(&format!("{AYNIG}/{}{remarks}", step.path))));
+        ui::answer(&format!("  {word}  {}", sanitize(&format!("{AYNIG}/{}{remarks}", step.path))));
     }
     for line in closing(asked, outcome) {
-        ui::answer(&harmless(&line));
+        ui::answer(&sanitize(&line));
     }
 }
 

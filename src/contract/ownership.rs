@@ -1,6 +1,6 @@
 //! Whether the branch is still the attempt's to settle, read off its present HEAD.
 //!
-//! Invariant: an answer other than [`Standing::Ours`] means nothing may be written on top; the compare-and-swap that
+//! Invariant: an answer other than [`Ownership::Ours`] means nothing may be written on top; the compare-and-swap that
 //! follows is what makes it true. CONTRACT.md §5 (one active executor) and §8. Fetching the HEAD and walking its ancestry
 //! are left to `git`.
 
@@ -12,7 +12,7 @@ use super::ids::{AttemptId, StateName};
 
 /// How the branch stands to the attempt that leased it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Ownership {
     /// The lease, a renewal of it, or the command's own commits on top of it.
     Ours,
     /// The command, or what it started, declared the next state itself: the attempt is over.
@@ -35,22 +35,22 @@ pub enum Standing {
 
 /// Judges the branch's present HEAD. `head` is `None` for a deleted branch, else what HEAD says and whether it is
 /// the lease commit or descends from it.
-pub fn standing(ours: AttemptId, head: Option<(&Head, bool)>) -> Standing {
-    let Some((head, descends)) = head else { return Standing::Gone };
+pub fn ownership(ours: AttemptId, head: Option<(&Head, bool)>) -> Ownership {
+    let Some((head, descends)) = head else { return Ownership::Gone };
     if !descends {
-        return Standing::Rewound;
+        return Ownership::Rewound;
     }
     match head {
         // A command's own commits carry no state, or an illegal one, which is as good as none.
-        Head::Unmanaged | Head::Invalid(_) => Standing::Ours,
-        Head::Working(lease) if lease.attempt() == Some(ours) => Standing::Ours,
-        Head::Working(lease) => Standing::TakenOver { by: lease.runner.clone() },
+        Head::Unmanaged | Head::Invalid(_) => Ownership::Ours,
+        Head::Working(lease) if lease.attempt() == Some(ours) => Ownership::Ours,
+        Head::Working(lease) => Ownership::TakenOver { by: lease.runner.clone() },
         Head::Ready(event) => {
             let closed = stalled_run(&event.message.trailers).and_then(|run| AttemptId::parse(run));
             if event.state.is_stalled() && closed == Some(ours) {
-                Standing::Recovered
+                Ownership::Recovered
             } else {
-                Standing::AdvancedByCommand { state: event.state.clone() }
+                Ownership::AdvancedByCommand { state: event.state.clone() }
             }
         }
     }
@@ -67,19 +67,19 @@ mod tests {
     fn table() {
         let ours = AttemptId::random();
         let other = AttemptId::random();
-        let advanced = |state| Standing::AdvancedByCommand { state: StateName::parse(state).unwrap() };
+        let advanced = |state| Ownership::AdvancedByCommand { state: StateName::parse(state).unwrap() };
         let rows = [
-            (String::from("x: y"), Standing::Ours),
-            (String::from("dwp-state: ../x"), Standing::Ours),
-            (format!("dwp-state: working\ndwp-run-id: {ours}"), Standing::Ours),
+            (String::from("x: y"), Ownership::Ours),
+            (String::from("dwp-state: ../x"), Ownership::Ours),
+            (format!("dwp-state: working\ndwp-run-id: {ours}"), Ownership::Ours),
             (
                 format!("dwp-state: working\ndwp-run-id: {other}\ndwp-runner-id: h"),
-                Standing::TakenOver { by: BString::from("h") },
+                Ownership::TakenOver { by: BString::from("h") },
             ),
-            (String::from("dwp-state: working"), Standing::TakenOver { by: BString::default() }),
+            (String::from("dwp-state: working"), Ownership::TakenOver { by: BString::default() }),
             (String::from("dwp-state: review"), advanced("review")),
             (format!("dwp-state: review\ndwp-stalled-run: {ours}"), advanced("review")),
-            (format!("dwp-state: stalled\ndwp-stalled-run: {ours}"), Standing::Recovered),
+            (format!("dwp-state: stalled\ndwp-stalled-run: {ours}"), Ownership::Recovered),
             (format!("dwp-state: stalled\ndwp-stalled-run: {other}"), advanced("stalled")),
             (String::from("dwp-state: stalled"), advanced("stalled")),
         ];
@@ -87,9 +87,9 @@ mod tests {
         for (trailers, expected) in rows {
             let message = format!("s\n\n{trailers}\n");
             let head = Head::read(&CommitFacts { id, committed_at: 1, message: message.as_bytes() });
-            assert_eq!(standing(ours, Some((&head, true))), expected, "{trailers}");
-            assert_eq!(standing(ours, Some((&head, false))), Standing::Rewound, "{trailers}");
+            assert_eq!(ownership(ours, Some((&head, true))), expected, "{trailers}");
+            assert_eq!(ownership(ours, Some((&head, false))), Ownership::Rewound, "{trailers}");
         }
-        assert_eq!(standing(ours, None), Standing::Gone);
+        assert_eq!(ownership(ours, None), Ownership::Gone);
     }
 }

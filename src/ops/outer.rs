@@ -14,7 +14,7 @@ use super::error::Error;
 
 /// The command we were called by, as its environment says.
 #[derive(Debug, Clone)]
-pub struct Inside {
+pub struct OuterCommand {
     /// `AYNIG_BRANCH`.
     pub branch: BranchName,
     /// `AYNIG_RUN_ID`.
@@ -25,7 +25,7 @@ pub struct Inside {
     pub worktree: Option<PathBuf>,
 }
 
-impl Inside {
+impl OuterCommand {
     /// The surrounding command, if there is one and it belongs to this repository.
     pub fn of(repo: &Repo) -> Result<Option<Self>, Error> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

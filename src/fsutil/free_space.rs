@@ -7,14 +7,14 @@ use std::path::Path;
 
 /// What is left on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Bytes that we may still write.
     pub bytes: u64,
     /// How many more files can be made, where they are counted.
     pub files: Option<u64>,
 }
 
-impl Room {
+impl FreeSpace {
     /// What is left where `place` lies.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub fn room_words(error: &(dyn std::error::Error + 'static), place: &Path) -> Op
     while let Some(error) = next {
         if error.downcast_ref().is_some_and(full) {
             let here = place.ancestors().find(|path| path.exists()).unwrap_or(place);
-            let room = Room::at(here).ok()?;
+            let room = FreeSpace::at(here).ok()?;
             let files = room.files.map(|files| format!(" and {files} more files")).unwrap_or_default();
             return Some(format!("there is room for {} KiB{files} in {}", room.bytes >> 10, here.display()));
         }
