@@ -232,7 +232,7 @@ fn many_recoverers_save_a_killed_runners_work_once() {
         }
         branches.iter().all(|branch| repo.state(branch) == "stalled")
     });
-    // One that lost the race for the lease may have held a worktree while the winner wanted to remove it.
+    // One that lost the race for the lease may have held a worktree while the winner wanted to save or to remove it.
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
     assert_eq!(repo.rescues().len(), 4, "{:?}", repo.rescues());
@@ -243,4 +243,33 @@ fn many_recoverers_save_a_killed_runners_work_once() {
         assert_eq!(repo.show(&format!("{rescue}:new-{branch}")), "precious");
         assert!(repo.message(branch).contains(&rescue), "{}", repo.message(branch));
     }
+}
+
+/// A recoverer that is slow to save, or a runner that lives but did not renew: who closes the lease cannot have the worktree.
+///
+/// CONTRACT 9.6
+#[test]
+fn the_rescue_is_named_before_it_is_made() {
+    let repo = Repo::scene(&[("work", "echo precious >new; say ready $$; await release")]);
+    repo.ready("task", "work");
+    repo.killed_over_its_command(&["run", "--lease-seconds", "1", "--no-heartbeat"]);
+    let registration = std::fs::read_dir(repo.path.join(".git/worktrees")).expect("a list").next();
+    let mark = registration.expect("a worktree").expect("readable").path().join("locked");
+    let holder = std::fs::File::open(mark).expect("it is locked");
+    holder.lock().expect("its runner is gone");
+
+    repo.run_until("task", "stalled", &["run"]);
+    assert_eq!(repo.rescues(), Vec::<String>::new());
+    let message = repo.message("task");
+    assert!(message.contains("has hold of its worktree"), "{message}");
+    let log = |text: &str| out(&repo.aynig_ok(["log", "task"])).contains(text);
+    assert!(!log("refs/aynig/rescue/"), "nothing is there yet");
+
+    drop(holder);
+    repo.aynig_ok(["run"]);
+    let rescue = repo.rescue();
+    assert!(message.contains(&format!("git show --first-parent {rescue}")), "{rescue}: {message}");
+    assert_eq!(repo.show(&format!("{rescue}:new")), "precious");
+    assert!(log(&rescue));
+    repo.assert_tidy();
 }

@@ -167,6 +167,9 @@ fn what_a_stalled_commit_tells() {
     let printed =
         stall("s\n\nx.\n\nstderr, last lines:\n    refs/aynig/rescue/forged\n\ndwp-state: stalled\n");
     assert_eq!(printed.expect("stalled").rescue, None, "a command's words are not ours");
+    let awaited =
+        stall(&format!("s\n\nx.\n\n{AWAITED} git show refs/aynig/rescue/a/c\n\ndwp-state: stalled\n"));
+    assert_eq!(awaited.expect("stalled").rescue, None, "there may be none");
     assert_eq!(stall("s\n\ndwp-state: stalled\n").expect("stalled").reason, "");
 }
 

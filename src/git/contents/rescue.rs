@@ -81,6 +81,11 @@ pub struct Situation<'a> {
     pub kept: Option<CommitId>,
 }
 
+/// Where the work of an attempt on a branch is saved, unless other work has that name.
+pub fn reference_of(branch: &BranchName, label: &str) -> BString {
+    [b"refs/aynig/rescue/", branch.as_bstr().as_bytes(), b"/", label.as_bytes()].concat().into()
+}
+
 impl Repo {
     /// Saves everything in `worktree` that `situation.kept` does not have.
     pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
@@ -188,10 +193,7 @@ impl Repo {
 
     /// Makes the rescue ref; a name that is taken by other work gets a number.
     fn point_rescue_at(&self, situation: Situation<'_>, commit: CommitId) -> Result<Saved, RescueError> {
-        let mut name = BString::from("refs/aynig/rescue/");
-        name.extend_from_slice(situation.branch.as_bstr());
-        name.push(b'/');
-        name.extend_from_slice(situation.label.as_bytes());
+        let name = reference_of(situation.branch, situation.label);
         crate::crashpoint::reach(crate::crashpoint::Point::RescueWritten);
         let mut number = 1;
         loop {

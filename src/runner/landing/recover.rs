@@ -16,8 +16,9 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
+use crate::contract::story::AWAITED;
 use crate::fsutil;
-use crate::git::contents::rescue::Saved;
+use crate::git::contents::rescue::{Saved, reference_of};
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::worktrees::held::Worktree;
@@ -33,7 +34,7 @@ use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep, save}
 use crate::runner::landing::{rescue_sentence, retry_sentence};
 use crate::runner::survey::trust;
 use crate::runner::survey::verdict::Exclusion;
-use crate::runner::{Context, error_chain};
+use crate::runner::{Context, error_chain, shows_rescued};
 
 /// How much of a log's end goes into a stalled body, bytes.
 const TAIL: u64 = 64 * 1024;
@@ -92,13 +93,17 @@ fn close(
         (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
         Closing::Failed { refused: false }
     };
-    let own = match lease.attempt().map(|attempt| held_by(repo, attempt)) {
-        Some(Ok(own)) => own,
-        Some(Err(error)) => return warn(format!("its expired lease was not closed: {error}")),
-        None => None,
-    };
     // The work first: the closing commit says where it is.
     let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
+    let own = match lease.attempt().map(|attempt| (attempt, found_of(repo, attempt))) {
+        Some((_, Ok(Found::Free(worktree)))) => Some(worktree),
+        Some((attempt, Ok(Found::Held))) => {
+            notes.push(awaited_sentence(branch, attempt));
+            None
+        }
+        Some((_, Ok(Found::Missing))) | None => None,
+        Some((_, Err(error))) => return warn(format!("its expired lease was not closed: {error}")),
+    };
     let mut saved = None;
     let mut unsaved = None;
     let (mut was_occupied, mut base) = (false, lease.commit);
@@ -340,16 +345,26 @@ pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease
 }
 
 /// The worktree of an attempt whose runner is gone. Another recoverer may have hold of it for a moment, so it is asked
-/// for a few times; a runner that lives but let its lease end keeps it.
-fn held_by(repo: &Repo, attempt: AttemptId) -> Result<Option<Worktree>, String> {
+/// for a few times. Longer is no use: a runner that lives but let its lease end keeps it, and whoever has hold of it saves
+/// what it holds.
+fn found_of(repo: &Repo, attempt: AttemptId) -> Result<Found, String> {
     for _ in 0..TRIES {
         match repo.worktree_of(attempt).map_err(|error| error_chain(&error))? {
-            Found::Free(worktree) => return Ok(Some(worktree)),
-            Found::Missing => return Ok(None),
             Found::Held => clock::pause(PAUSE),
+            found @ (Found::Free(_) | Found::Missing) => return Ok(found),
         }
     }
-    Ok(None)
+    Ok(Found::Held)
+}
+
+/// Where the work will be that somebody else has hold of. It is not read as a rescue that was made, since there may be none.
+fn awaited_sentence(branch: &BranchName, attempt: AttemptId) -> String {
+    let reference = reference_of(branch, &attempt.to_string());
+    format!(
+        "Another process on this host, its runner or one that recovers it, still has hold of its worktree. When that is done, \
+         {AWAITED} {}",
+        shows_rescued(&reference.to_str_lossy())
+    )
 }
 
 /// Removes the files of a dead runner's attempt that are of no use to anybody: its body, and what it was about to put in place.
