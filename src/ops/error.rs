@@ -12,6 +12,7 @@ use crate::runner::authority::error::AuthorityError;
 use crate::runner::clean::CleanError;
 use crate::runner::passes::pass::PassError;
 use crate::runner::survey::SurveyError;
+use crate::runner::survey::trust::TrustError;
 use crate::words::{error_chain, shell_quote};
 
 /// Classifies errors by what the caller can do about them.
@@ -212,6 +213,11 @@ impl From<PassError> for Error {
                     }
                 };
                 Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error))).hint(hint)
+            }
+            PassError::Trust(TrustError::Unsigned { commit, .. }) => {
+                Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
+                    .hint("read its commands; then let somebody whose key is trusted here put a signed commit on top of it")
+                    .hint(format!("or name the commit, which nobody can change: `git config aynig.commandsFrom {commit}`"))
             }
             PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
                 .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),

@@ -38,9 +38,20 @@ pub enum TrustError {
         #[source]
         source: CommitError,
     },
+    /// It has no good signature, and one is required.
+    #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), and {why}")]
+    Unsigned {
+        /// As it was given.
+        from: String,
+        /// The commit it leads to.
+        commit: CommitId,
+        /// What is wrong with the signature.
+        why: String,
+    },
 }
 
-/// What `--commands-from` means now; `None` where each branch has its own commands.
+/// What `--commands-from` means now; `None` where each branch has its own commands. Whoever can move a ref chooses what is run, so its
+/// commit needs a signature where HEADs do; an object name cannot be moved.
 pub fn commands_from(
     repo: &Repo,
     authority: &Authority,
@@ -50,6 +61,11 @@ pub fn commands_from(
     let commit = repo
         .commit_named(name, authority.source())
         .map_err(|source| TrustError::Name { from: name.clone(), source })?;
+    if CommitId::parse_hex(name).is_none()
+        && let Some(why) = refused(repo, trust, commit)
+    {
+        return Err(TrustError::Unsigned { from: name.clone(), commit, why });
+    }
     let tree = repo
         .directory_at(commit, ".aynig")
         .map_err(|source| TrustError::Unreadable { from: name.clone(), source })?;
