@@ -49,8 +49,8 @@ const GRACE: Duration = Duration::from_secs(2);
 // How often is looked whether they have ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The runner's handle on its watchdog process, which is started with the first group. Clones are the same watchdog;
-/// dropping the last one dismisses the process.
+/// The runner's handle on its watchdog process, which is started with the first group at the latest. Clones are the same
+/// watchdog; dropping the last one dismisses the process.
 #[derive(Clone)]
 pub struct Watchdog {
     inner: Arc<Inner>,
@@ -84,6 +84,11 @@ impl Watchdog {
     #[must_use]
     pub fn lazy(program: PathBuf, args: Vec<OsString>) -> Self {
         Self { inner: Arc::new(Inner { program, args, state: Mutex::default() }) }
+    }
+
+    /// Starts the helper if it does not run yet, so that no command has to wait for that.
+    pub fn ready(&self) {
+        self.inner.ensure(&mut self.inner.lock());
     }
 
     /// Reserves a place on the helper's list, and starts the helper if it does not run yet. To be called before the
@@ -232,19 +237,14 @@ impl State {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let watch = Stopwatch::start();
-        let mut nap = Duration::from_micros(50);
-        while matches!(self.0.try_wait(), Ok(None)) {
-            if watch.elapsed() > FAREWELL {
-                tracing::warn!("the watchdog does not leave; killing it");
-                if let Err(error) = self.0.kill() {
-                    tracing::warn!(%error, "could not kill the watchdog");
-                }
-                return;
-            }
-            // It leaves as soon as its pipe ends, so the first looks come soon.
-            thread::sleep(nap);
-            nap = (nap * 2).min(LOOK);
+        // It leaves as soon as its pipe ends.
+        match self.0.wait_timeout(FAREWELL) {
+            Ok(Some(_)) => return,
+            Ok(None) => tracing::warn!("the watchdog does not leave; killing it"),
+            Err(error) => tracing::warn!(%error, "could not wait for the watchdog; killing it"),
+        }
+        if let Err(error) = self.0.kill() {
+            tracing::warn!(%error, "could not kill the watchdog");
         }
     }
 }

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 
 use bstr::{BStr, ByteSlice};
 
@@ -161,8 +163,11 @@ impl Repo {
     /// Whether there is a `git` program to call, whether it takes this repository, and whether it reads the settings that are gone
     /// by here as they are read here; asked before anything is claimed.
     pub fn check_git(&self) -> Result<(), ConfigError> {
-        Git::shared(self.common_dir()).args(["rev-parse", "--git-dir"]).run()?;
-        self.check_settings()
+        let common_dir = self.common_dir();
+        let taken = || Git::shared(common_dir).args(["rev-parse", "--git-dir"]).run().map(drop);
+        let (taken, settings) = beside(taken, || self.check_settings());
+        taken?;
+        settings
     }
 
     /// The last of these alone, which is asked once; also before anything is signed.
@@ -176,9 +181,11 @@ impl Repo {
     }
 
     fn compare_settings(&self) -> Result<(), ConfigError> {
-        let output = listing(self.git_dir(), self.told_config(), "--show-origin")?;
+        let (git_dir, told) = (self.git_dir(), self.told_config());
         // Anew, as a person may have changed something since this process began.
-        let fresh = self.reread().map_err(|error| ConfigError::Unreadable(gix_chain(&error)))?;
+        let (output, fresh) = beside(|| listing(git_dir, told, "--show-origin"), || self.reread());
+        let output = output?;
+        let fresh = fresh.map_err(|error| ConfigError::Unreadable(gix_chain(&error)))?;
         let mut both: BTreeMap<String, Both> = BTreeMap::new();
         for (origin, key, value) in parsed(&output) {
             let both = both.entry(key).or_default();
@@ -199,6 +206,15 @@ impl Repo {
             }),
         }
     }
+}
+
+/// Asks git in another thread while something is done in this one: a `git` takes longer than most of what is done here.
+fn beside<T: Send, U>(git: impl FnOnce() -> T + Send, here: impl FnOnce() -> U) -> (T, U) {
+    thread::scope(|scope| {
+        let asked = scope.spawn(git);
+        let done = here();
+        (asked.join().unwrap_or_else(|panic| resume_unwind(panic)), done)
+    })
 }
 
 /// The values of one key, as git reads them and as they are read here.

@@ -99,6 +99,8 @@ pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) 
             if running == 0 {
                 break;
             }
+            // While the first commands get their worktrees.
+            context.watchdog.ready();
             let report = endings.recv().expect("a running step holds a sender");
             running -= 1;
             take(&mut done, report);
