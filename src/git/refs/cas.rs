@@ -3,6 +3,19 @@
 //! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the expected one;
 //! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local authority). Losing is a
 //! value, not an error.
+//!
+//! Why refs are written here and not by git. Speed is no reason: one long-lived `git update-ref --stdin` takes 0.18 ms for
+//! a claim and its result, this code 0.11 to 0.16 ms (2,000 branches, tmpfs). The reasons are what that process loses:
+//!
+//! - Each line in a reflog gets the time of the process's first move, and the one message it was started with.
+//! - A lost race ends the process, and the next move waits 1.5 ms for another; git 2.50 is the first with
+//!   `--batch-updates`, which avoids that.
+//! - If it is killed between `prepare` and `commit`, it leaves `<ref>.lock`, and for a checked-out branch `HEAD.lock` as
+//!   well. Git makes a lock before it writes the value, so nobody can prove whose an empty one is. Here the lock has its
+//!   value from the start, and [`IntentLog`](super::intent_log::IntentLog) says who announced it (CONTRACT 5.24).
+//! - It calls the hook `reference-transaction`, unless hooks are turned off (CONTRACT 1.12).
+//!
+//! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there blocks the whole repository.
 
 use std::ffi::OsStr;
 use std::io::Write;
