@@ -21,7 +21,11 @@ use crate::git::repo::open::{Repo, gits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// Git's letter for it (`%G?` of `git log`).
-    Payload(char),
+    Letter(char),
+    /// Git says that there is none, and there is one: it is damaged, or the program that checks it cannot be started.
+    Garbled,
+    /// It is by an ssh key, and nothing says whose keys are trusted.
+    NoSigners,
     /// Git gave none, in its words.
     Unreadable(String),
     /// It would be good, but nobody can tell whether its ssh key was revoked, in words.
@@ -74,6 +78,9 @@ fn suffices(trust: &str, least: &str) -> bool {
 /// How the signature of ssh begins in a commit.
 const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
+/// The headers that hold signatures. Others whose names begin so are nothing to git.
+const HEADERS: [&[u8]; 2] = [b"gpgsig ", b"gpgsig-sha256 "];
+
 impl Repo {
     /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
     /// of them, or hangs over one. `purpose` says when a stop ends that.
@@ -96,7 +103,7 @@ impl Repo {
             }
             let (answers, ended) = self.ask_signatures(&asked, objects, purpose, limit);
             for Answer { id, letter, trust } in answers {
-                found.insert(id, Checked::Payload(letter));
+                found.insert(id, Checked::Letter(letter));
                 trusts.insert(id, trust);
             }
             let open: Vec<CommitId> = asked.into_iter().filter(|id| !found.contains_key(id)).collect();
@@ -120,6 +127,7 @@ impl Repo {
                 }
             }
         }
+        self.explain_none(&mut found);
         self.doubt_distrusted(&mut found, &trusts);
         self.doubt_unrevocable(&mut found);
         found
@@ -194,9 +202,22 @@ impl Repo {
         object.data.split_str("\n\n").next().map(<[u8]>::to_vec)
     }
 
+    /// Git has one letter for a commit without a signature and for some that it cannot check.
+    fn explain_none(&self, found: &mut BTreeMap<CommitId, Checked>) {
+        for (id, checked) in found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('N')) {
+            let Some(head) = self.head_of(*id) else { continue };
+            let signed = |line: &[u8]| HEADERS.iter().any(|header| line.starts_with(header));
+            if head.lines().any(signed) {
+                let unlisted = head.contains_str(BY_SSH)
+                    && matches!(self.config_file("gpg.ssh.allowedSignersFile"), Ok(None));
+                *checked = if unlisted { Checked::NoSigners } else { Checked::Garbled };
+            }
+        }
+    }
+
     /// The letter is the same for all keys that are trusted at all, whatever `git verify-commit` makes of them.
     fn doubt_distrusted(&self, found: &mut BTreeMap<CommitId, Checked>, trusts: &BTreeMap<CommitId, String>) {
-        let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Payload('G')).peekable();
+        let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('G')).peekable();
         if good.peek().is_none() {
             return;
         }
@@ -216,7 +237,7 @@ impl Repo {
     /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
     fn doubt_unrevocable(&self, found: &mut BTreeMap<CommitId, Checked>) {
         let by_ssh = |id: &CommitId| self.head_of(*id).is_none_or(|head| head.contains_str(BY_SSH));
-        let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Payload('G') && by_ssh(id));
+        let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Letter('G') && by_ssh(id));
         let good: Vec<&mut Checked> = good.map(|(_, checked)| checked).collect();
         if good.is_empty() {
             return;

@@ -127,67 +127,102 @@ pub fn refusals(
         .iter()
         .filter_map(|head| {
             let reason = refusal(*head, answers.remove(head).as_ref())?;
-            Some((*head, format!("{reason} (--require-signed, aynig.requireSigned)")))
+            Some((*head, reason))
         })
         .collect()
 }
 
-const NO_ANSWER: &str = "git said nothing about the signature of its newest commit";
-
-/// What is wrong with the signature of `head`; none for a good one of somebody who is allowed to sign.
+/// What is wrong with the signature of `head`; none for a good one of somebody who is allowed to sign. Nobody is told to sign a
+/// commit unless it is their own: whoever signs it vouches for it.
 fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
-    let letter = match checked {
-        Some(Checked::Payload('G')) => return None,
-        Some(Checked::Payload(letter)) => *letter,
-        Some(Checked::Unreadable(why)) => {
-            return Some(format!(
-                "git cannot read the signature of its newest commit {} (`git verify-commit`): {why}",
-                head.short()
-            ));
+    let commit = head.short();
+    let why = format!("`git verify-commit {commit}` says why");
+    let (what, next) = match checked {
+        Some(Checked::Letter('G')) => return None,
+        Some(Checked::Letter(letter)) => by_letter(*letter, &commit),
+        Some(Checked::Garbled) => (
+            format!(
+                "git makes nothing of the signature of commit {commit}: it is damaged, or the program that checks it cannot be started"
+            ),
+            Some(why),
+        ),
+        Some(Checked::NoSigners) => (
+            format!(
+                "commit {commit} is signed by an ssh key, and no gpg.ssh.allowedSignersFile says here whose keys are trusted"
+            ),
+            None,
+        ),
+        Some(Checked::Unreadable(said)) => {
+            (format!("git cannot read the signature of commit {commit} (`git verify-commit`): {said}"), None)
         }
-        Some(Checked::Unrevocable(why)) => {
-            return Some(format!(
-                "whether the ssh key of its newest commit was revoked cannot be told: gpg.ssh.revocationFile cannot be read ({why})"
-            ));
-        }
-        Some(Checked::TooSlow { program, limit }) => {
-            return Some(format!(
-                "the signature of its newest commit {} could not be checked: {program} took longer than {} s and was ended",
-                head.short(),
+        Some(Checked::Unrevocable(said)) => (
+            format!(
+                "whether the ssh key of commit {commit} was revoked cannot be told: gpg.ssh.revocationFile cannot be read ({said})"
+            ),
+            None,
+        ),
+        Some(Checked::TooSlow { program, limit }) => (
+            format!(
+                "the signature of commit {commit} could not be checked: {program} took longer than {} s and was ended",
                 limit.as_secs()
-            ));
-        }
-        Some(Checked::NotReached) => {
-            return Some(
-                "the signature of its newest commit was not checked: the program that checks signatures took too long for others, or a \
+            ),
+            None,
+        ),
+        Some(Checked::NotReached) => (
+            format!(
+                "the signature of commit {commit} was not checked: the program that checks signatures took too long for others, or a \
                  stop was asked for"
-                    .to_owned(),
-            );
-        }
-        Some(Checked::Distrusted { trust, least }) => {
-            return Some(format!(
-                "its newest commit is signed by a key whose trust is {trust}, and gpg.minTrustLevel asks for {least}"
-            ));
-        }
-        None => return Some(NO_ANSWER.to_owned()),
+            ),
+            None,
+        ),
+        Some(Checked::Distrusted { trust, least }) => (
+            format!(
+                "commit {commit} is signed by a key whose trust is {trust}, and gpg.minTrustLevel asks for {least}"
+            ),
+            None,
+        ),
+        None => (format!("git said nothing about the signature of commit {commit}"), None),
     };
-    let what = match letter {
-        'N' => "its newest commit is not signed, or by an ssh key while gpg.ssh.allowedSignersFile is not set here; sign it \
-                (`git commit --amend -S`), in a runner's repository by `git config commit.gpgSign true`"
-            .to_owned(),
-        'U' => "its newest commit is signed by a key that is not among those trusted here (gpg.ssh.allowedSignersFile, or the \
-                trust of the key in gpg)"
-            .to_owned(),
-        'X' => "the signature of its newest commit has expired".to_owned(),
-        'Y' => "its newest commit is signed by a key that has expired".to_owned(),
-        'R' => "its newest commit is signed by a key that was revoked".to_owned(),
-        'B' => "the signature of its newest commit is bad: the commit is not what was signed".to_owned(),
-        'E' => "the signature of its newest commit cannot be checked here, most often since the key is missing \
-                (`git verify-commit` says why)"
-            .to_owned(),
-        other => format!("git calls the signature of its newest commit {other:?}, which is not good"),
-    };
-    Some(what)
+    let next = next.map(|next| format!("; {next}")).unwrap_or_default();
+    Some(format!("{what} (--require-signed, aynig.requireSigned){next}"))
+}
+
+/// What git's letter for the signature of a commit means, and what to do, if something can be done.
+fn by_letter(letter: char, commit: &str) -> (String, Option<String>) {
+    let why = || Some(format!("`git verify-commit {commit}` says why"));
+    match letter {
+        'N' => (
+            format!("commit {commit} is not signed"),
+            Some(format!(
+                "if it is yours, sign it (`git commit --amend -S`), in a runner's repository by `git config commit.gpgSign true`; if it \
+                 is not, look at it first (`git show {commit}`): whoever signs it vouches for its files"
+            )),
+        ),
+        'U' => (
+            format!(
+                "commit {commit} is signed by a key that is not among those trusted here (gpg.ssh.allowedSignersFile, or the trust of \
+                 the key in gpg)"
+            ),
+            None,
+        ),
+        'X' => (format!("the signature of commit {commit} has expired"), None),
+        'Y' => (format!("commit {commit} is signed by a key that has expired"), None),
+        'R' => (format!("commit {commit} is signed by a key that was revoked"), None),
+        'B' => (
+            format!(
+                "the signature of commit {commit} is bad: the commit was changed after it was signed, the key was revoked, the signature \
+                 was made for another purpose, or the program that checks it does not work"
+            ),
+            why(),
+        ),
+        'E' => (
+            format!(
+                "the signature of commit {commit} cannot be checked here, most often since the key is missing"
+            ),
+            why(),
+        ),
+        other => (format!("git calls the signature of commit {commit} {other:?}, which is not good"), why()),
+    }
 }
 
 #[cfg(test)]
@@ -207,12 +242,14 @@ mod tests {
             Checked::Distrusted { trust: text(), least: text() },
             Checked::TooSlow { program: text(), limit: Duration::from_secs(1) },
             Checked::NotReached,
+            Checked::Garbled,
+            Checked::NoSigners,
         ];
-        let letters = "BUXYREN?g".chars().map(Checked::Payload);
+        let letters = "BUXYREN?g".chars().map(Checked::Letter);
         for checked in letters.chain(doubtful).map(Some).chain([None]) {
             let words = refusal(head, checked.as_ref());
             assert!(words.is_some_and(|words| !words.is_empty()), "{checked:?}");
         }
-        assert_eq!(refusal(head, Some(&Checked::Payload('G'))), None);
+        assert_eq!(refusal(head, Some(&Checked::Letter('G'))), None);
     }
 }

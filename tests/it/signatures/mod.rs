@@ -9,6 +9,7 @@ mod hanging;
 mod intruders;
 mod odd;
 mod settings;
+mod words;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
