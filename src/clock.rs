@@ -50,7 +50,7 @@ fn offset_millis() -> i64 {
 /// The wall clock as the system has it, to be compared with the dates of files.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the wall clock")]
-pub fn wall() -> SystemTime {
+pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
@@ -64,7 +64,7 @@ pub fn monotonic() -> Instant {
 /// The clock that counts from the boot of this host, suspended time included, where there is one; else the monotonic clock of the
 /// system. Zero if it cannot be read, so that no time seems to pass.
 #[must_use]
-pub fn since_boot() -> Duration {
+pub(crate) fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::CLOCK_BOOTTIME;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -75,7 +75,7 @@ pub fn since_boot() -> Duration {
 /// What [`since_boot`] counts from: the kernel's name for this boot, and the time namespace, which may have a count of its own. Where
 /// the kernel names no boot, this process stands for it, so that nothing is compared beyond it.
 #[must_use]
-pub fn boot() -> &'static str {
+pub(crate) fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -110,17 +110,17 @@ impl Stopwatch {
 
 /// A moment as a commit header spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalTime {
+pub(crate) struct LocalTime {
     /// Seconds since the epoch.
-    pub seconds: i64,
+    pub(crate) seconds: i64,
     /// East of UTC, seconds.
-    pub offset_seconds: i32,
+    pub(crate) offset_seconds: i32,
 }
 
 impl LocalTime {
     /// The offset as git writes it: `+0200`.
     #[must_use]
-    pub fn offset_text(&self) -> String {
+    pub(crate) fn offset_text(&self) -> String {
         let minutes = self.offset_seconds.unsigned_abs() / 60;
         let sign = if self.offset_seconds < 0 { '-' } else { '+' };
         format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
@@ -129,7 +129,7 @@ impl LocalTime {
 
 /// Now, by the wall clock, in the zone of this host.
 #[must_use]
-pub fn local_time() -> LocalTime {
+pub(crate) fn local_time() -> LocalTime {
     let seconds = wall_seconds();
     let offset = chrono::DateTime::from_timestamp(seconds, 0)
         .map_or(0, |utc| utc.with_timezone(&chrono::Local).offset().local_minus_utc());

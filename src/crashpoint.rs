@@ -103,23 +103,23 @@ points! {
 /// wait that long; in a release build never.
 #[cfg(not(debug_assertions))]
 #[inline]
-pub fn signature_limit() -> Option<Duration> {
+pub(crate) fn signature_limit() -> Option<Duration> {
     None
 }
 
 /// The longest a program for signatures may take, if the environment says so.
 #[cfg(debug_assertions)]
-pub fn signature_limit() -> Option<Duration> {
+pub(crate) fn signature_limit() -> Option<Duration> {
     std::env::var("AYNIG_SIGNATURE_SECONDS").ok()?.parse().map(Duration::from_secs).ok()
 }
 
 /// Dies, stops or panics here if the environment says so; in a release build nothing at all.
 #[cfg(not(debug_assertions))]
 #[inline]
-pub fn reach(_point: Point) {}
+pub(crate) fn reach(_point: Point) {}
 
 #[cfg(debug_assertions)]
-pub use armed::reach;
+pub(crate) use armed::reach;
 
 #[cfg(debug_assertions)]
 mod armed {
@@ -148,7 +148,7 @@ mod armed {
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
     /// Dies, stops or panics here if the environment says so.
-    pub fn reach(point: Point) {
+    pub(crate) fn reach(point: Point) {
         let plan = PLAN.get_or_init(|| {
             let text = std::env::var("AYNIG_CRASH_AT").ok()?;
             Some(parse(&text).unwrap_or_else(|| panic!("AYNIG_CRASH_AT={text} names no crash point")))

@@ -54,7 +54,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Whatever creating or writing failed with; [`ErrorKind::AlreadyExists`] if something is there.
-pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::create_new(path)?.write_all(bytes)
 }
 
@@ -63,7 +63,7 @@ pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// Whatever creating it failed with.
-pub fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
+pub(crate) fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -87,7 +87,7 @@ pub fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
 }
 
 /// Removes what processes that died in [`replace`] left in `directory`; what cannot be removed stays.
-pub fn remove_drafts(directory: &Path) {
+pub(crate) fn remove_drafts(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if !entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {
             continue;
@@ -105,7 +105,7 @@ pub fn remove_drafts(directory: &Path) {
 ///
 /// # Errors
 /// Whatever creating failed with, also when something that is not a directory is in the way.
-pub fn create_private_dir_all(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -123,7 +123,7 @@ pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// Whatever seeking or reading failed with.
-pub fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
     let mut bytes = Vec::new();
@@ -159,7 +159,7 @@ pub fn is_executable(path: &Path) -> bool {
 ///
 /// # Errors
 /// Whatever opening failed with; what is no regular file is [`ErrorKind::InvalidInput`].
-pub fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
+pub(crate) fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > most) {
         let mut aside = path.as_os_str().to_owned();
         aside.push(".old");
@@ -208,7 +208,7 @@ pub fn check_place(directory: &Path) -> io::Result<()> {
 /// Holds against other processes and against other threads of this one, as each acquisition opens its own description.
 #[derive(Debug)]
 #[must_use = "the lock ends when this is dropped"]
-pub struct DirLock {
+pub(crate) struct DirLock {
     file: File,
 }
 
@@ -219,7 +219,7 @@ impl DirLock {
     /// # Errors
     /// Whatever opening or locking failed with, for instance a file system without locks; [`ErrorKind::TimedOut`] if
     /// somebody holds it all the time.
-    pub fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
+    pub(crate) fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
         let file = File::open(path)?;
         let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(1));
         loop {
@@ -255,7 +255,7 @@ impl Drop for DirLock {
 /// An exclusive advisory lock on a lock file, taken without waiting; released on drop. The file itself stays.
 #[derive(Debug)]
 #[must_use = "the lock ends when this is dropped"]
-pub struct FileLock {
+pub(crate) struct FileLock {
     file: File,
 }
 
@@ -264,7 +264,7 @@ impl FileLock {
     ///
     /// # Errors
     /// Whatever opening or locking failed with.
-    pub fn acquire(path: &Path) -> io::Result<Self> {
+    pub(crate) fn acquire(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         file.lock().map(|()| Self { file })
     }
@@ -273,7 +273,7 @@ impl FileLock {
     ///
     /// # Errors
     /// Whatever writing, locking or renaming failed with; the old file is then untouched.
-    pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+    pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut draft = tempfile::Builder::new()
             .prefix(".aynig-")
@@ -288,7 +288,7 @@ impl FileLock {
     ///
     /// # Errors
     /// Whatever opening or locking failed with; "held by another" is not an error.
-    pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = File::open(path)?;
         loop {
             match file.try_lock() {
@@ -319,7 +319,7 @@ fn unlock(file: &File) {
 ///
 /// # Errors
 /// Whatever removing failed with; [`ErrorKind::NotADirectory`] for anything else, a link to one included.
-pub fn remove_all(directory: &Path) -> io::Result<()> {
+pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
     }
@@ -345,7 +345,7 @@ const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a co
 ///
 /// # Errors
 /// Whatever writing failed with.
-pub fn hide_from_git(directory: &Path) -> io::Result<()> {
+pub(crate) fn hide_from_git(directory: &Path) -> io::Result<()> {
     let file = directory.join(".gitignore");
     if file.exists() {
         return Ok(());
@@ -355,7 +355,7 @@ pub fn hide_from_git(directory: &Path) -> io::Result<()> {
 
 /// Whether `directory` was hidden by [`hide_from_git`].
 #[must_use]
-pub fn hidden_by_us(directory: &Path) -> bool {
+pub(crate) fn hidden_by_us(directory: &Path) -> bool {
     std::fs::read(directory.join(".gitignore")).is_ok_and(|text| text == HIDING.as_bytes())
 }
 

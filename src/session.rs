@@ -13,7 +13,7 @@ use std::process::Command;
     unsafe_code,
     reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes one async-signal-safe call"
 )]
-pub fn begin(command: &mut Command) {
+pub(crate) fn begin(command: &mut Command) {
     // SAFETY: setsid is async-signal-safe, and an error is made from a number.
     unsafe {
         command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(Into::into));
@@ -22,7 +22,7 @@ pub fn begin(command: &mut Command) {
 
 /// Every process id of this machine (of this namespace), ascending; `None` where `/proc` does not tell.
 #[must_use]
-pub fn processes() -> Option<Vec<i32>> {
+pub(crate) fn processes() -> Option<Vec<i32>> {
     if !cfg!(target_os = "linux") {
         return None;
     }
@@ -36,40 +36,40 @@ pub fn processes() -> Option<Vec<i32>> {
 
 /// Where a process is, and what it is doing: what `/proc/PID/stat` says (proc(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     state: u8,
     /// The number of its group.
-    pub group: i32,
+    pub(crate) group: i32,
     /// The number of its session.
-    pub session: i32,
+    pub(crate) session: i32,
     /// How much of the processor it has used, in ticks of the kernel's clock.
-    pub used: u64,
+    pub(crate) used: u64,
     /// Whether it is a git, by the name of its program.
-    pub is_git: bool,
+    pub(crate) is_git: bool,
 }
 
 impl Place {
     /// Reads it; `None` for a process that is gone.
     #[must_use]
-    pub fn of(pid: i32) -> Option<Self> {
+    pub(crate) fn of(pid: i32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Whether it has not ended. One that its parent does not reap has.
     #[must_use]
-    pub fn lives(self) -> bool {
+    pub(crate) fn lives(self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
     /// Whether it stands still until it is told to go on.
     #[must_use]
-    pub fn is_stopped(self) -> bool {
+    pub(crate) fn is_stopped(self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
     /// Whether it runs or would, or waits for a disk.
     #[must_use]
-    pub fn is_at_work(self) -> bool {
+    pub(crate) fn is_at_work(self) -> bool {
         matches!(self.state, b'R' | b'D')
     }
 

@@ -110,7 +110,7 @@ impl Stop {
     }
 
     /// A switch for a part of the work: as long as the second value lives, requests to this one reach it.
-    pub fn child(&self) -> (Self, Subscription) {
+    pub(crate) fn child(&self) -> (Self, Subscription) {
         let child = Self::default();
         let below = child.clone();
         let subscription = self.subscribe(move |notice| below.tell(|_| notice));
@@ -118,12 +118,12 @@ impl Stop {
     }
 
     /// Requests a stop on behalf of `signal`; a second signal means "at once".
-    pub fn request(&self, signal: i32) {
+    pub(crate) fn request(&self, signal: i32) {
         self.trip(Cause::Signal(signal));
     }
 
     /// Calls the work off.
-    pub fn call_off(&self) {
+    pub(crate) fn call_off(&self) {
         self.trip(Cause::CalledOff);
     }
 
@@ -166,13 +166,13 @@ impl Stop {
 
     /// The number of signals so far.
     #[must_use]
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.lock().notice.map_or(0, |notice| notice.signals)
     }
 
     /// Waits for so many signals, for `timeout` at most; says whether they have come. At once if they had before.
     #[must_use]
-    pub fn wait(&self, signals: u32, timeout: Duration) -> bool {
+    pub(crate) fn wait(&self, signals: u32, timeout: Duration) -> bool {
         let deadline = clock::monotonic().checked_add(timeout);
         let mut state = self.lock();
         while state.notice.is_none_or(|notice| notice.signals < signals) {

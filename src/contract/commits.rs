@@ -12,42 +12,42 @@ use super::ids::{AttemptId, RemoteName, StateName};
 use super::message::{Draft, Message, broken_trailer_rule};
 use super::trailers::{Trailer, Trailers, trim};
 
-pub(super) const SOURCE_KEY: &str = "dwp-source";
-pub(super) const ORIGIN_KEY: &str = "dwp-origin-state";
-pub(super) const RUN_KEY: &str = "dwp-run-id";
-pub(super) const RUNNER_KEY: &str = "dwp-runner-id";
-pub(super) const SECONDS_KEY: &str = "dwp-lease-seconds";
-pub(super) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
+pub(crate) const SOURCE_KEY: &str = "dwp-source";
+pub(crate) const ORIGIN_KEY: &str = "dwp-origin-state";
+pub(crate) const RUN_KEY: &str = "dwp-run-id";
+pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
+pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
+pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 
 /// What the body of a lease begins with that is kept after its command.
 const KEPT: &str = "Its command has ended: ";
 
 /// What stands for a run id or origin state that cannot be known.
-pub const UNKNOWN: &str = "unknown";
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// What a runner puts into the lease it asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseTerms {
+pub(crate) struct LeaseTerms {
     /// The fresh attempt.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// The runner's id, the host's name unless configured. Line breaks and NUL in it become spaces.
-    pub runner: String,
+    pub(crate) runner: String,
     /// The length of the lease.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// The remote the claim is pushed to, in remote mode.
-    pub source: Option<RemoteName>,
+    pub(crate) source: Option<RemoteName>,
 }
 
 /// The claim on a ready branch: the trigger's own unreserved `dwp-*` trailers travel along, so that `keep_trailers`
 /// finds them (CONTRACT.md §5).
-pub fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
+pub(crate) fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
     let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
     trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
     Draft { subject: default_subject(&StateName::working()), body: BString::default(), trailers }
 }
 
 /// The runner-managed trailers at the top of every lease.
-pub(super) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
+pub(crate) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, StateName::working().as_str()));
     trailers.push(Trailer::new(ORIGIN_KEY, origin.clone()));
@@ -59,7 +59,7 @@ pub(super) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
 }
 
 /// A fresh `working` commit with the trailers of the lease it follows (CONTRACT.md §6, "No declared state").
-pub fn renewal_draft(lease: &Message) -> Draft {
+pub(crate) fn renewal_draft(lease: &Message) -> Draft {
     let subject = default_subject(&StateName::working());
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
 }
@@ -70,20 +70,24 @@ pub fn undeclared(misspoken: bool) -> &'static str {
 }
 
 /// The lease that is kept for what such a command may have started: a renewal whose body says why there is no more of it.
-pub fn kept_draft(lease: &Message, misspoken: bool) -> Draft {
+pub(crate) fn kept_draft(lease: &Message, misspoken: bool) -> Draft {
     let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(misspoken));
     Draft { body: BString::from(body), ..renewal_draft(lease) }
 }
 
 /// How the command of a lease ended, where that is one kept after it.
-pub fn how_kept(lease: &Message) -> Option<&'static str> {
+pub(crate) fn how_kept(lease: &Message) -> Option<&'static str> {
     let said = lease.body.strip_prefix(KEPT.as_bytes())?;
     [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
 /// The commit a successful command asked for. Where a kept trailer and a declared one share a key both are written,
 /// and the declared one wins by standing last.
-pub fn advance_draft(declaration: &Declaration, lease: &Trailers, source: Option<&RemoteName>) -> Draft {
+pub(crate) fn advance_draft(
+    declaration: &Declaration,
+    lease: &Trailers,
+    source: Option<&RemoteName>,
+) -> Draft {
     let subject = declaration.subject.as_deref().filter(|subject| !subject.trim().is_empty());
     let subject = subject.map_or_else(|| default_subject(&declaration.state), BString::from);
     let mut trailers = Trailers::new();
@@ -100,7 +104,7 @@ pub fn advance_draft(declaration: &Declaration, lease: &Trailers, source: Option
 ///
 /// `run_id` may come from a hostile lease: unless it can be written as it is, [`UNKNOWN`] is. `body` is made
 /// writable: NUL is dropped and a scissors line indented.
-pub fn stalled_draft(run_id: &BStr, origin: Option<&StateName>, body: &str) -> Draft {
+pub(crate) fn stalled_draft(run_id: &BStr, origin: Option<&StateName>, body: &str) -> Draft {
     let trimmed = trim(run_id);
     let legible = !trimmed.is_empty() && broken_trailer_rule(STALLED_RUN_KEY.as_bytes(), trimmed).is_none();
     let run = if legible { trimmed } else { UNKNOWN.as_bytes() };
@@ -137,7 +141,7 @@ pub fn wish<'a>(message: &'a Message, state: &StateName) -> Option<&'a BStr> {
     message.body.lines().map(ByteSlice::trim).find(|line| !line.is_empty()).map(BStr::new)
 }
 
-pub(super) fn source_trailer(source: Option<&RemoteName>) -> Option<Trailer> {
+pub(crate) fn source_trailer(source: Option<&RemoteName>) -> Option<Trailer> {
     source.map(|remote| Trailer::new(SOURCE_KEY, remote.to_source()))
 }
 

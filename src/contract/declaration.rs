@@ -5,15 +5,15 @@ use super::trailers::Trailer;
 
 /// What a command asks the branch to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Declaration {
+pub(crate) struct Declaration {
     /// The next state; never `working`.
-    pub state: StateName,
+    pub(crate) state: StateName,
     /// The commit's subject, if one was given that is not blank.
-    pub subject: Option<String>,
+    pub(crate) subject: Option<String>,
     /// The commit's body.
-    pub body: Option<String>,
+    pub(crate) body: Option<String>,
     /// Whether the lease's unreserved `dwp-*` trailers are carried over.
-    pub keep_trailers: bool,
+    pub(crate) keep_trailers: bool,
     /// More trailers, none of them the runner's.
-    pub trailers: Vec<Trailer>,
+    pub(crate) trailers: Vec<Trailer>,
 }

@@ -15,17 +15,17 @@ pub use reserved::{PLAIN_WORDS, RESERVED_NAMES, ReservedFamily, is_reserved_name
 
 /// The longest body handed over in `BODY`, in bytes; Linux takes 128 KiB for name and value of one variable. A
 /// longer body is only in the file `BODY_PATH` names.
-pub const BODY_INLINE_LIMIT: usize = 100 * 1024;
+pub(crate) const BODY_INLINE_LIMIT: usize = 100 * 1024;
 
 /// The longest trailer value that becomes a variable, in bytes.
-pub const MAX_VALUE_BYTES: usize = 100 * 1024;
+pub(crate) const MAX_VALUE_BYTES: usize = 100 * 1024;
 
 /// The most room all trailer variables take together, in bytes of names and values.
-pub const MAX_TOTAL_BYTES: usize = 256 * 1024;
+pub(crate) const MAX_TOTAL_BYTES: usize = 256 * 1024;
 
 /// Why a trailer does not become a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SkipReason {
+pub(crate) enum SkipReason {
     /// The name made of the key is not `[A-Z_][A-Z0-9_]*`.
     #[error("its key does not make a variable name")]
     IllegalName,
@@ -58,7 +58,7 @@ pub struct TrailerVariables {
     /// Names and values to set, each name once, in the order of first appearance.
     pub set: Vec<(String, BString)>,
     /// The keys left out, as written, each once.
-    pub skipped: Vec<(BString, SkipReason)>,
+    pub(crate) skipped: Vec<(BString, SkipReason)>,
 }
 
 /// Turns trailers into variables: key upper-cased with `-` as `_`, the last value of a name wins. `exists` tells

@@ -16,19 +16,17 @@ use super::lease::{Lease, Liveness, MAX_LEASE_SECONDS};
 #[derive(Debug, Clone)]
 pub struct Tip {
     /// The commit.
-    pub id: CommitId,
+    pub(crate) id: CommitId,
     /// Its parents in order.
-    pub parents: Vec<CommitId>,
-    /// The committer's date, seconds since the epoch.
-    pub committed_at: i64,
+    pub(crate) parents: Vec<CommitId>,
     /// What it says.
     pub head: Head,
     /// The attempts it says it comes from: the last `dwp-run-id` trailer, and the header [`RUN_ID_HEADER`].
-    pub run_ids: Vec<BString>,
+    pub(crate) run_ids: Vec<BString>,
 }
 
 /// The header of a commit object by which a result names its attempt, without a word in its message.
-pub const RUN_ID_HEADER: &str = "aynig-run-id";
+pub(crate) const RUN_ID_HEADER: &str = "aynig-run-id";
 
 /// The push option (`git push -o`) by which a push names an attempt.
 pub const RUN_ID_OPTION: &str = "aynig-run-id=";
@@ -185,7 +183,6 @@ mod tests {
         Tip {
             id: id(number),
             parents: vec![id(number - 1)],
-            committed_at: at,
             head: Head::read(&facts),
             run_ids: run_ids.collect(),
         }

@@ -14,11 +14,11 @@ use super::message::Message;
 #[derive(Debug, Clone, Copy)]
 pub struct CommitFacts<'a> {
     /// Its object id.
-    pub id: CommitId,
+    pub(crate) id: CommitId,
     /// The committer's date, seconds since the epoch.
-    pub committed_at: i64,
+    pub(crate) committed_at: i64,
     /// The whole message as stored, trailers included.
-    pub message: &'a [u8],
+    pub(crate) message: &'a [u8],
 }
 
 /// A commit that declares a state other than `working`.
@@ -58,7 +58,7 @@ pub enum Head {
 }
 
 /// The trailer that makes a commit a workflow event.
-pub const STATE_KEY: &str = "dwp-state";
+pub(crate) const STATE_KEY: &str = "dwp-state";
 
 impl Head {
     /// Reads a commit. Never fails: what cannot be read is [`Head::Invalid`].

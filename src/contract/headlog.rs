@@ -13,13 +13,13 @@ const PUSHED: &[u8] = b"push";
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// Where HEAD was; a null id in the first entry.
-    pub from: CommitId,
+    pub(crate) from: CommitId,
     /// Where it went.
-    pub to: CommitId,
+    pub(crate) to: CommitId,
     /// The action, as the program that moved it described it (`commit: …`, `reset: …`).
-    pub how: BString,
+    pub(crate) how: BString,
 }
 
 /// Who put a HEAD onto the branch.
@@ -34,7 +34,7 @@ pub enum Origin {
 }
 
 /// Reads a log, oldest entry first. Lines that are no entries are left out.
-pub fn read(log: &[u8]) -> Vec<Moved> {
+pub(crate) fn read(log: &[u8]) -> Vec<Moved> {
     log.lines().filter_map(entry).collect()
 }
 
@@ -48,7 +48,7 @@ fn entry(line: &[u8]) -> Option<Moved> {
 
 /// Follows `head` back to `lease`, by the entries of `log` and by commits of the lease's own attempt: `renewed` returns the
 /// parent of such a commit. Those move the branch without the checkout, so its log does not have them.
-pub fn origin(
+pub(crate) fn origin(
     head: CommitId,
     lease: CommitId,
     log: &[Moved],
@@ -78,7 +78,7 @@ const GROWTH: [&[u8]; 8] =
 const VISITS: [&[u8]; 4] = [b"aynig", b"checkout", b"push", b"reset"];
 
 /// Commits that were made in this checkout and that HEAD then left, oldest first. A branch may have them all the same.
-pub fn left(log: &[Moved]) -> Vec<CommitId> {
+pub(crate) fn left(log: &[Moved]) -> Vec<CommitId> {
     let begins = |moved: &Moved, words: &[&[u8]]| words.iter().any(|word| moved.how.starts_with(word));
     let is_made = |moved: &Moved| !begins(moved, &VISITS) && !moved.how.ends_with(b"Fast-forward");
     let mut found = Vec::new();

@@ -15,11 +15,11 @@ use uuid::Uuid;
 #[error("{text:?} is not a legal {what}: {why}")]
 pub struct InvalidName {
     /// The kind of name, "state name" for one.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// The text, made readable and cut at 120 characters.
-    pub text: String,
+    pub(crate) text: String,
     /// The rule it breaks.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
 }
 
 impl InvalidName {
@@ -29,7 +29,7 @@ impl InvalidName {
 }
 
 /// The longest state or role name, in bytes.
-pub const MAX_NAME_BYTES: usize = 100;
+pub(crate) const MAX_NAME_BYTES: usize = 100;
 
 /// The rule of state and role names: both become a path below `.aynig/`, so neither may leave it or hide in it.
 fn check_path_name(what: &'static str, text: &[u8]) -> Result<String, InvalidName> {
@@ -72,12 +72,12 @@ impl StateName {
     }
 
     /// The state of a leased branch (CONTRACT.md §5).
-    pub fn working() -> Self {
+    pub(crate) fn working() -> Self {
         Self(String::from(WORKING))
     }
 
     /// The state of a branch whose attempt failed or was abandoned (CONTRACT.md §5, §6).
-    pub fn stalled() -> Self {
+    pub(crate) fn stalled() -> Self {
         Self(String::from(STALLED))
     }
 
@@ -94,11 +94,6 @@ impl StateName {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// The parts between the slashes, at least one.
-    pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/')
     }
 }
 
@@ -123,13 +118,8 @@ impl RoleName {
     }
 
     /// The name as text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// The parts between the slashes, at least one.
-    pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/')
     }
 }
 
@@ -164,7 +154,7 @@ impl BranchName {
     }
 
     /// The short name.
-    pub fn as_bstr(&self) -> &BStr {
+    pub(crate) fn as_bstr(&self) -> &BStr {
         self.0.as_bstr()
     }
 
@@ -178,7 +168,7 @@ impl BranchName {
     /// `[A-Za-z0-9._-]` stay, `/` becomes `+`, all else (a leading `.` or `-` too) becomes `%` and two hex digits.
     /// Past 150 bytes the first hundred or so are kept and a digest of the whole follows behind `%-`, which no
     /// escape can produce.
-    pub fn directory_name(&self) -> String {
+    pub(crate) fn directory_name(&self) -> String {
         let pieces: Vec<String> = self.0.iter().enumerate().map(|(at, byte)| escaped(at, *byte)).collect();
         let whole = pieces.concat();
         if whole.len() <= MAX_DIRECTORY_BYTES {
@@ -273,7 +263,7 @@ impl RemoteName {
     }
 
     /// The `dwp-source` value of this remote.
-    pub fn to_source(&self) -> BString {
+    pub(crate) fn to_source(&self) -> BString {
         BString::from(format!("{SOURCE_PREFIX}{}", self.0))
     }
 
@@ -333,7 +323,7 @@ pub struct CommitId {
 
 impl CommitId {
     /// From the raw bytes; `None` unless there are 20 or 32.
-    pub fn from_bytes(raw: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(raw: &[u8]) -> Option<Self> {
         let length = u8::try_from(raw.len()).ok().filter(|length| matches!(length, 20 | 32))?;
         let mut bytes = [0; 32];
         bytes[..raw.len()].copy_from_slice(raw);
@@ -352,18 +342,13 @@ impl CommitId {
     }
 
     /// The raw bytes, 20 or 32.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
     /// The first ten hex digits, for people.
     pub fn short(&self) -> String {
         self.as_bytes().iter().take(5).map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Whether this is git's "no object" of all zeros.
-    pub fn is_null(&self) -> bool {
-        self.as_bytes().iter().all(|byte| *byte == 0)
     }
 }
 

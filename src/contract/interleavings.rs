@@ -4,6 +4,8 @@
 //! Shown is that at most one of them ever holds a lease that is alive by its own clock (CONTRACT.md §8.1), as long as the clocks
 //! agree within the tolerance of rule 5.18; and that this tolerance is needed.
 
+use std::time::Duration;
+
 use bstr::BString;
 use proptest::prelude::*;
 
@@ -11,7 +13,7 @@ use super::commits::{LeaseTerms, lease_draft, renewal_draft, stalled_draft};
 use super::declaration::Declaration;
 use super::head::{CommitFacts, Event, Head};
 use super::ids::{AttemptId, CommitId, StateName};
-use super::lease::{Lease, Liveness};
+use super::lease::{Lease, Liveness, renewal_lead};
 use super::message::{Draft, Message};
 use super::ownership::{Ownership, ownership};
 
@@ -191,7 +193,10 @@ impl World {
             return;
         }
         let Head::Working(lease) = self.read(held.newest) else { panic!("a runner holds a lease") };
-        held.renewing = lease.renewal_due(now);
+        held.renewing = match lease.liveness(now) {
+            Liveness::Live { left } => Duration::from_secs(left) <= renewal_lead(lease.seconds),
+            Liveness::Expired { .. } => true,
+        };
         self.runners[runner].held = Some(held);
     }
 

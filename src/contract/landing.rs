@@ -15,7 +15,7 @@ const MOST_LOST: u32 = 20;
 
 /// A landing under way.
 #[derive(Debug)]
-pub struct Landing {
+pub(crate) struct Landing {
     /// `STATE` and how its command ended, for sentences.
     subject: String,
     is_success: bool,
@@ -34,7 +34,7 @@ pub struct Landing {
 
 /// Who decides where the branch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Store {
+pub(crate) enum Store {
     /// This repository: a look costs nothing.
     Local,
     /// A remote: the branch is presumed where it was left, and the push is the question.
@@ -43,13 +43,13 @@ pub enum Store {
 
 /// A result that was written and may have landed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub(crate) struct Tried {
     /// The commit.
-    pub commit: CommitId,
+    pub(crate) commit: CommitId,
     /// What it says.
-    pub settlement: Settlement,
+    pub(crate) settlement: Settlement,
     /// Of a stalled one: why.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ enum Stage {
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Order {
+pub(crate) enum Order {
     /// Look where the branch is, `ask`ing whoever decides, and where the command left its worktree.
     Look {
         /// Otherwise the branch is presumed to be where it was last seen.
@@ -98,7 +98,7 @@ pub enum Order {
 
 /// What came of the last order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fact {
+pub(crate) enum Fact {
     /// Of a look.
     Seen(Sight),
     /// Of saving: done, with nothing to save or not.
@@ -113,22 +113,13 @@ pub enum Fact {
 
 /// What a look shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sight {
+pub(crate) enum Sight {
     /// The branch is the attempt's.
     Ours {
         /// Its HEAD.
         head: CommitId,
         /// Where the worktree is.
         worktree: Position,
-    },
-    /// The branch is the attempt's, and somebody else's commit is on it, which a result would undo.
-    Overtaken {
-        /// Its HEAD.
-        head: CommitId,
-        /// The commit the worktree's files are based on.
-        base: CommitId,
-        /// That commit and its author.
-        by: String,
     },
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
@@ -140,7 +131,7 @@ pub enum Sight {
 
 /// Where a command left its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Position {
+pub(crate) enum Position {
     /// At a commit that continues the branch.
     At(CommitId),
     /// At a commit that does not.
@@ -158,7 +149,7 @@ pub enum Position {
 
 /// What came of moving the branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Moved {
+pub(crate) enum Moved {
     /// It is done.
     Won,
     /// The branch was somewhere else.
@@ -176,7 +167,7 @@ pub enum Moved {
 
 /// How a landing ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finish {
+pub(crate) enum Finish {
     /// The branch is at this result, or beyond it.
     Landed {
         /// The result.
@@ -197,7 +188,7 @@ pub enum Finish {
 
 impl Landing {
     /// Begins to land what `ending` and the command's declaration come to.
-    pub fn begin(
+    pub(crate) fn begin(
         state: &StateName,
         ending: &Ending,
         declaration: Option<Declaration>,
@@ -223,22 +214,22 @@ impl Landing {
     }
 
     /// What is to be written.
-    pub fn settlement(&self) -> &Settlement {
+    pub(crate) fn settlement(&self) -> &Settlement {
         &self.settlement
     }
 
     /// Why, for a stalled commit.
-    pub fn why(&self) -> &str {
+    pub(crate) fn why(&self) -> &str {
         &self.why
     }
 
     /// Results that may have landed.
-    pub fn tried(&self) -> &[Tried] {
+    pub(crate) fn tried(&self) -> &[Tried] {
         &self.tried
     }
 
     /// Takes in what came of the last order.
-    pub fn on(&mut self, fact: Fact) -> Order {
+    pub(crate) fn on(&mut self, fact: Fact) -> Order {
         match (self.stage, fact) {
             (Stage::Looking, Fact::Seen(sight)) => self.seen(sight),
             (Stage::Saving { head, parent }, Fact::Saved) => {
@@ -278,11 +269,6 @@ impl Landing {
     fn seen(&mut self, sight: Sight) -> Order {
         let (head, worktree) = match sight {
             Sight::Ours { head, worktree } => (head, worktree),
-            Sight::Overtaken { head, base, by } => {
-                self.why = overtaken(&self.subject, self.is_success, &by);
-                self.settlement = Settlement::Stall;
-                return self.save_or_write(head, head, base);
-            }
             Sight::Landed(index) => {
                 let result = self.tried.swap_remove(index);
                 return self.finish(Finish::Landed { result, parent: None });

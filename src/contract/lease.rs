@@ -3,13 +3,15 @@
 //! Invariant: liveness is a function of the committer's date, the recorded seconds and a `now` handed in; nothing
 //! here reads a clock, and no value in a hostile commit overflows. It leaves recovery and renewal to `runner`.
 
+use std::time::Duration;
+
 use bstr::{BStr, BString, ByteSlice};
 
 use super::ids::{AttemptId, CommitId, StateName};
 use super::message::Message;
 
 /// The length of a lease whose commit does not say, or does not say it well.
-pub const DEFAULT_LEASE_SECONDS: u64 = 300;
+pub(crate) const DEFAULT_LEASE_SECONDS: u64 = 300;
 
 /// The longest lease that is written, and that a guard takes: a year.
 pub const MAX_LEASE_SECONDS: u64 = 31_536_000;
@@ -18,9 +20,9 @@ pub const MAX_LEASE_SECONDS: u64 = 31_536_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The commit.
-    pub commit: CommitId,
+    pub(crate) commit: CommitId,
     /// The committer's date, seconds since the epoch.
-    pub committed_at: i64,
+    pub(crate) committed_at: i64,
     /// `dwp-lease-seconds`; at least 1.
     pub seconds: u64,
     /// `dwp-run-id` as written, empty if absent.
@@ -51,7 +53,7 @@ pub enum Liveness {
 }
 
 impl Lease {
-    pub(super) fn from_message(commit: CommitId, committed_at: i64, message: Message) -> Self {
+    pub(crate) fn from_message(commit: CommitId, committed_at: i64, message: Message) -> Self {
         let text = |key| message.trailers.last(key).map(BStr::to_owned);
         Self {
             commit,
@@ -77,26 +79,20 @@ impl Lease {
     }
 
     /// How many seconds the commit lies ahead of `now`, if more than `tolerance`: two clocks disagree.
-    pub fn dated_ahead(&self, now: i64, tolerance: u64) -> Option<u64> {
+    pub(crate) fn dated_ahead(&self, now: i64, tolerance: u64) -> Option<u64> {
         let ahead = self.committed_at.abs_diff(now);
         (self.committed_at > now && ahead > tolerance).then_some(ahead)
-    }
-
-    /// The second from which the lease is to be renewed: two thirds of it have passed, rounded up, so that even a
-    /// lease of one second is not renewed the moment it is made.
-    pub fn renewal_at(&self) -> i64 {
-        self.committed_at.saturating_add_unsigned(self.seconds - self.seconds / 3)
-    }
-
-    /// Whether `now` has reached [`Lease::renewal_at`].
-    pub fn renewal_due(&self, now: i64) -> bool {
-        now >= self.renewal_at()
     }
 
     /// The attempt that holds the lease, if its run id is one of ours (a UUID).
     pub fn attempt(&self) -> Option<AttemptId> {
         AttemptId::parse(&self.run_id)
     }
+}
+
+/// What is left of a lease of this length when it is renewed: a third (CONTRACT 10.3).
+pub(crate) fn renewal_lead(seconds: u64) -> Duration {
+    Duration::from_millis(seconds.saturating_mul(1000) / 3)
 }
 
 /// Whether a lease that ends with the second `end` protects its branch at `now`.
@@ -109,7 +105,7 @@ pub fn liveness_at(end: i64, now: i64) -> Liveness {
 }
 
 /// Decimal digits above zero; beyond 64 bits the largest number, anything else the default.
-pub(super) fn parse_seconds(value: &BStr) -> u64 {
+pub(crate) fn parse_seconds(value: &BStr) -> u64 {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return DEFAULT_LEASE_SECONDS;
     }
@@ -195,10 +191,8 @@ mod tests {
     /// CONTRACT 10.3
     #[test]
     fn renewal_table() {
-        for (seconds, at) in [(30, 20), (300, 200), (1, 1), (2, 2), (3, 2), (10, 7)] {
-            let lease = lasting(1_000, seconds);
-            assert_eq!(lease.renewal_at(), 1_000 + at, "{seconds}");
-            assert!(!lease.renewal_due(999 + at) && lease.renewal_due(1_000 + at), "{seconds}");
+        for (seconds, left) in [(30, 10_000), (300, 100_000), (1, 333), (2, 666), (10, 3_333)] {
+            assert_eq!(renewal_lead(seconds), Duration::from_millis(left), "{seconds}");
         }
     }
 
@@ -220,7 +214,8 @@ mod tests {
         #[test]
         fn extremes_never_overflow(at in any::<i64>(), seconds in 1..=u64::MAX, now in any::<i64>()) {
             let lease = lasting(at, seconds);
-            prop_assert!(lease.renewal_at() <= lease.expires_at() && lease.expires_at() >= at);
+            prop_assert!(lease.expires_at() >= at);
+            prop_assert!(renewal_lead(seconds).as_secs() <= seconds / 3);
             let live = matches!(lease.liveness(now), Liveness::Live { .. });
             prop_assert_eq!(live, now <= lease.expires_at());
             prop_assert!(lease.dated_ahead(now, 0).is_some() == (at > now));

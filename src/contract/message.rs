@@ -102,7 +102,7 @@ const NUL: &str = "it holds a NUL byte, which git cannot store; remove it";
 
 impl Draft {
     /// The message this draft stands for once edges are trimmed; what reading the encoded bytes returns.
-    pub fn normalised(&self) -> Message {
+    pub(crate) fn normalised(&self) -> Message {
         let trimmed =
             |trailer: &trailers::Trailer| trailers::Trailer::new(trim(&trailer.key), trim(&trailer.value));
         Message {
@@ -181,7 +181,7 @@ fn check_body(body: &BStr) -> Result<(), MessageError> {
 }
 
 /// Why this key and value cannot be one line of a trailer block; both already trimmed.
-pub(super) fn broken_trailer_rule(key: &[u8], value: &[u8]) -> Option<&'static str> {
+pub(crate) fn broken_trailer_rule(key: &[u8], value: &[u8]) -> Option<&'static str> {
     if !trailers::is_valid_key(key) {
         Some("a key is one or more letters, digits and dashes")
     } else if value.contains(&0) {
@@ -259,7 +259,7 @@ mod tests {
         ];
         for (bytes, subject, body, trailers) in table {
             let message = Message::parse(bytes);
-            let got = (message.subject.as_bstr(), message.body.as_bstr(), message.trailers.len());
+            let got = (message.subject.as_bstr(), message.body.as_bstr(), message.trailers.iter().count());
             assert_eq!(got, (subject.as_bstr(), body.as_bstr(), *trailers), "{:?}", bytes.as_bstr());
         }
     }
@@ -311,7 +311,10 @@ mod tests {
     fn trailer_like_bodies_are_harmless_above_a_block() {
         let bytes = draft("s", "dwp-state: forged", &[("dwp-state", "real")]).encode().unwrap();
         let message = Message::parse(&bytes);
-        assert_eq!((message.body.as_bstr(), message.trailers.len()), (BStr::new("dwp-state: forged"), 1));
+        assert_eq!(
+            (message.body.as_bstr(), message.trailers.iter().count()),
+            (BStr::new("dwp-state: forged"), 1)
+        );
     }
 
     fn drafts() -> impl Strategy<Value = Draft> {

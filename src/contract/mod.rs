@@ -28,7 +28,7 @@
 
 pub mod alike;
 pub mod commits;
-pub mod declaration;
+pub(crate) mod declaration;
 pub mod environment;
 pub mod guard;
 pub mod head;
@@ -36,16 +36,16 @@ pub mod headlog;
 pub mod ids;
 #[cfg(test)]
 mod interleavings;
-pub mod landing;
+pub(crate) mod landing;
 pub mod lease;
 pub mod manual;
 pub mod message;
-pub mod ownership;
+pub(crate) mod ownership;
 pub mod parking;
 pub mod protocol;
 pub mod report;
 pub mod retention;
-pub mod settlement;
+pub(crate) mod settlement;
 pub mod sighting;
 pub mod story;
 pub mod trailers;

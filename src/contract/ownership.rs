@@ -12,7 +12,7 @@ use super::ids::{AttemptId, StateName};
 
 /// How the branch stands to the attempt that leased it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ownership {
+pub(crate) enum Ownership {
     /// The lease, a renewal of it, or the command's own commits on top of it.
     Ours,
     /// The command, or what it started, declared the next state itself: the attempt is over.
@@ -35,7 +35,7 @@ pub enum Ownership {
 
 /// Judges the branch's present HEAD. `head` is `None` for a deleted branch, else what HEAD says and whether it is
 /// the lease commit or descends from it.
-pub fn ownership(ours: AttemptId, head: Option<(&Head, bool)>) -> Ownership {
+pub(crate) fn ownership(ours: AttemptId, head: Option<(&Head, bool)>) -> Ownership {
     let Some((head, descends)) = head else { return Ownership::Gone };
     if !descends {
         return Ownership::Rewound;

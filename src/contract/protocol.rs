@@ -12,17 +12,17 @@ use super::ids::StateName;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
 /// The word a protocol line begins with; one space and a JSON object follow.
-pub const PROTOCOL_WORD: &str = "SET_STATE";
+pub(crate) const PROTOCOL_WORD: &str = "SET_STATE";
 
 /// The longest protocol line in bytes, without its end.
-pub const MAX_LINE_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// How many malformed lines are kept with their reasons; the rest are only counted.
-pub const MAX_MALFORMED_KEPT: usize = 20;
+pub(crate) const MAX_MALFORMED_KEPT: usize = 20;
 
 /// What one line of standard output says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LineVerdict {
+pub(crate) enum LineVerdict {
     /// Ordinary output.
     NotProtocol,
     /// A declaration that could be carried out.
@@ -79,7 +79,7 @@ fn user_trailer(key: &str, value: &str) -> Result<Trailer, TrailerArgError> {
 }
 
 /// Judges one line of standard output, with or without its end (LF or CRLF).
-pub fn judge_line(line: &[u8]) -> LineVerdict {
+pub(crate) fn judge_line(line: &[u8]) -> LineVerdict {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if !may_be_protocol(line) {
@@ -188,27 +188,27 @@ fn kind(value: &Value) -> &'static str {
 
 /// A malformed line, for the warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MalformedLine {
+pub(crate) struct MalformedLine {
     /// Counted from 1.
-    pub line_number: u64,
+    pub(crate) line_number: u64,
     /// What is wrong with it.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// All that standard output said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// The last valid declaration.
-    pub declaration: Option<Declaration>,
+    pub(crate) declaration: Option<Declaration>,
     /// The first [`MAX_MALFORMED_KEPT`] malformed lines.
-    pub malformed: Vec<MalformedLine>,
+    pub(crate) malformed: Vec<MalformedLine>,
     /// How many malformed lines there were in all.
-    pub malformed_count: u64,
+    pub(crate) malformed_count: u64,
 }
 
 /// Reads standard output in chunks cut anywhere. Holds at most one protocol line at a time.
 #[derive(Debug, Default)]
-pub struct ProtocolReader {
+pub(crate) struct ProtocolReader {
     /// The current line so far; given up once it cannot be a protocol line.
     pending: Vec<u8>,
     /// The rest of the current line is of no interest.
@@ -221,12 +221,12 @@ pub struct ProtocolReader {
 
 impl ProtocolReader {
     /// At the beginning of the output.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Takes the next bytes.
-    pub fn feed(&mut self, chunk: &[u8]) {
+    pub(crate) fn feed(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             match piece.strip_suffix(b"\n") {
                 Some(last) => {
@@ -239,7 +239,7 @@ impl ProtocolReader {
     }
 
     /// The end of the output also ends its last line.
-    pub fn finish(mut self) -> Observed {
+    pub(crate) fn finish(mut self) -> Observed {
         if self.begun {
             self.end_line();
         }
@@ -247,7 +247,8 @@ impl ProtocolReader {
     }
 
     /// What was seen so far, without the line that has not ended yet.
-    pub fn observed(&self) -> &Observed {
+    #[cfg(test)]
+    pub(crate) fn observed(&self) -> &Observed {
         &self.observed
     }
 

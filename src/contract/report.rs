@@ -7,32 +7,32 @@
 use bstr::ByteSlice;
 
 /// The most lines shown of one stream.
-pub const MAX_TAIL_LINES: usize = 20;
+pub(crate) const MAX_TAIL_LINES: usize = 20;
 
 /// The most bytes shown of one stream, before its lines are indented.
-pub const MAX_TAIL_BYTES: usize = 4 * 1024;
+pub(crate) const MAX_TAIL_BYTES: usize = 4 * 1024;
 
 /// The most characters shown of one line; `…` follows where more were cut.
-pub const MAX_LINE_CHARS: usize = 300;
+pub(crate) const MAX_LINE_CHARS: usize = 300;
 
 /// The most characters of one sentence of ours: a way back must stay whole, and a branch name in it may be long.
-pub const MAX_SENTENCE_CHARS: usize = 10_000;
+pub(crate) const MAX_SENTENCE_CHARS: usize = 10_000;
 
 /// What a stalled body tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StalledReport<'a> {
+pub(crate) struct StalledReport<'a> {
     /// Sentences that say what happened; each becomes a line.
-    pub headline: Vec<String>,
+    pub(crate) headline: Vec<String>,
     /// More sentences, where rescued work lies for one; each becomes a line of the next paragraph.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// The end of standard output; may begin in the middle of a line or a character.
-    pub stdout: &'a [u8],
+    pub(crate) stdout: &'a [u8],
     /// The end of standard error.
-    pub stderr: &'a [u8],
+    pub(crate) stderr: &'a [u8],
 }
 
 /// Writes the body. A stream without visible output has no section.
-pub fn stalled_body(report: &StalledReport<'_>) -> String {
+pub(crate) fn stalled_body(report: &StalledReport<'_>) -> String {
     let mut paragraphs: Vec<String> = Vec::new();
     for sentences in [&report.headline, &report.notes] {
         let lines: Vec<String> = sentences.iter().map(|text| one_line(text.as_bytes())).collect();
@@ -59,7 +59,7 @@ fn one_line(text: &[u8]) -> String {
 }
 
 /// Any text on one line, without escape sequences and control characters, and at most `most` characters of it.
-pub fn plain_line(text: &[u8], most: usize) -> String {
+pub(crate) fn plain_line(text: &[u8], most: usize) -> String {
     cut(&visible(&text.replace("\n", " ")), most)
 }
 

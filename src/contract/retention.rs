@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 /// The age from which logs and records go, where nobody says: thirty days, in seconds.
-pub const DEFAULT_AGE: u64 = 30 * 86_400;
+pub(crate) const DEFAULT_AGE: u64 = 30 * 86_400;
 
 const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
 
@@ -38,17 +38,17 @@ pub fn age_words(seconds: u64) -> String {
 
 /// An attempt made on this host, as far as this decision goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past<'a> {
+pub(crate) struct Past<'a> {
     /// Its branch, if that still is there.
-    pub branch: Option<&'a [u8]>,
+    pub(crate) branch: Option<&'a [u8]>,
     /// Seconds since it began.
-    pub age: u64,
+    pub(crate) age: u64,
     /// Whether it is over: nothing is under its lease.
-    pub over: bool,
+    pub(crate) over: bool,
 }
 
 /// Which of `attempts` may go: over, older than `age`, and not among the `keep` newest of a branch that is there.
-pub fn expendable(attempts: &[Past<'_>], keep: usize, age: u64) -> Vec<bool> {
+pub(crate) fn expendable(attempts: &[Past<'_>], keep: usize, age: u64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..attempts.len()).collect();
     order.sort_by_key(|at| attempts[*at].age);
     let mut newer: HashMap<&[u8], usize> = HashMap::new();

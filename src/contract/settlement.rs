@@ -9,7 +9,7 @@ use super::declaration::Declaration;
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// By itself, with this exit status.
     Exited(i32),
     /// By a signal the runner did not send.
@@ -25,7 +25,7 @@ pub enum Ending {
 
 /// Why the runner ends a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StopReason {
+pub(crate) enum StopReason {
     /// The runner itself was asked to stop.
     Interrupted {
         /// By this signal.
@@ -50,7 +50,7 @@ pub enum StopReason {
 /// What becomes of the branch.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settlement {
+pub(crate) enum Settlement {
     /// The declared state is written.
     Advance(Declaration),
     /// A fresh `working` commit keeps the lease for whatever the command left running.
@@ -61,7 +61,7 @@ pub enum Settlement {
 
 /// CONTRACT.md §6: success with a declaration advances, success without one keeps working, everything else stalls and
 /// ignores the declaration.
-pub fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
+pub(crate) fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
     match ending {
         Ending::Exited(0) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
         Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ } => {
@@ -72,7 +72,7 @@ pub fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
 
 /// Why nothing was landed over somebody else's commit. `subject` is the command and how it ended; `commit` names that commit and
 /// its author.
-pub fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
+pub(crate) fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
     let pushed = format!("somebody pushed {commit} onto the branch meanwhile");
     if is_success {
         format!("{pushed}; {subject}, and its result was not landed")
@@ -83,7 +83,7 @@ pub fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
 
 impl Settlement {
     /// The state that it writes.
-    pub fn state(&self) -> &str {
+    pub(crate) fn state(&self) -> &str {
         match self {
             Self::Advance(declaration) => declaration.state.as_str(),
             Self::KeepWorking => "working",
@@ -94,12 +94,12 @@ impl Settlement {
 
 impl Ending {
     /// The end of a sentence whose subject is the command: "exited with 3".
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         self.to_string()
     }
 
     /// Whether it exited with 0.
-    pub fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         *self == Self::Exited(0)
     }
 }
@@ -136,7 +136,7 @@ impl fmt::Display for StopReason {
 }
 
 /// The name of a signal whose number is the same wherever the runner runs; other numbers differ between systems.
-pub fn signal_name(signal: i32) -> Option<&'static str> {
+pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
     match signal {
         1 => Some("SIGHUP"),
         2 => Some("SIGINT"),

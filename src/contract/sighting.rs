@@ -13,27 +13,27 @@ use super::ids::{BranchName, CommitId, RemoteName};
 
 /// What was seen: a commit at the HEAD of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sight {
+pub(crate) struct Sight {
     /// Whose branch; none for one of this repository.
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
     /// Which branch.
-    pub branch: BranchName,
+    pub(crate) branch: BranchName,
     /// Its HEAD.
-    pub head: CommitId,
+    pub(crate) head: CommitId,
 }
 
 /// A reading of the clock that counts from the boot of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Which boot it counts from; readings of two boots cannot be compared.
-    pub boot: String,
+    pub(crate) boot: String,
     /// Milliseconds since then, time spent suspended included.
-    pub millis: u64,
+    pub(crate) millis: u64,
 }
 
 /// First sightings, by boot and by what was seen; the values are milliseconds since that boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sightings(BTreeMap<(String, Sight), u64>);
+pub(crate) struct Sightings(BTreeMap<(String, Sight), u64>);
 
 /// Whether a lease has been seen for as long as it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Watched {
 }
 
 /// The rule: a lease is over once it was seen for more whole seconds than it lasts, `margin` added. Milliseconds of one boot.
-pub fn watched(first: u64, now: u64, lease_seconds: u64, margin: u64) -> Watched {
+pub(crate) fn watched(first: u64, now: u64, lease_seconds: u64, margin: u64) -> Watched {
     let elapsed = now.saturating_sub(first);
     let (seen, wanted) = (elapsed / 1000, lease_seconds.saturating_add(margin));
     if seen > wanted {
@@ -73,7 +73,7 @@ const NO_REMOTE: &str = "-";
 
 impl Sightings {
     /// Reads what [`Sightings::encode`] wrote; `None` if any of it is not that.
-    pub fn parse(text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let body = text.strip_suffix(b"\n")?;
         let mut lines = body.split(|byte| *byte == b'\n');
         if lines.next()? != HEADING.as_bytes() {
@@ -83,7 +83,7 @@ impl Sightings {
     }
 
     /// One line for each: boot, milliseconds, commit, remote (`-` for none), branch.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut text = format!("{HEADING}\n").into_bytes();
         for ((boot, Sight { remote, branch, head }), millis) in &self.0 {
             let remote = remote.as_ref().map_or(NO_REMOTE, RemoteName::as_str);
@@ -95,29 +95,24 @@ impl Sightings {
     }
 
     /// When `sight` was first seen in this boot, if it was, and not later than now.
-    pub fn first(&self, sight: &Sight, now: &Reading) -> Option<u64> {
+    pub(crate) fn first(&self, sight: &Sight, now: &Reading) -> Option<u64> {
         self.0.get(&(now.boot.clone(), sight.clone())).copied().filter(|first| *first <= now.millis)
     }
 
     /// The same, after noting that it is seen now.
-    pub fn note(&mut self, sight: &Sight, now: &Reading) -> u64 {
+    pub(crate) fn note(&mut self, sight: &Sight, now: &Reading) -> u64 {
         let first = self.first(sight, now).unwrap_or(now.millis);
         self.0.insert((now.boot.clone(), sight.clone()), first);
         first
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Forgets what is not to be kept.
-    pub fn retain(&mut self, mut keep: impl FnMut(&Sight) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Sight) -> bool) {
         self.0.retain(|(_, sight), _| keep(sight));
     }
 }

@@ -25,11 +25,11 @@ pub const AWAITED: &str = "unfinished work, if there was any, is in:";
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
     /// The commit.
-    pub facts: CommitFacts<'a>,
+    pub(crate) facts: CommitFacts<'a>,
     /// The name of its author.
-    pub author: &'a BStr,
+    pub(crate) author: &'a BStr,
     /// Whether it has more than one parent.
-    pub merge: bool,
+    pub(crate) merge: bool,
 }
 
 /// One thing that happened to a branch.

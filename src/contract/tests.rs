@@ -411,7 +411,7 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
     };
     let states = event.message.trailers.iter().filter(|t| is_runner_managed(&t.key)).count();
     let kept = if declaration.keep_trailers { lease.dwp_unreserved().count() } else { 0 };
-    let all = event.message.trailers.len() == 1 + kept + declaration.trailers.len();
+    let all = event.message.trailers.iter().count() == 1 + kept + declaration.trailers.len();
     (event.state != declaration.state || states != 1 || !all).then(|| format!("written as {event:?}"))
 }
 
@@ -457,7 +457,7 @@ fn nothing_of_a_body_is_ever_a_trailer() {
         if let Ok(bytes) = draft.encode() {
             let read = locate(&bytes).trailers;
             assert_eq!(
-                (read.len(), read.last("dwp-state")),
+                (read.iter().count(), read.last("dwp-state")),
                 (1, Some(BStr::new("real"))),
                 "{:?}",
                 body.as_bstr()

@@ -28,10 +28,10 @@ pub const RUNNER_MANAGED: [&str; 7] = [
 ];
 
 /// The prefix of the keys the contract speaks of, case as written.
-pub const KEY_PREFIX: &str = "dwp-";
+pub(crate) const KEY_PREFIX: &str = "dwp-";
 
 /// The trailer that chooses the level of diagnosis (CONTRACT.md §3).
-pub const LOG_LEVEL_KEY: &str = "dwp-log-level";
+pub(crate) const LOG_LEVEL_KEY: &str = "dwp-log-level";
 
 /// Whether a key belongs to the runner, compared without regard to ASCII case.
 ///
@@ -43,7 +43,7 @@ pub fn is_runner_managed(key: impl AsRef<[u8]>) -> bool {
 }
 
 /// Whether git reads this as a trailer's key: one or more of `[A-Za-z0-9-]`.
-pub fn is_valid_key(key: &[u8]) -> bool {
+pub(crate) fn is_valid_key(key: &[u8]) -> bool {
     !key.is_empty() && key.iter().all(|byte| is_key_byte(*byte))
 }
 
@@ -84,23 +84,18 @@ impl Trailers {
     }
 
     /// Adds one at the end.
-    pub fn push(&mut self, trailer: Trailer) {
+    pub(crate) fn push(&mut self, trailer: Trailer) {
         self.0.push(trailer);
     }
 
-    /// How many lines there are, repeated keys counted each time.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The trailers a step may hand on: key begins with `dwp-` as written and is not the runner's (CONTRACT.md §4,
     /// `keep_trailers`).
-    pub fn dwp_unreserved(&self) -> impl Iterator<Item = &Trailer> {
+    pub(crate) fn dwp_unreserved(&self) -> impl Iterator<Item = &Trailer> {
         self.0
             .iter()
             .filter(|trailer| trailer.key.starts_with_str(KEY_PREFIX) && !is_runner_managed(&trailer.key))
@@ -139,18 +134,18 @@ impl IntoIterator for Trailers {
 
 /// The place of the trailer block in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Byte offset of the block's first line; the message's length if there is no block.
-    pub start: usize,
+    pub(crate) start: usize,
     /// Byte offset just behind the block's last line. What follows (comments, a scissors line and everything below
     /// it) is no part of the block.
-    pub end: usize,
+    pub(crate) end: usize,
     /// What the block says. A block can be found and yet hold no trailer.
-    pub trailers: Trailers,
+    pub(crate) trailers: Trailers,
 }
 
 /// Finds the trailer block as git does. Never panics; a NUL ends the text as it does for git.
-pub fn locate(message: &[u8]) -> Block {
+pub(crate) fn locate(message: &[u8]) -> Block {
     let text = message.find_byte(0).map_or(message, |nul| &message[..nul]);
     let mut lines = split_lines(text);
     // Git completes the last line of a message, but not what a NUL has cut off.
@@ -175,28 +170,28 @@ const COMMENT: u8 = b'#';
 const SEPARATOR: u8 = b':';
 
 /// Whether a message cannot carry trailers below this line. `line` is without its newline.
-pub(super) fn is_scissors(line: &[u8]) -> bool {
+pub(crate) fn is_scissors(line: &[u8]) -> bool {
     line == SCISSORS
 }
 
 /// White space as git counts it, whatever the locale: no vertical tab, no form feed.
-pub(super) fn is_space(byte: u8) -> bool {
+pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-pub(super) fn is_blank(line: &[u8]) -> bool {
+pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| is_space(*byte))
 }
 
 /// Without git's white space at either end.
-pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     let bytes = trim_end(bytes);
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
     &bytes[start..]
 }
 
 /// Without git's white space at the end.
-pub(super) fn trim_end(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim_end(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(0, |last| last + 1);
     &bytes[..end]
 }

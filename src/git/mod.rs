@@ -16,11 +16,11 @@
 //! | [`remote`] | fetching, asking, and the leased push |
 //! | [`probe`] | questions that only a check-up asks |
 
-pub mod contents;
+pub(crate) mod contents;
 pub mod objects;
 pub mod probe;
 pub mod process;
-pub mod refs;
+pub(crate) mod refs;
 pub mod remote;
 pub mod repo;
 pub mod worktrees;
@@ -29,6 +29,5 @@ pub use crate::git::contents::in_progress::Unconcluded;
 pub use crate::git::objects::commits::CommitError;
 pub use crate::git::process::call::{Git, ProcessError};
 pub use crate::git::refs::cas::{RefError, Swap};
-pub use crate::git::repo::identity::Identity;
 pub use crate::git::repo::open::{OpenError, Repo, Store};
 pub use crate::git::worktrees::registration::{Checkout, Workplace};

@@ -24,13 +24,13 @@ use crate::git::refs::cas::{RefError, Tip};
 use crate::git::repo::open::Repo;
 
 /// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The same for a question, which moves no objects.
 pub const QUESTION: Duration = Duration::from_secs(30);
 
 /// The same for a question that a lease which is about to end waits for.
-pub const HASTE: Duration = Duration::from_secs(5);
+pub(crate) const HASTE: Duration = Duration::from_secs(5);
 
 /// How long to wait for another runner in this clone that fetches; if it takes longer its connection may hang.
 const TURN: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ const TURN: Duration = Duration::from_secs(10);
 const TRIES: u32 = 10;
 
 /// A fetch of exactly the refs that are named, which says nothing and starts nothing else.
-pub(super) const QUIET_FETCH: [&str; 7] = [
+pub(crate) const QUIET_FETCH: [&str; 7] = [
     "fetch",
     "--quiet",
     "--no-tags",
@@ -50,7 +50,7 @@ pub(super) const QUIET_FETCH: [&str; 7] = [
 ];
 
 /// A push of exactly the refs that are named, without this clone's hooks.
-pub(super) const PLAIN_PUSH: [&str; 4] =
+pub(crate) const PLAIN_PUSH: [&str; 4] =
     ["push", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"];
 
 /// What git calls the remote that is pushed to. No remote of a person has a name that no ref could have.
@@ -101,7 +101,7 @@ pub struct Move {
 /// What a push did to one branch, as far as its answer tells.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pushed {
+pub(crate) enum Pushed {
     /// It was moved, or holds our commit already.
     Accepted,
     /// The remote has another value than the expected one.
@@ -116,7 +116,7 @@ pub enum Pushed {
 
 impl RemoteError {
     /// Which remote it is about, where it is about one.
-    pub fn remote(&self) -> Option<&RemoteName> {
+    pub(crate) fn remote(&self) -> Option<&RemoteName> {
         match self {
             Self::Unknown { remote } | Self::Unreachable { remote, .. } => Some(remote),
             Self::Refs(_) => None,
@@ -126,7 +126,7 @@ impl RemoteError {
 
 impl Repo {
     /// Whether a remote of this name is configured.
-    pub fn has_remote(&self, remote: &RemoteName) -> bool {
+    pub(crate) fn has_remote(&self, remote: &RemoteName) -> bool {
         self.config(&format!("remote.{remote}.url")).is_some()
             || self.config(&format!("remote.{remote}.pushurl")).is_some()
     }
@@ -141,13 +141,13 @@ impl Repo {
     }
 
     /// Fetches all branches of `remote`; one connection.
-    pub fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
+    pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
         let all = format!("+refs/heads/*:refs/aynig/remotes/{remote}/*");
         self.fetch(remote, &[all], Purpose::Scan, PATIENCE)
     }
 
     /// Fetches some branches of `remote`, those that exist.
-    pub fn fetch_some(
+    pub(crate) fn fetch_some(
         &self,
         remote: &RemoteName,
         branches: &[BranchName],
@@ -223,7 +223,7 @@ impl Repo {
     }
 
     /// A call of git about a remote: where a person would type it, as a relative address counts from there.
-    pub(super) fn remote_git(&self, purpose: Purpose) -> Git {
+    pub(crate) fn remote_git(&self, purpose: Purpose) -> Git {
         let git = if self.is_bare() {
             Git::shared(self.common_dir())
         } else {
@@ -244,7 +244,7 @@ impl Repo {
     }
 
     /// What branches `remote` is known to have, by our own fetches and by a person's; as far as that can be read.
-    pub fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
+    pub(crate) fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
         let places = ["aynig/remotes", "remotes"].map(|place| format!("refs/{place}/{remote}/"));
         let tips = places.iter().flat_map(|place| self.tips(place).unwrap_or_default());
         // What is symbolic is the remote's own HEAD.
@@ -261,7 +261,7 @@ impl Repo {
     }
 
     /// Notes what `branch` of `remote` is known to point at now; not while somebody fetches, for it would fail over that.
-    pub fn note_fetched(&self, remote: &RemoteName, branch: &BranchName, head: CommitId) {
+    pub(crate) fn note_fetched(&self, remote: &RemoteName, branch: &BranchName, head: CommitId) {
         let turn = self.turns().map(|dir| FileLock::try_acquire(&dir));
         if matches!(turn, Some(Ok(None))) {
             return;
@@ -299,7 +299,7 @@ impl Repo {
 
     /// Tries all `moves` in one push, each judged by itself, in their order. An `Err` means that no ref was judged; refs may
     /// have been moved all the same (the connection broke), so the remote must be asked.
-    pub fn push_moves(
+    pub(crate) fn push_moves(
         &self,
         remote: &RemoteName,
         moves: &[Move],

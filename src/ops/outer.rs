@@ -20,7 +20,7 @@ pub struct OuterCommand {
     /// `AYNIG_RUN_ID`.
     pub run: Option<BString>,
     /// `AYNIG_REMOTE`.
-    pub remote: Option<RemoteName>,
+    pub(crate) remote: Option<RemoteName>,
     /// `WORKTREE_PATH`.
     pub worktree: Option<PathBuf>,
 }

@@ -23,7 +23,7 @@
 pub mod attempt;
 pub mod authority;
 pub mod clean;
-pub mod context;
+pub(crate) mod context;
 pub mod events;
 pub mod landing;
 pub mod options;

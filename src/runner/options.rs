@@ -64,19 +64,19 @@ pub struct Trust {
 
 impl Trust {
     /// Whether a trailer is among those that become variables.
-    pub fn lists(&self, key: &str, name: &str) -> bool {
+    pub(crate) fn lists(&self, key: &str, name: &str) -> bool {
         self.variables.as_ref().is_none_or(|globs| globs.is_match(key) || globs.is_match(name))
     }
 }
 
 impl Trust {
     /// Whether `branch` is one that this runner runs.
-    pub fn admits_branch(&self, branch: &BranchName) -> bool {
+    pub(crate) fn admits_branch(&self, branch: &BranchName) -> bool {
         self.branches.is_empty() || self.branches.is_match(branch.to_string())
     }
 
     /// Whether `state` is one that this runner runs.
-    pub fn admits_state(&self, state: &StateName) -> bool {
+    pub(crate) fn admits_state(&self, state: &StateName) -> bool {
         self.states.is_empty() || self.states.is_match(state.as_str())
     }
 }

@@ -12,28 +12,23 @@ use crate::stop::Cause;
 /// The end of one command.
 #[derive(Debug)]
 #[must_use]
-pub struct Finished {
+pub(crate) struct Finished {
     /// How it ended.
-    pub how: How,
-    /// Its process id, which was also its group's; `None` if it never started.
-    pub pid: Option<u32>,
+    pub(crate) how: How,
     /// From its start until it exited (not until its group was gone); zero if it never started.
-    pub elapsed: Duration,
-    /// Living processes of its group when supervision ended. After exit 0 these are what it left in the background on
-    /// purpose; otherwise they are processes that even SIGKILL did not end in time.
-    pub survivors: Vec<i32>,
+    pub(crate) elapsed: Duration,
 }
 
 impl Finished {
     /// An end without a beginning.
-    pub(super) fn unstarted(how: How) -> Self {
-        Self { how, pid: None, elapsed: Duration::ZERO, survivors: Vec::new() }
+    pub(crate) fn unstarted(how: How) -> Self {
+        Self { how, elapsed: Duration::ZERO }
     }
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub enum How {
+pub(crate) enum How {
     /// It exited by itself with this code, 0 to 255.
     Exited(i32),
     /// A signal that we did not send ended it.
@@ -46,17 +41,9 @@ pub enum How {
     Lost(String),
 }
 
-impl How {
-    /// Whether the command ended by itself with exit code 0: the only end that lets a declared state count.
-    #[must_use]
-    pub fn is_success(&self) -> bool {
-        matches!(self, Self::Exited(0))
-    }
-}
-
 /// Why a command was stopped; the first reason counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopCause {
+pub(crate) enum StopCause {
     /// The runner was told to stop by this signal. If the command had not been started yet, it was not.
     Signal(i32),
     /// It ran longer than it may; carries the bound, not the time used.
@@ -70,14 +57,14 @@ pub enum StopCause {
 /// A command that could not be started: on what, and as precisely as can be found out why.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start {}: {why}", program.display())]
-pub struct NotStarted {
+pub(crate) struct NotStarted {
     /// What was to be started.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The reason in words, including what is usually behind it (missing interpreter, missing permission bit).
-    pub why: String,
+    pub(crate) why: String,
     /// What the system said.
     #[source]
-    pub source: io::Error,
+    pub(crate) source: io::Error,
 }
 
 impl From<Cause> for StopCause {

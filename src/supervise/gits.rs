@@ -14,13 +14,13 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// What was seen of some gits so far: the processor time of each, and since when it is the same.
 #[derive(Debug, Default)]
-pub(super) struct Gits {
+pub(crate) struct Gits {
     seen: BTreeMap<i32, (u64, Stopwatch)>,
 }
 
 impl Gits {
     /// Whether one of them was at work within the last [`IDLE`]. One that was not seen before counts.
-    pub(super) fn any_at_work(&mut self, gits: &[(i32, Place)]) -> bool {
+    pub(crate) fn any_at_work(&mut self, gits: &[(i32, Place)]) -> bool {
         let mut any = false;
         for (pid, place) in gits {
             let (used, since) = self.seen.entry(*pid).or_insert_with(|| (place.used, Stopwatch::start()));

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// One system call when the group is gone. Otherwise `/proc` is read on Linux; elsewhere, or where `/proc` cannot be
 /// read, the answer for a group that exists is its own number, alive or not.
 #[must_use]
-pub fn members(pgid: i32) -> Vec<i32> {
+pub(crate) fn members(pgid: i32) -> Vec<i32> {
     if !exists(pgid) {
         return Vec::new();
     }
@@ -39,7 +39,7 @@ pub fn members(pgid: i32) -> Vec<i32> {
 
 /// Whether nobody is left in the group, nor in the session of the same number. Read from `/proc`, so not for every step.
 #[must_use]
-pub fn is_deserted(pgid: i32) -> bool {
+pub(crate) fn is_deserted(pgid: i32) -> bool {
     // Who comes into the group between two lines of a list, as its parent leaves it, is not on that list: so twice.
     let is_empty = || members(pgid).is_empty() && strays(pgid).is_empty();
     is_empty() && (!exists(pgid) || is_empty())
@@ -47,7 +47,7 @@ pub fn is_deserted(pgid: i32) -> bool {
 
 /// The same where nothing may escape: the system has no group of this number any more. A dead process that its parent does not reap
 /// is still in one.
-pub(super) fn is_gone(pgid: i32) -> bool {
+pub(crate) fn is_gone(pgid: i32) -> bool {
     !exists(pgid) && strays(pgid).is_empty()
 }
 
@@ -57,7 +57,7 @@ fn strays(pgid: i32) -> Vec<i32> {
 }
 
 /// Sends `signal` to every process of the group and of its leader's own session; one that is gone is fine.
-pub fn signal(pgid: i32, signal: Signal) {
+pub(crate) fn signal(pgid: i32, signal: Signal) {
     if pgid <= 1 {
         return;
     }
@@ -76,7 +76,7 @@ pub fn signal(pgid: i32, signal: Signal) {
 
 /// SIGTERM, then SIGCONT so that a stopped process wakes up to act on it; when no git among them is at work any more, or
 /// after [`GITS`].
-pub(super) fn terminate(pgid: i32) {
+pub(crate) fn terminate(pgid: i32) {
     let_gits_end(pgid);
     signal(pgid, Signal::SIGTERM);
     signal(pgid, Signal::SIGCONT);

@@ -43,7 +43,6 @@ struct Ended {
     cause: Option<StopCause>,
     status: Option<io::Result<ExitStatus>>,
     elapsed: Duration,
-    survivors: Vec<i32>,
 }
 
 /// Runs the command to its end and says how it ended; blocks until then.
@@ -53,7 +52,7 @@ struct Ended {
 /// has been requested before the start, nothing is started.
 ///
 /// If something here panics, `started` for one, the group is stopped with its grace before the panic goes on.
-pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
+pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     if let Some(cause) = stop.cause() {
         return Finished::unstarted(How::Stopped(cause.into()));
     }
@@ -94,7 +93,7 @@ pub fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     drop(abandoned);
     drop(subscription);
     tracing::debug!(pid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
-    conclude(pid, ended)
+    conclude(ended)
 }
 
 /// A panic must not leave a command that nobody watches. It is not reaped yet, so its number is still its own.
@@ -167,11 +166,11 @@ fn tend(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ende
         Some((status, elapsed)) => (Some(status), elapsed),
         None => (None, watch.elapsed()),
     };
-    Ended { cause: machine.into_cause(), status, elapsed, survivors: group::members(pgid) }
+    Ended { cause: machine.into_cause(), status, elapsed }
 }
 
-fn conclude(pid: u32, ended: Ended) -> Finished {
-    let Ended { cause, status, elapsed, survivors } = ended;
+fn conclude(ended: Ended) -> Finished {
+    let Ended { cause, status, elapsed } = ended;
     let how = match (cause, status) {
         (Some(cause), _) => How::Stopped(cause),
         (None, Some(Ok(status))) => match (status.code(), status.signal()) {
@@ -182,7 +181,7 @@ fn conclude(pid: u32, ended: Ended) -> Finished {
         (None, Some(Err(error))) => How::Lost(format!("could not learn how it ended: {error}")),
         (None, None) => How::Lost("it does not end".to_owned()),
     };
-    Finished { how, pid: Some(pid), elapsed, survivors }
+    Finished { how, elapsed }
 }
 
 /// Blocks until the command has exited; says whether with code 0.

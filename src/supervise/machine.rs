@@ -14,11 +14,11 @@ use crate::stop::Notice;
 
 /// How long after SIGKILL a group may still show living processes (one in uninterruptible sleep, say) before we go on
 /// without it.
-pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// The command is gone; `clean` means exit code 0.
     Exited { clean: bool },
     /// Somebody requested a stop.
@@ -28,7 +28,7 @@ pub(super) enum Event {
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Go on listening.
     Nothing,
     /// SIGTERM to the group.
@@ -48,7 +48,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     grace: Duration,
     timeout: Option<Duration>,
     phase: Phase,
@@ -57,12 +57,12 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(grace: Duration, timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(grace: Duration, timeout: Option<Duration>) -> Self {
         Self { grace, timeout, phase: Phase::Running, cause: None, exited: false }
     }
 
     /// Takes in what happened at `at`.
-    pub(super) fn on(&mut self, event: Event, at: Duration) -> Order {
+    pub(crate) fn on(&mut self, event: Event, at: Duration) -> Order {
         match event {
             Event::Exited { clean } => {
                 self.exited = true;
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// Takes in that it is `at` now and nothing else happened.
-    pub(super) fn tick(&mut self, at: Duration) -> Order {
+    pub(crate) fn tick(&mut self, at: Duration) -> Order {
         match self.phase {
             Phase::Running => match self.timeout {
                 Some(bound) if at >= bound => self.terminate(Some(StopCause::TimedOut(bound)), at),
@@ -93,17 +93,17 @@ impl Machine {
     }
 
     /// Takes in that the group has no living process any more; asked for only while [`Self::awaits_group`].
-    pub(super) fn emptied(&mut self) -> Order {
+    pub(crate) fn emptied(&mut self) -> Order {
         if self.awaits_group() { self.finish() } else { Order::Nothing }
     }
 
     /// Whether the command itself is gone and only the rest of its group is being waited for.
-    pub(super) fn awaits_group(&self) -> bool {
+    pub(crate) fn awaits_group(&self) -> bool {
         self.exited && matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. })
     }
 
     /// When [`Self::tick`] next has something to say; `None` if only events matter.
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Running => self.timeout,
             Phase::Ending { kill_at } => Some(kill_at),
@@ -113,7 +113,7 @@ impl Machine {
     }
 
     /// Why it was stopped; `None` if it ended by itself.
-    pub(super) fn into_cause(self) -> Option<StopCause> {
+    pub(crate) fn into_cause(self) -> Option<StopCause> {
         self.cause
     }
 

@@ -46,10 +46,9 @@ mod tests;
 pub mod watchdog;
 
 pub use detached::detach;
-pub use finished::{Finished, How, NotStarted, StopCause};
-pub use group::{members, signal};
-pub use job::run;
-pub use orphans::{occupants, settled_occupants, users};
+pub(crate) use finished::{How, StopCause};
+pub(crate) use job::run;
+pub(crate) use orphans::{occupants, settled_occupants, users};
 pub use pager::Pager;
-pub use spec::Spec;
+pub(crate) use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// Linux only; elsewhere empty. Processes of other users, which do not let us look, are not listed.
 #[must_use]
-pub fn occupants(dir: &Path) -> Vec<i32> {
+pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
     // The links in /proc are resolved paths, so ours must be too; one that is already gone is compared as given.
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let own = nix::unistd::getpid().as_raw();
@@ -42,7 +42,7 @@ pub fn occupants(dir: &Path) -> Vec<i32> {
 /// Since 2.47 git does its upkeep after each `git commit` in the background, in a session of its own and with the worktree as its
 /// directory. It mostly ends within milliseconds, but after the command that made the commit.
 #[must_use]
-pub fn settled_occupants(dir: &Path) -> Vec<i32> {
+pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     let (watch, mut gits) = (Stopwatch::start(), Gits::default());
     loop {
         let pids = occupants(dir);
@@ -61,7 +61,7 @@ pub fn settled_occupants(dir: &Path) -> Vec<i32> {
 ///
 /// Linux only; elsewhere empty. Processes of other users, which do not let us look, are not listed.
 #[must_use]
-pub fn users(dir: &Path) -> Vec<i32> {
+pub(crate) fn users(dir: &Path) -> Vec<i32> {
     let inside = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let standing = occupants(dir);
     let own = nix::unistd::getpid().as_raw();

@@ -14,29 +14,29 @@ use super::watchdog::Watchdog;
 
 /// One command to run.
 #[derive(Debug)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The executable, as an absolute path; it is not looked up in `PATH`.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Its arguments, without the program's own name.
-    pub args: Vec<OsString>,
+    pub(crate) args: Vec<OsString>,
     /// The working directory; must exist.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// The complete environment. When a name appears twice the last one counts.
-    pub environment: Vec<(OsString, OsString)>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
     /// What it reads, from where this file stands; none for nothing at all.
-    pub stdin: Option<File>,
+    pub(crate) stdin: Option<File>,
     /// Where its stdout goes. Open it for appending if others write to it too.
-    pub stdout: File,
+    pub(crate) stdout: File,
     /// Where its stderr goes.
-    pub stderr: File,
+    pub(crate) stderr: File,
     /// Whether it sees the terminal we are on, to ring its bell, say. What asks a question there would be stopped for ever, as
     /// its group is not the terminal's; without a terminal it fails at once.
-    pub terminal: bool,
+    pub(crate) terminal: bool,
     /// How long the group may take after SIGTERM before SIGKILL; zero kills at once (`--grace-seconds`).
-    pub grace: Duration,
+    pub(crate) grace: Duration,
     /// How long the command may take, if there is a bound (`--command-timeout`).
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// Who ends the command's whole group if this process is killed; without one only the command itself dies, and
     /// only on Linux.
-    pub watchdog: Option<Watchdog>,
+    pub(crate) watchdog: Option<Watchdog>,
 }

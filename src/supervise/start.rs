@@ -26,7 +26,7 @@ use crate::session;
 /// Starts the command. The calling thread must live as long as the command: on Linux its end kills it.
 ///
 /// With an `announcement` the command is on the watchdog's list before it runs.
-pub(super) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
+pub(crate) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
     let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, .. } = spec;
     let runner = getpid();
     let expression = duct::cmd(program.as_path(), args).full_env(environment).dir(directory.as_path());

@@ -73,7 +73,8 @@ struct State {
 // Dropped in this order: the helper leaves at end of file, so the pipe must be closed before anybody waits for it.
 struct Helper {
     pipe: Arc<PipeWriter>,
-    process: Process,
+    /// Held for its end: dropped, it is waited for.
+    _process: Process,
 }
 
 struct Process(duct::Handle);
@@ -93,7 +94,7 @@ impl Watchdog {
 
     /// Reserves a place on the helper's list, and starts the helper if it does not run yet. To be called before the
     /// command is started.
-    pub fn guard(&self) -> Guard {
+    pub(crate) fn guard(&self) -> Guard {
         let mut state = self.inner.lock();
         let token = state.next_token;
         state.next_token += 1;
@@ -103,13 +104,13 @@ impl Watchdog {
     }
 
     /// The helper's process id while there is one.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.inner.lock().helper.as_ref().and_then(|helper| helper.process.0.pids().first().copied())
+    #[cfg(test)]
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.inner.lock().helper.as_ref().and_then(|helper| helper._process.0.pids().first().copied())
     }
 
     #[cfg(test)]
-    pub(super) fn close_as_if_killed(&self) {
+    pub(crate) fn close_as_if_killed(&self) {
         self.inner.lock().helper = None;
     }
 }
@@ -130,7 +131,7 @@ pub struct Guard {
 
 impl Guard {
     /// Makes the group the helper's responsibility until this is dropped.
-    pub fn cover(&self, pgid: i32) {
+    pub(crate) fn cover(&self, pgid: i32) {
         let mut state = self.watchdog.inner.lock();
         state.listed.insert(self.token, pgid);
         state.tell(&enlist(self.token, pgid));
@@ -139,7 +140,7 @@ impl Guard {
     }
 
     /// What the command needs to enlist itself; `None` without a helper.
-    pub(super) fn announcement(&self) -> Option<Announcement> {
+    pub(crate) fn announcement(&self) -> Option<Announcement> {
         let state = self.watchdog.inner.lock();
         state.helper.as_ref().map(|helper| Announcement { pipe: Arc::clone(&helper.pipe), token: self.token })
     }
@@ -155,7 +156,7 @@ impl Drop for Guard {
 
 /// Enlists the calling process, as the leader of a group, from within.
 #[derive(Clone, Debug)]
-pub(super) struct Announcement {
+pub(crate) struct Announcement {
     pipe: Arc<PipeWriter>,
     token: u64,
 }
@@ -163,7 +164,7 @@ pub(super) struct Announcement {
 impl Announcement {
     /// To be called between fork and exec, with SIGPIPE ignored: takes no lock and no memory, and makes one `write`.
     /// If that fails the helper is gone, which the runner will notice for itself.
-    pub(super) fn enlist_self(&self) {
+    pub(crate) fn enlist_self(&self) {
         let mut line = [0; LONGEST_LINE];
         let mut rest = line.as_mut_slice();
         if writeln!(rest, "+{} {}", self.token, getpid()).is_ok() {
@@ -218,7 +219,7 @@ impl Inner {
                 Ok(())
             })
             .start()?;
-        Ok(Helper { pipe: Arc::new(pipe), process: Process(process) })
+        Ok(Helper { pipe: Arc::new(pipe), _process: Process(process) })
     }
 }
 

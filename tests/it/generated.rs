@@ -12,7 +12,7 @@ use super::programs::{program, shipped};
 use super::support::*;
 
 /// What packages install the script of a shell as.
-pub const COMPLETIONS: [(&str, &str); 3] =
+pub(crate) const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "aynig.bash"), ("zsh", "_aynig"), ("fish", "aynig.fish")];
 
 fn updating() -> bool {

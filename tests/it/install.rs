@@ -10,14 +10,14 @@ use super::scene::told;
 use super::support::*;
 
 /// A source with these files below `.aynig/`, executable where they begin with `#!`.
-pub fn source(files: &[(&str, &str)]) -> Repo {
+pub(crate) fn source(files: &[(&str, &str)]) -> Repo {
     let repo = Repo::new();
     put(&repo, files);
     repo.commit_all("a pack");
     repo
 }
 
-pub fn put(repo: &Repo, files: &[(&str, &str)]) {
+pub(crate) fn put(repo: &Repo, files: &[(&str, &str)]) {
     for (name, text) in files {
         let path = format!(".aynig/{name}");
         repo.write(&path, text);
@@ -27,11 +27,11 @@ pub fn put(repo: &Repo, files: &[(&str, &str)]) {
     }
 }
 
-pub fn at(repo: &Repo) -> &str {
+pub(crate) fn at(repo: &Repo) -> &str {
     repo.path.to_str().expect("as the test made it")
 }
 
-pub fn read(repo: &Repo, path: &str) -> String {
+pub(crate) fn read(repo: &Repo, path: &str) -> String {
     fs::read_to_string(repo.path.join(path)).unwrap_or_else(|error| format!("({path}: {error})"))
 }
 
@@ -57,7 +57,7 @@ fn changes(answer: &Value) -> Vec<String> {
 }
 
 /// Asserts that an install left nothing but what it wrote: no fetched objects, no refs, no temporary files.
-pub fn assert_nothing_left(repo: &Repo) {
+pub(crate) fn assert_nothing_left(repo: &Repo) {
     assert_eq!(
         repo.git(["for-each-ref", "--format=%(refname)"])
             .lines()
@@ -81,7 +81,7 @@ pub fn assert_nothing_left(repo: &Repo) {
     repo.assert_tidy();
 }
 
-pub const HELLO: &str = "#!/bin/sh\necho 'SET_STATE {\"state\":\"done\"}'\n";
+pub(crate) const HELLO: &str = "#!/bin/sh\necho 'SET_STATE {\"state\":\"done\"}'\n";
 
 #[test]
 fn it_shows_first_and_writes_what_it_was_told_to_and_what_came_runs() {

@@ -10,7 +10,7 @@ use super::support::*;
 mod wrong;
 
 /// What differs from field to field.
-pub struct Law {
+pub(crate) struct Law {
     /// Whether a remote decides.
     pub remote: bool,
     /// `--skew-seconds` of all runners.
@@ -64,7 +64,7 @@ struct Line {
 }
 
 /// All that is wrong; empty if the contract was kept.
-pub fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
+pub(crate) fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
     let commits = commits(repo);
     let mut attempts: BTreeMap<String, Attempt> = BTreeMap::new();
@@ -80,7 +80,7 @@ pub fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
 }
 
 /// The files `own-RUN`, `staged-RUN` and `loose-RUN` of each attempt that noted `made` and that no commit in any of `repos` has.
-pub fn lost_work(repos: &[&Repo], journal: &[String]) -> Vec<String> {
+pub(crate) fn lost_work(repos: &[&Repo], journal: &[String]) -> Vec<String> {
     let mut kept: BTreeSet<String> = BTreeSet::new();
     for repo in repos {
         let paths = repo.git(["log", "--all", "-m", "--name-only", "--diff-filter=A", "--format="]);

@@ -6,7 +6,7 @@ use super::scene::*;
 use super::support::*;
 
 /// Work of every kind; what follows it is the command's end.
-pub const MESS: &str = r#"
+pub(crate) const MESS: &str = r#"
     echo v1 >both.txt; git add both.txt; echo v2 >both.txt
     echo staged >staged.txt; git add staged.txt
     echo changed >>README

@@ -12,86 +12,86 @@ use std::process::{Command, Output, Stdio};
 use super::support::*;
 
 /// Notes environment, directory, HEAD and input in `ROOM`, and declares `done`.
-pub const PROBE: &str = r#"env -0 > "$ROOM/env"
+pub(crate) const PROBE: &str = r#"env -0 > "$ROOM/env"
 pwd -P > "$ROOM/pwd"
 cat > "$ROOM/stdin"
 git cat-file -p HEAD > "$ROOM/head"
 echo 'SET_STATE {"state":"done"}'"#;
 
 /// A command that only declares `done`.
-pub const DONE: &str = r#"echo 'SET_STATE {"state":"done"}'"#;
+pub(crate) const DONE: &str = r#"echo 'SET_STATE {"state":"done"}'"#;
 
 /// What the probe noted.
-pub struct Seen {
+pub(crate) struct Seen {
     variables: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Seen {
     /// A variable's value; none if it was not set.
-    pub fn get(&self, name: &str) -> Option<String> {
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
         self.bytes(name).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
     /// The same as bytes.
-    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.variables.get(name.as_bytes()).map(Vec::as_slice)
     }
 
     /// A variable that must be set.
-    pub fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_else(|| panic!("{name} is not set"))
     }
 
     /// A variable that names a path.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(OsStr::from_bytes(self.bytes(name).unwrap_or_else(|| panic!("{name} is not set"))))
     }
 
     /// All names.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.variables.keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 }
 
 impl Repo {
     /// A repository whose `probe` state notes what it sees.
-    pub fn probed() -> Self {
+    pub(crate) fn probed() -> Self {
         Self::with_commands(&[("probe", PROBE)])
     }
 
     /// A repository with one command, `step`, and the branch `work` ready for it.
-    pub fn one_step(script: &str) -> Self {
+    pub(crate) fn one_step(script: &str) -> Self {
         let repo = Self::with_commands(&[("step", script)]);
         repo.ready("work", "step");
         repo
     }
 
     /// `aynig run` with `ROOM` set, to be completed.
-    pub fn run_command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn run_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.aynig_command();
         command.env("ROOM", self.beside("")).arg("run").args(arguments);
         command
     }
 
     /// `aynig run`, whatever its exit.
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.run_command(arguments).output().expect("aynig runs")
     }
 
     /// `aynig run`; the exit must be `code`.
-    pub fn run_expecting(&self, code: i32, arguments: &[&str]) -> Output {
+    pub(crate) fn run_expecting(&self, code: i32, arguments: &[&str]) -> Output {
         let output = self.run(arguments);
         assert_exit(&output, code);
         output
     }
 
     /// Starts `aynig run` and goes on.
-    pub fn run_start(&self, arguments: &[&str]) -> Running {
+    pub(crate) fn run_start(&self, arguments: &[&str]) -> Running {
         Running::start(self.run_command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// What the probe noted in the last run.
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         let bytes = fs::read(self.beside("env")).expect("the probe ran");
         let pair = |entry: &[u8]| {
             let at = entry.iter().position(|byte| *byte == b'=')?;
@@ -101,37 +101,37 @@ impl Repo {
     }
 
     /// A file the command wrote into `ROOM`, without the end of its last line.
-    pub fn noted(&self, name: &str) -> String {
+    pub(crate) fn noted(&self, name: &str) -> String {
         let text = fs::read(self.beside(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         String::from_utf8_lossy(&text).trim_end().to_owned()
     }
 
     /// Whether a command wrote that file.
-    pub fn was_noted(&self, name: &str) -> bool {
+    pub(crate) fn was_noted(&self, name: &str) -> bool {
         self.beside(name).exists()
     }
 
     /// Runs the probe on a new branch `work` with this message and returns what it saw.
-    pub fn probe_message(&self, message: &[u8]) -> Seen {
+    pub(crate) fn probe_message(&self, message: &[u8]) -> Seen {
         self.branch_with_message("work", message);
         self.run_expecting(0, &[]);
         self.seen()
     }
 
     /// The trailer lines of a revision, in order.
-    pub fn trailers(&self, revision: &str) -> Vec<String> {
+    pub(crate) fn trailers(&self, revision: &str) -> Vec<String> {
         let text = self.git(["log", "-1", "--format=%(trailers:only,unfold)", revision]);
         text.lines().map(str::to_owned).collect()
     }
 
     /// Moves a branch to a lease dated `age` seconds ago, on top of a commit that is ready for `step`.
-    pub fn lease(&self, branch: &str, age: u64, trailers: &str) -> String {
+    pub(crate) fn lease(&self, branch: &str, age: u64, trailers: &str) -> String {
         self.ready(branch, "step");
         self.lease_at(branch, now() - age, trailers)
     }
 
     /// Puts a lease with this committer date on top of a branch.
-    pub fn lease_at(&self, branch: &str, date: u64, trailers: &str) -> String {
+    pub(crate) fn lease_at(&self, branch: &str, date: u64, trailers: &str) -> String {
         let message = format!("chore: set working\n\ndwp-state: working\n{trailers}");
         let date = format!("@{date} +0000");
         let tree = format!("{branch}^{{tree}}");
@@ -149,23 +149,23 @@ impl Repo {
     }
 
     /// The body of a revision's message without its trailers.
-    pub fn body(&self, revision: &str) -> String {
+    pub(crate) fn body(&self, revision: &str) -> String {
         self.git(["log", "-1", "--format=%b", revision])
     }
 
     /// The subject of a revision.
-    pub fn subject(&self, revision: &str) -> String {
+    pub(crate) fn subject(&self, revision: &str) -> String {
         self.git(["log", "-1", "--format=%s", revision])
     }
 
     /// Asserts that a branch did not move.
-    pub fn assert_untouched(&self, branch: &str, head: &str) {
+    pub(crate) fn assert_untouched(&self, branch: &str, head: &str) {
         assert_eq!(self.head(branch), head, "{branch} moved: {}", self.message(branch));
     }
 }
 
 /// Asserts an exit code, showing all output if it differs.
-pub fn assert_exit(output: &Output, code: i32) {
+pub(crate) fn assert_exit(output: &Output, code: i32) {
     assert_eq!(
         output.status.code(),
         Some(code),
@@ -177,7 +177,7 @@ pub fn assert_exit(output: &Output, code: i32) {
 }
 
 /// The only line of stderr that names `what`; there must be exactly one.
-pub fn one_message(output: &Output, what: &str) -> String {
+pub(crate) fn one_message(output: &Output, what: &str) -> String {
     let text = err(output);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(what)).collect();
     assert_eq!(lines.len(), 1, "one line was expected to name {what:?}:\n{text}");
@@ -185,13 +185,13 @@ pub fn one_message(output: &Output, what: &str) -> String {
 }
 
 /// Whether a text is a UUID as git stores it here.
-pub fn is_uuid(text: &str) -> bool {
+pub(crate) fn is_uuid(text: &str) -> bool {
     let lengths: Vec<usize> = text.split('-').map(str::len).collect();
     lengths == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 /// The lease trailers of a made-up attempt.
-pub fn lease_trailers(seconds: &str) -> String {
+pub(crate) fn lease_trailers(seconds: &str) -> String {
     format!(
         "dwp-origin-state: step\ndwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: other-host\n\
          dwp-lease-seconds: {seconds}\n"

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 /// Where a program is, if it is installed; else says that the test is skipped.
-pub fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let places = path.split(':').chain(["/usr/sbin", "/sbin"]);
     let found = places.map(|place| PathBuf::from(place).join(name)).find(|file| file.is_file());
@@ -18,13 +18,13 @@ pub fn program(name: &str) -> Option<PathBuf> {
 
 /// Says why a test is skipped, or fails it where nothing may be.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to see it")]
-pub fn skipped(why: &str) {
+pub(crate) fn skipped(why: &str) {
     let nothing = std::env::var_os("AYNIG_TESTS_SKIP_NOTHING").is_some_and(|value| value == "1");
     assert!(!nothing, "{why}");
     eprintln!("skipped: {why}");
 }
 
 /// A file that is committed here.
-pub fn shipped(path: &str) -> PathBuf {
+pub(crate) fn shipped(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }

@@ -20,7 +20,7 @@ next() { echo "SET_STATE {\"state\":\"$1\"}"; }
 
 impl Repo {
     /// A repository with these commands on `main`, each with the prelude.
-    pub fn scene(commands: &[(&str, &str)]) -> Self {
+    pub(crate) fn scene(commands: &[(&str, &str)]) -> Self {
         let repo = Self::new();
         for (name, script) in commands {
             repo.command(&format!(".aynig/command/{name}"), &repo.scripted(script));
@@ -30,13 +30,13 @@ impl Repo {
     }
 
     /// A script with the prelude before it.
-    pub fn scripted(&self, script: &str) -> String {
+    pub(crate) fn scripted(&self, script: &str) -> String {
         let room = self.path.parent().expect("the room").display();
         format!("ROOM='{room}'{PRELUDE}{script}")
     }
 
     /// The same repository without a checkout.
-    pub fn into_bare(self) -> Self {
+    pub(crate) fn into_bare(self) -> Self {
         self.git(["clone", "--quiet", "--bare", ".", "../bare.git"]);
         let path = self.beside("bare.git");
         let bare = Self { room: self.room, path };
@@ -45,7 +45,7 @@ impl Repo {
     }
 
     /// A clone of this repository in its own room, with `main` checked out.
-    pub fn clone_beside(&self, name: &str) -> Self {
+    pub(crate) fn clone_beside(&self, name: &str) -> Self {
         let room = tempfile::tempdir().expect("a temporary directory");
         let path = room.path().canonicalize().expect("it exists").join(name);
         self.git(["clone", "--quiet", ".", path.to_str().expect("UTF-8")]);
@@ -55,7 +55,7 @@ impl Repo {
     }
 
     /// Branches whose HEADs, each a commit of its own on top of `main`, declare `state`.
-    pub fn ready_many(&self, branches: &[String], state: &str) {
+    pub(crate) fn ready_many(&self, branches: &[String], state: &str) {
         let (main, now) = (self.head("main"), now());
         let mut stream = String::new();
         for branch in branches {
@@ -70,22 +70,22 @@ impl Repo {
     }
 
     /// Puts a file where a command awaits it.
-    pub fn release(&self, name: &str) {
+    pub(crate) fn release(&self, name: &str) {
         std::fs::write(self.beside(name), "go\n").expect("a file");
     }
 
     /// What a command said, once it has.
-    pub fn said(&self, name: &str) -> String {
+    pub(crate) fn said(&self, name: &str) -> String {
         wait_for_file(&self.beside(name)).trim_end().to_owned()
     }
 
     /// A process id a command said.
-    pub fn said_pid(&self, name: &str) -> Process {
+    pub(crate) fn said_pid(&self, name: &str) -> Process {
         Process(self.said(name).parse().expect("a process id"))
     }
 
     /// The lines of a file commands have appended to, sorted.
-    pub fn noted_lines(&self, name: &str) -> Vec<String> {
+    pub(crate) fn noted_lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.beside(name)).unwrap_or_default();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
@@ -93,31 +93,31 @@ impl Repo {
     }
 
     /// The one rescue ref there is.
-    pub fn rescue(&self) -> String {
+    pub(crate) fn rescue(&self) -> String {
         let rescues = self.rescues();
         assert_eq!(rescues.len(), 1, "{rescues:?}");
         rescues[0].clone()
     }
 
     /// A file at a revision (`rev:path`).
-    pub fn show(&self, what: &str) -> String {
+    pub(crate) fn show(&self, what: &str) -> String {
         self.git(["show", what])
     }
 
     /// All paths at a revision.
-    pub fn paths_in(&self, revision: &str) -> Vec<String> {
+    pub(crate) fn paths_in(&self, revision: &str) -> Vec<String> {
         self.git(["ls-tree", "-r", "--name-only", revision]).lines().map(str::to_owned).collect()
     }
 
     /// Commits in `range`, oldest first, which must be one line of first parents.
-    pub fn linear(&self, range: &str) -> Vec<String> {
+    pub(crate) fn linear(&self, range: &str) -> Vec<String> {
         let merges = self.git(["rev-list", "--merges", range]);
         assert_eq!(merges, "", "no merge was asked for");
         self.git(["rev-list", "--reverse", "--topo-order", range]).lines().map(str::to_owned).collect()
     }
 
     /// A `working` commit of another runner on top of `base`, as the branch's new HEAD.
-    pub fn taken_by_other(&self, base: &str, branch: &str, seconds: u64) -> String {
+    pub(crate) fn taken_by_other(&self, base: &str, branch: &str, seconds: u64) -> String {
         let message = format!(
             "chore: working\n\ndwp-state: working\ndwp-origin-state: work\n\
              dwp-run-id: 11111111-2222-4333-8444-555555555555\ndwp-runner-id: other-host\ndwp-lease-seconds: {seconds}\n"
@@ -127,7 +127,7 @@ impl Repo {
 
     /// Waits until nobody works in a worktree any more: of a killed group, or of a survivor that has just ended, a
     /// `sleep` may need another moment.
-    pub fn deserted(&self) {
+    pub(crate) fn deserted(&self) {
         let worktrees = self.worktrees();
         wait_until("the worktrees to be deserted", || {
             let processes = std::fs::read_dir("/proc").expect("it is there").flatten();
@@ -138,7 +138,7 @@ impl Repo {
     }
 
     /// Starts a runner, and kills it when its command says `ready` with its process id; nobody is left in a worktree then.
-    pub fn killed_over_its_command(&self, arguments: &[&str]) {
+    pub(crate) fn killed_over_its_command(&self, arguments: &[&str]) {
         let runner = self.aynig_start(arguments.iter().copied());
         let command = self.said_pid("ready");
         runner.signal(Signal::SIGKILL);
@@ -148,7 +148,7 @@ impl Repo {
     }
 
     /// Runs passes until the branch declares `state`; for what only the end of a lease brings about.
-    pub fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
+    pub(crate) fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
         wait_for(&format!("{branch} to be {state}"), || {
             let output = self.aynig(arguments.iter().copied());
             (self.state(branch) == state).then_some(output)
@@ -157,16 +157,16 @@ impl Repo {
 }
 
 /// A process some command started; ended at the latest with the test.
-pub struct Process(pub i32);
+pub(crate) struct Process(pub i32);
 
 impl Process {
     /// Whether it lives.
-    pub fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         is_alive(self.0)
     }
 
     /// Waits for its end.
-    pub fn gone(&self) {
+    pub(crate) fn gone(&self) {
         wait_until(&format!("process {} to end", self.0), || !self.lives());
     }
 }
@@ -180,6 +180,6 @@ impl Drop for Process {
 }
 
 /// Both streams of a finished run, for messages of failing asserts.
-pub fn told(output: &Output) -> String {
+pub(crate) fn told(output: &Output) -> String {
     format!("exit {:?}\nstdout: {}\nstderr: {}", output.status.code(), out(output), err(output))
 }

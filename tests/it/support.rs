@@ -11,10 +11,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Long enough for a machine under load; only a failing test waits it out.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A repository in a temporary directory, removed with it.
-pub struct Repo {
+pub(crate) struct Repo {
     pub room: tempfile::TempDir,
     pub path: PathBuf,
 }
@@ -50,7 +50,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// The trailers that only runners write (CONTRACT 4.7).
-pub const MANAGED_KEYS: [&str; 7] = [
+pub(crate) const MANAGED_KEYS: [&str; 7] = [
     "dwp-state",
     "dwp-source",
     "dwp-origin-state",
@@ -61,17 +61,17 @@ pub const MANAGED_KEYS: [&str; 7] = [
 ];
 
 /// A number of cases: `few` by default, `all` where `AYNIG_TESTS_HEAVY` is set, as CI does.
-pub fn sized<T>(few: T, all: T) -> T {
+pub(crate) fn sized<T>(few: T, all: T) -> T {
     if std::env::var_os("AYNIG_TESTS_HEAVY").is_some() { all } else { few }
 }
 
 /// The binary under test.
-pub fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("aynig").to_path_buf()
 }
 
 /// Makes a command hermetic.
-pub fn hermetic(command: &mut Command) -> &mut Command {
+pub(crate) fn hermetic(command: &mut Command) -> &mut Command {
     default_signals();
     for name in FOREIGN {
         command.env_remove(name);
@@ -88,18 +88,18 @@ pub fn hermetic(command: &mut Command) -> &mut Command {
 }
 
 /// stdout as text.
-pub fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// stderr as text.
-pub fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 impl Repo {
     /// A repository on branch `main` with an identity, and one commit that holds `README`.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let repo = Self::empty();
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
         // It is kept from build to build: whenever `make_template` changes, so does its name.
@@ -137,14 +137,14 @@ impl Repo {
     }
 
     /// Gives it an identity. The upkeep that `git commit` starts has ended with it, else its lock is there at times.
-    pub fn configure(&self) {
+    pub(crate) fn configure(&self) {
         self.git(["config", "user.name", "Test Person"]);
         self.git(["config", "user.email", "person@example.com"]);
         self.git(["config", "maintenance.autoDetach", "false"]);
     }
 
     /// A repository with commands committed on `main`: pairs of name and `sh` script text (without the `#!` line).
-    pub fn with_commands(commands: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_commands(commands: &[(&str, &str)]) -> Self {
         let repo = Self::new();
         for (name, script) in commands {
             repo.command(&format!(".aynig/command/{name}"), script);
@@ -154,34 +154,34 @@ impl Repo {
     }
 
     /// Writes an executable `sh` script at `path` in the checkout.
-    pub fn command(&self, path: &str, script: &str) {
+    pub(crate) fn command(&self, path: &str, script: &str) {
         self.write(path, &format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(self.path.join(path), fs::Permissions::from_mode(0o755)).expect("chmod");
     }
 
     /// Writes a file in the checkout, with its directories.
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let file = self.path.join(path);
         fs::create_dir_all(file.parent().expect("below the checkout")).expect("directories");
         fs::write(file, text).expect("a file");
     }
 
     /// Commits everything in the checkout.
-    pub fn commit_all(&self, message: &str) -> String {
+    pub(crate) fn commit_all(&self, message: &str) -> String {
         self.git(["add", "--all"]);
         self.git(["commit", "--quiet", "--allow-empty", "-m", message]);
         self.head("HEAD")
     }
 
     /// A git command in this repository, hermetic.
-    pub fn git_command(&self) -> Command {
+    pub(crate) fn git_command(&self) -> Command {
         let mut command = Command::new("git");
         hermetic(&mut command).current_dir(&self.path);
         command
     }
 
     /// Runs git; it must succeed. Returns stdout without the end of its last line.
-    pub fn git<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> String {
+    pub(crate) fn git<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> String {
         let arguments: Vec<&str> = arguments.into_iter().collect();
         let output = self.git_command().args(&arguments).output().expect("git runs");
         assert!(output.status.success(), "git {arguments:?}: {}", err(&output));
@@ -189,7 +189,7 @@ impl Repo {
     }
 
     /// Runs git with something to read; it must succeed.
-    pub fn git_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
+    pub(crate) fn git_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
         let mut command = self.git_command();
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("git starts");
@@ -200,17 +200,17 @@ impl Repo {
     }
 
     /// The commit a revision names.
-    pub fn head(&self, revision: &str) -> String {
+    pub(crate) fn head(&self, revision: &str) -> String {
         self.git(["rev-parse", "--verify", &format!("{revision}^{{commit}}")])
     }
 
     /// Puts a commit with this exact message, and the tree of `main`, on top of `main` as the new branch `branch`.
-    pub fn branch_with_message(&self, branch: &str, message: &[u8]) -> String {
+    pub(crate) fn branch_with_message(&self, branch: &str, message: &[u8]) -> String {
         self.branch_from("main", branch, message)
     }
 
     /// The same on top of any revision (also the branch itself, to move it on).
-    pub fn branch_from(&self, base: &str, branch: &str, message: &[u8]) -> String {
+    pub(crate) fn branch_from(&self, base: &str, branch: &str, message: &[u8]) -> String {
         let tree = self.git(["rev-parse", &format!("{base}^{{tree}}")]);
         let parent = self.head(base);
         let who = "Test Person <person@example.com>";
@@ -228,7 +228,7 @@ impl Repo {
     }
 
     /// A new branch whose HEAD declares `state`.
-    pub fn ready(&self, branch: &str, state: &str) -> String {
+    pub(crate) fn ready(&self, branch: &str, state: &str) -> String {
         self.branch_with_message(
             branch,
             format!("please {state}\n\nthe body\n\ndwp-state: {state}\n").as_bytes(),
@@ -236,36 +236,36 @@ impl Repo {
     }
 
     /// The last value of a trailer at a revision, as git reads it; empty if there is none.
-    pub fn trailer(&self, revision: &str, key: &str) -> String {
+    pub(crate) fn trailer(&self, revision: &str, key: &str) -> String {
         let format = format!("--format=%(trailers:key={key},valueonly,unfold)");
         let text = self.git(["log", "-1", &format, revision]);
         text.lines().rev().find(|line| !line.is_empty()).unwrap_or("").to_owned()
     }
 
     /// The state a branch declares.
-    pub fn state(&self, branch: &str) -> String {
+    pub(crate) fn state(&self, branch: &str) -> String {
         self.trailer(branch, "dwp-state")
     }
 
     /// The whole message at a revision.
-    pub fn message(&self, revision: &str) -> String {
+    pub(crate) fn message(&self, revision: &str) -> String {
         self.git(["log", "-1", "--format=%B", revision])
     }
 
     /// `aynig` in this repository, hermetic.
-    pub fn aynig_command(&self) -> Command {
+    pub(crate) fn aynig_command(&self) -> Command {
         let mut command = Command::new(binary());
         hermetic(&mut command).current_dir(&self.path);
         command
     }
 
     /// Runs `aynig` to its end, whatever that is.
-    pub fn aynig<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+    pub(crate) fn aynig<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
         self.aynig_command().args(arguments).output().expect("aynig runs")
     }
 
     /// Runs `aynig`; it must exit with 0.
-    pub fn aynig_ok<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
+    pub(crate) fn aynig_ok<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
         let output = self.aynig(arguments);
         assert!(
             output.status.success(),
@@ -278,14 +278,14 @@ impl Repo {
     }
 
     /// Starts `aynig` in the background.
-    pub fn aynig_start<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Running {
+    pub(crate) fn aynig_start<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Running {
         let mut command = self.aynig_command();
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::start(&mut command)
     }
 
     /// All rescue refs.
-    pub fn rescues(&self) -> Vec<String> {
+    pub(crate) fn rescues(&self) -> Vec<String> {
         self.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue/"])
             .lines()
             .map(str::to_owned)
@@ -293,18 +293,18 @@ impl Repo {
     }
 
     /// Paths of all worktrees but the main one.
-    pub fn worktrees(&self) -> Vec<String> {
+    pub(crate) fn worktrees(&self) -> Vec<String> {
         let list = self.git(["worktree", "list", "--porcelain"]);
         list.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(str::to_owned).collect()
     }
 
     /// A path in the room beside the repository, for files that commands and tests exchange.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.room.path().canonicalize().expect("the room").join(name)
     }
 
     /// Asserts that nothing was left behind: no worktree, no lock file, a clean `fsck`.
-    pub fn assert_tidy(&self) {
+    pub(crate) fn assert_tidy(&self) {
         assert_eq!(self.worktrees(), Vec::<String>::new(), "worktrees were left behind");
         let git_dir = PathBuf::from(self.git(["rev-parse", "--absolute-git-dir"]));
         let locks =
@@ -320,29 +320,29 @@ impl Repo {
 }
 
 /// A started `aynig`; killed if the test forgets it.
-pub struct Running {
+pub(crate) struct Running {
     child: Option<Child>,
 }
 
 impl Running {
     /// Starts a command whose output is piped.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         default_signals();
         Self { child: Some(command.spawn().expect("it starts")) }
     }
 
     /// Its process id.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.as_ref().expect("running").id()).expect("a pid")
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
     }
 
     /// The next line of its standard output, which [`Running::finish`] then leaves out.
-    pub fn next_line(&mut self) -> String {
+    pub(crate) fn next_line(&mut self) -> String {
         let stdout = self.child.as_mut().expect("running").stdout.as_mut().expect("piped");
         let (mut line, mut byte) = (Vec::new(), [0]);
         while stdout.read(&mut byte).expect("readable") == 1 && byte != *b"\n" {
@@ -352,7 +352,7 @@ impl Running {
     }
 
     /// Waits for its end, with a deadline.
-    pub fn finish(mut self) -> Output {
+    pub(crate) fn finish(mut self) -> Output {
         let child = self.child.as_mut().expect("running");
         let mut stdout = child.stdout.take().expect("piped");
         let mut stderr = child.stderr.take().expect("piped");
@@ -381,7 +381,7 @@ fn read_all(source: &mut impl Read) -> Vec<u8> {
 }
 
 /// Asks again and again until there is an answer; fails the test at the deadline.
-pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
@@ -393,22 +393,22 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits until something is so.
-pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     wait_for(what, || so().then_some(()));
 }
 
 /// Waits for a file and returns its text; the writer should make it appear whole (`mv`), or one line is enough.
-pub fn wait_for_file(path: &Path) -> String {
+pub(crate) fn wait_for_file(path: &Path) -> String {
     wait_for(&path.display().to_string(), || fs::read_to_string(path).ok().filter(|text| !text.is_empty()))
 }
 
 /// Whether a process exists and is not a zombie.
-pub fn is_alive(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     state_of(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
 /// Whether a process stands still until it is told to go on.
-pub fn is_stopped(pid: i32) -> bool {
+pub(crate) fn is_stopped(pid: i32) -> bool {
     state_of(pid) == Some('T')
 }
 
@@ -435,7 +435,7 @@ fn default_signals() {
 }
 
 /// Seconds since the epoch.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
@@ -453,7 +453,7 @@ fn copy_directory(from: &Path, to: &Path) {
 }
 
 /// All files below a directory.
-pub fn files_below(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![directory.to_owned()];
     while let Some(next) = ahead.pop() {
@@ -468,13 +468,13 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// stdout as JSON.
-pub fn json(output: &Output) -> serde_json::Value {
+pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}\nstdout: {}\nstderr: {}", out(output), err(output)))
 }
 
 /// Asserts a refusal: its exit code, what stderr says, and that there is no answer.
-pub fn assert_refused(output: &Output, code: i32, words: &[&str]) {
+pub(crate) fn assert_refused(output: &Output, code: i32, words: &[&str]) {
     let said = err(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     for words in words {
@@ -485,7 +485,7 @@ pub fn assert_refused(output: &Output, code: i32, words: &[&str]) {
 
 impl Repo {
     /// An empty repository without a commit, on the unborn branch `main`.
-    pub fn unborn() -> Self {
+    pub(crate) fn unborn() -> Self {
         let repo = Self::new();
         repo.git(["update-ref", "-d", "refs/heads/main"]);
         repo.git(["read-tree", "--empty"]);
@@ -493,7 +493,7 @@ impl Repo {
     }
 
     /// `aynig` as a command of the branch `branch` in attempt `run` would call it.
-    pub fn aynig_inside(&self, branch: &str, run: &str) -> Command {
+    pub(crate) fn aynig_inside(&self, branch: &str, run: &str) -> Command {
         let mut command = self.aynig_command();
         command.env("AYNIG_BRANCH", branch).env("AYNIG_RUN_ID", run);
         command.env("AYNIG_GIT_DIR", self.path.join(".git"));
@@ -501,13 +501,20 @@ impl Repo {
     }
 
     /// Puts a lease on a branch whose date lies `offset` seconds from now, as by a clock that is wrong.
-    pub fn dated_lease(&self, branch: &str, runner: &str, seconds: u64, offset: i64) -> String {
+    pub(crate) fn dated_lease(&self, branch: &str, runner: &str, seconds: u64, offset: i64) -> String {
         let run = "31111111-2222-4333-8444-555555555555";
         self.lease_of_date(branch, run, runner, seconds, now().saturating_add_signed(offset))
     }
 
     /// Puts a lease on a branch, dated now less `age` seconds.
-    pub fn foreign_lease(&self, branch: &str, run: &str, runner: &str, seconds: u64, age: u64) -> String {
+    pub(crate) fn foreign_lease(
+        &self,
+        branch: &str,
+        run: &str,
+        runner: &str,
+        seconds: u64,
+        age: u64,
+    ) -> String {
         self.lease_of_date(branch, run, runner, seconds, now() - age)
     }
 

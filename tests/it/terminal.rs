@@ -47,7 +47,7 @@ sys.exit(os.waitstatus_to_exitcode(status) % 256)
 "#;
 
 /// A program in a terminal.
-pub struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     orders: ChildStdin,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -56,7 +56,12 @@ pub struct Terminal {
 
 impl Repo {
     /// `aynig` in a terminal that has colours, unless `variables` say otherwise.
-    pub fn in_terminal(&self, size: (u16, u16), variables: &[(&str, &str)], arguments: &[&str]) -> Terminal {
+    pub(crate) fn in_terminal(
+        &self,
+        size: (u16, u16),
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Terminal {
         let mut driver = Command::new("python3");
         hermetic(&mut driver).current_dir(&self.path).env("TERM", "xterm-256color").env_remove("NO_COLOR");
         for name in
@@ -88,18 +93,18 @@ impl Terminal {
     }
 
     /// Gives it another size.
-    pub fn resize(&mut self, lines: u16, columns: u16) {
+    pub(crate) fn resize(&mut self, lines: u16, columns: u16) {
         self.order(&format!("size {lines} {columns}"));
     }
 
     /// Types bytes.
-    pub fn press(&mut self, bytes: &[u8]) {
+    pub(crate) fn press(&mut self, bytes: &[u8]) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.order(&format!("type {hex}"));
     }
 
     /// Waits until the terminal shows what is typed, or does not.
-    pub fn wait_for_echo(&mut self, on: bool) {
+    pub(crate) fn wait_for_echo(&mut self, on: bool) {
         let words = if on { "<echo on>" } else { "<echo off>" };
         let asked = self.shown().len();
         wait_until("the terminal's echo", || {
@@ -109,17 +114,17 @@ impl Terminal {
     }
 
     /// Sends the program a signal.
-    pub fn signal(&mut self, signal: nix::sys::signal::Signal) {
+    pub(crate) fn signal(&mut self, signal: nix::sys::signal::Signal) {
         self.order(&format!("signal {}", signal.as_str()));
     }
 
     /// All that was printed so far.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock().expect("no panic in there")).into_owned()
     }
 
     /// The newest picture that was painted to its end, as plain lines.
-    pub fn picture(&self) -> Vec<String> {
+    pub(crate) fn picture(&self) -> Vec<String> {
         let shown = self.shown();
         let end = shown.rfind("\x1b[J").unwrap_or(0);
         let start = shown[..end].rfind("\x1b[H").unwrap_or(end);
@@ -127,12 +132,12 @@ impl Terminal {
     }
 
     /// Waits for a picture.
-    pub fn wait_for_picture(&self, what: &str, is: impl Fn(&[String]) -> bool) -> Vec<String> {
+    pub(crate) fn wait_for_picture(&self, what: &str, is: impl Fn(&[String]) -> bool) -> Vec<String> {
         wait_for(what, || Some(self.picture()).filter(|picture| !picture.is_empty() && is(picture)))
     }
 
     /// Waits for its end; everything it has printed, and its exit code.
-    pub fn finish(mut self) -> (String, i32) {
+    pub(crate) fn finish(mut self) -> (String, i32) {
         let status: ExitStatus =
             wait_for("the program in the terminal to end", || self.child.try_wait().expect("it is ours"));
         self.reader.take().expect("once").join().expect("no panic in there");
@@ -148,7 +153,7 @@ impl Drop for Terminal {
 }
 
 /// Text without escape sequences, and with plain line ends.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut bare = String::new();
     let mut rest = text.chars();
     while let Some(next) = rest.next() {

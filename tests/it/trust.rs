@@ -31,7 +31,7 @@ fn ask(repo: &Repo, branch: &str, state: &str) -> String {
     repo.branch_from(branch, branch, format!("please {state}\n\ndwp-state: {state}\n").as_bytes())
 }
 
-pub fn was_said(repo: &Repo, name: &str) -> bool {
+pub(crate) fn was_said(repo: &Repo, name: &str) -> bool {
     repo.beside(name).exists()
 }
 
@@ -44,7 +44,7 @@ fn copies(repo: &Repo) -> Vec<PathBuf> {
     fs::read_dir(place).into_iter().flatten().map(|entry| entry.expect("an entry").path()).collect()
 }
 
-pub fn reason(repo: &Repo, branch: &str) -> String {
+pub(crate) fn reason(repo: &Repo, branch: &str) -> String {
     let rows = json(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
     rows[0]["reason"].as_str().unwrap_or("").to_owned()
 }

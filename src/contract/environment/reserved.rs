@@ -12,7 +12,7 @@ pub struct ReservedFamily {
     pub reason: &'static str,
     /// Words parted by white space: `NAME`, `BEGIN*`, `*END`, or `WORD[_*]` for `WORD` and `WORD_*`. Compared without regard to
     /// ASCII case.
-    pub patterns: &'static str,
+    pub(crate) patterns: &'static str,
 }
 
 impl ReservedFamily {
@@ -119,7 +119,7 @@ pub const RESERVED_NAMES: &[ReservedFamily] = &[
 pub const PLAIN_WORDS: [&str; 4] = ["GOAL", "GOLD", "GOOD", "LESSON"];
 
 /// What the workflow's own variables begin with, which are never reserved.
-pub(super) const OWN: &str = "DWP_";
+pub(crate) const OWN: &str = "DWP_";
 
 /// Whether a trailer may not set this variable.
 pub fn is_reserved_name(name: &str) -> bool {

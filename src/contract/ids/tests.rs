@@ -53,7 +53,7 @@ fn the_runners_own_states() {
     assert!(StateName::stalled().is_stalled() && !StateName::stalled().is_working());
     assert_eq!(StateName::parse("working"), Ok(StateName::working()));
     assert!(!StateName::parse("Working").unwrap().is_working());
-    assert_eq!(StateName::parse("a/b").unwrap().segments().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(StateName::parse("a/b").unwrap().as_str().split('/').collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(serde_json::to_string(&StateName::stalled()).unwrap(), "\"stalled\"");
     assert_eq!(format!("{:<8}|", StateName::working()), "working |");
 }
@@ -157,7 +157,6 @@ fn commits() {
         assert_eq!((id.as_bytes().len(), id.to_string()), (length, "ab".repeat(length)));
         assert_eq!(CommitId::parse_hex(id.to_string().to_ascii_uppercase()), Some(id));
         assert_eq!(id.short(), "ababababab");
-        assert!(!id.is_null() && CommitId::from_bytes(&vec![0; length]).unwrap().is_null());
         assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{id}\""));
     }
     assert_ne!(CommitId::from_bytes(&[0; 20]), CommitId::from_bytes(&[0; 32]));
@@ -210,7 +209,7 @@ proptest! {
     #[test]
     fn legal_state_names_stay_below_their_directory(text in "[a-z./-]{0,8}") {
         if let Ok(state) = StateName::parse(&text) {
-            prop_assert!(state.segments().all(|s| !s.is_empty() && !s.starts_with('.') && !s.starts_with('-')));
+            prop_assert!(state.as_str().split('/').all(|s| !s.is_empty() && !s.starts_with('.') && !s.starts_with('-')));
         }
     }
 }

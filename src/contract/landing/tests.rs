@@ -111,18 +111,6 @@ fn work_is_saved_before_a_failure_is_written() {
 }
 
 #[test]
-fn nothing_lands_over_somebody_elses_commit() {
-    for exit in [0, 1] {
-        let (mut landing, _) = begin(exit, Store::Local);
-        let sight = Sight::Overtaken { head: id(9), base: id(OWN), by: "1234 (Jane)".to_owned() };
-        let save = Order::Save { base: id(OWN), kept: id(9) };
-        play(&mut landing, &[(Fact::Seen(sight), save), (Fact::Saved, writes(9))]);
-        assert_eq!(*landing.settlement(), Settlement::Stall);
-        assert!(landing.why().contains("somebody pushed 1234 (Jane)"), "{}", landing.why());
-    }
-}
-
-#[test]
 fn a_worktree_that_was_left_astray_is_a_failure() {
     let (mut landing, _) = begin(0, Store::Local);
     let save = Order::Save { base: id(9), kept: id(LEASE) };

@@ -15,7 +15,7 @@ use crate::git::worktrees::registration::Checkout;
 
 impl Repo {
     /// The files of `checkout` that git ignores there and the patterns in the file `list` name, relative to its top.
-    pub fn ignored_and_listed(
+    pub(crate) fn ignored_and_listed(
         &self,
         checkout: &Checkout,
         list: &Path,
@@ -34,7 +34,7 @@ impl Repo {
     }
 
     /// Those of `asked` that git ignores in a worktree; a path must not lead through a link there.
-    pub fn ignored_in(
+    pub(crate) fn ignored_in(
         &self,
         worktree: &Worktree,
         asked: &BTreeSet<PathBuf>,

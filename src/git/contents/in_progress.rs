@@ -82,7 +82,7 @@ impl Repo {
     }
 
     /// Whether the registration of a worktree names commits that nothing else does.
-    pub fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+    pub(crate) fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         for aside in self.put_aside(worktree)? {
             if self.saved_somewhere(aside.commit)?.is_none() {
                 return Ok(true);

@@ -82,11 +82,11 @@ impl Written {
 /// What an index says of one path.
 pub(crate) struct Entry {
     /// The file when git wrote it.
-    pub written: Written,
+    pub(crate) written: Written,
     /// What kind of file.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Its content.
-    pub id: gix::ObjectId,
+    pub(crate) id: gix::ObjectId,
 }
 
 impl IndexFile {

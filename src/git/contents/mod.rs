@@ -11,11 +11,11 @@
 //! | `in_progress` | commits that only the private git directory names: a merge, a rebase, an autostash |
 //! | `rescue` | saves all of it under a ref |
 
-pub mod ignored;
-pub mod in_progress;
-pub mod index;
-pub mod nested;
-pub mod pristine;
-pub mod rescue;
-pub mod snapshot;
-pub mod submodules;
+pub(crate) mod ignored;
+pub(crate) mod in_progress;
+pub(crate) mod index;
+pub(crate) mod nested;
+pub(crate) mod pristine;
+pub(crate) mod rescue;
+pub(crate) mod snapshot;
+pub(crate) mod submodules;

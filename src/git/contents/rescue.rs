@@ -21,7 +21,7 @@ use crate::git::worktrees::registration::Checkout;
 
 /// What a rescue did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rescue {
+pub(crate) enum Rescue {
     /// There was nothing that the branch does not have.
     Nothing,
     /// It is safe under this ref.
@@ -34,12 +34,12 @@ pub struct Saved {
     /// The full ref name.
     pub reference: BString,
     /// What it points at.
-    pub commit: CommitId,
+    pub(crate) commit: CommitId,
 }
 
 /// Why the work could not be saved; the worktree must stay.
 #[derive(Debug, thiserror::Error)]
-pub enum RescueError {
+pub(crate) enum RescueError {
     /// Git could not take the snapshot.
     #[error("could not take a snapshot of {}", path.display())]
     Snapshot {
@@ -70,15 +70,15 @@ pub enum RescueError {
 
 /// What a rescue needs to know.
 #[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
+pub(crate) struct Situation<'a> {
     /// The branch the work was for.
-    pub branch: &'a BranchName,
+    pub(crate) branch: &'a BranchName,
     /// The last path segment of the ref: the attempt, or the lease commit where it has no usable id.
-    pub label: &'a str,
+    pub(crate) label: &'a str,
     /// The commit the worktree's files and index are based on.
-    pub base: CommitId,
+    pub(crate) base: CommitId,
     /// What the branch points at, if it exists: what is reachable from it is safe already.
-    pub kept: Option<CommitId>,
+    pub(crate) kept: Option<CommitId>,
 }
 
 /// Where the work of an attempt on a branch is saved, unless other work has that name.
@@ -88,7 +88,11 @@ pub fn reference_of(branch: &BranchName, label: &str) -> BString {
 
 impl Repo {
     /// Saves everything in `worktree` that `situation.kept` does not have.
-    pub fn rescue(&self, worktree: &Worktree, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+    pub(crate) fn rescue(
+        &self,
+        worktree: &Worktree,
+        situation: Situation<'_>,
+    ) -> Result<Rescue, RescueError> {
         let base = self.commit(situation.base)?;
         let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
         let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
@@ -165,7 +169,11 @@ impl Repo {
     }
 
     /// Saves the tree of a person's index, in a checkout that stays where it is.
-    pub fn rescue_index(&self, checkout: &Checkout, situation: Situation<'_>) -> Result<Rescue, RescueError> {
+    pub(crate) fn rescue_index(
+        &self,
+        checkout: &Checkout,
+        situation: Situation<'_>,
+    ) -> Result<Rescue, RescueError> {
         let base = self.commit(situation.base)?;
         let snapshot_failed = |source| RescueError::Snapshot { path: checkout.path.clone(), source };
         let staged = self.index_tree(checkout).map_err(snapshot_failed)?;

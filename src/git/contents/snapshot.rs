@@ -21,7 +21,7 @@ impl Repo {
 
     /// The tree that the index of an attempt's worktree stands for. Fails while the index holds conflicts, or if there is none:
     /// git would take that for "no files at all".
-    pub fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
+    pub(crate) fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
         let copy = IndexCopy::of(worktree)?;
         if !copy.begun {
             let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
@@ -54,7 +54,7 @@ impl Repo {
     }
 
     /// Whether the index of the checkout at `path` equals the tree of its HEAD.
-    pub fn index_equals_head(&self, path: &Path) -> Result<bool, ProcessError> {
+    pub(crate) fn index_equals_head(&self, path: &Path) -> Result<bool, ProcessError> {
         let output = Git::new(path)
             .env("GIT_OPTIONAL_LOCKS", "0")
             .args(["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD"])
@@ -68,7 +68,7 @@ impl Repo {
 
     /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
     /// holds what nobody else has.
-    pub fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+    pub(crate) fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
             || self.may_have_aside(&worktree.git_dir)
             || worktree.is_another_repository()
@@ -125,7 +125,7 @@ impl Repo {
 
     /// Paths that `newer` records as another repository's commit and `older` does not, or differently: what is in
     /// such a repository is not in our objects.
-    pub fn foreign_repositories(
+    pub(crate) fn foreign_repositories(
         &self,
         worktree: &Worktree,
         older: CommitId,

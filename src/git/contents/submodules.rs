@@ -40,7 +40,7 @@ struct Level<'a> {
 
 impl Repo {
     /// Fetches the submodules, if the worktree has any; what went wrong comes back as a warning.
-    pub fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
+    pub(crate) fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
         let modules = worktree.git_dir.join("modules");
         let level = Level { directory: &worktree.path, modules, home: self.top() };
         let mut wrong = Vec::new();

@@ -101,7 +101,7 @@ pub struct Signed {
     /// The commit.
     pub stored: Stored,
     /// The name of its author; empty if that cannot be read.
-    pub author: BString,
+    pub(crate) author: BString,
 }
 
 impl Signed {
@@ -119,7 +119,7 @@ impl Repo {
     }
 
     /// The name of a commit's author; empty if there is none.
-    pub fn author(&self, id: CommitId) -> Result<BString, CommitError> {
+    pub(crate) fn author(&self, id: CommitId) -> Result<BString, CommitError> {
         self.signed(id).map(|signed| signed.author)
     }
 
@@ -160,7 +160,7 @@ impl Repo {
     }
 
     /// The same where its signature is of no use after `within`, and a stop ends what is made for `purpose`.
-    pub fn write_commit_for(
+    pub(crate) fn write_commit_for(
         &self,
         new: &NewCommit<'_>,
         purpose: Purpose,
@@ -256,7 +256,12 @@ impl Repo {
 
     /// Rewrites the commits from `tip` down to (not including) `old` so that they lie on `new`, which has the tree of `old`; returns
     /// the new tip. Trees, authors, dates and messages stay; signatures cannot.
-    pub fn replant(&self, tip: CommitId, old: CommitId, new: CommitId) -> Result<CommitId, CommitError> {
+    pub(crate) fn replant(
+        &self,
+        tip: CommitId,
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<CommitId, CommitError> {
         let mut chain = Vec::new();
         let mut next = tip;
         while next != old {

@@ -21,7 +21,7 @@ const MAX_COMMITS: &str = "1000";
 
 /// How it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Landed {
+pub(crate) enum Landed {
     /// As the commit itself.
     Reachable,
     /// All paths it changes are in the branch's newest tree as the commit has them.
@@ -49,7 +49,7 @@ type Change = (BString, Option<(u16, ObjectId)>);
 
 impl Repo {
     /// A branch, here or as fetched from a remote, from which `commit` is reachable: its full ref name.
-    pub fn branch_with(&self, commit: CommitId) -> Result<Option<BString>, ProcessError> {
+    pub(crate) fn branch_with(&self, commit: CommitId) -> Result<Option<BString>, ProcessError> {
         let output = Git::shared(self.common_dir())
             .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
             .args(["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"])
@@ -59,7 +59,7 @@ impl Repo {
     }
 
     /// How `commit` is in the history that ends with `tip`; none if it is not, or if it changes no file.
-    pub fn landed(&self, commit: CommitId, tip: CommitId) -> Result<Option<Landed>, LandedError> {
+    pub(crate) fn landed(&self, commit: CommitId, tip: CommitId) -> Result<Option<Landed>, LandedError> {
         if self.descends(tip, commit) {
             return Ok(Some(Landed::Reachable));
         }
@@ -76,7 +76,12 @@ impl Repo {
     }
 
     /// Whether all that `tree` has otherwise than `base` is in `other` as `tree` has it; trivially so if nothing is.
-    pub fn tree_landed(&self, base: CommitId, tree: CommitId, other: CommitId) -> Result<bool, CommitError> {
+    pub(crate) fn tree_landed(
+        &self,
+        base: CommitId,
+        tree: CommitId,
+        other: CommitId,
+    ) -> Result<bool, CommitError> {
         let changes = self.changes(base, tree)?;
         self.holds(other, &changes)
     }
@@ -188,7 +193,7 @@ impl Repo {
     }
 
     /// What branches point at, here and as fetched to decide over.
-    pub fn branch_tips(&self) -> Result<Vec<CommitId>, RefError> {
+    pub(crate) fn branch_tips(&self) -> Result<Vec<CommitId>, RefError> {
         let all = self.branches()?.into_iter().chain(self.tips("refs/aynig/remotes/")?);
         Ok(all.filter_map(|tip| tip.target.ok()).collect())
     }

@@ -12,8 +12,8 @@
 
 pub mod bundle;
 pub mod commits;
-pub mod landed;
+pub(crate) mod landed;
 pub mod quarantine;
 pub mod revspec;
-pub mod signatures;
-pub mod tree;
+pub(crate) mod signatures;
+pub(crate) mod tree;

@@ -71,7 +71,11 @@ pub enum Content {
 impl Repo {
     /// The commit that `name` means: a full ref name (`refs/…`), a full object name, a branch, or `remote/branch`. The latter
     /// is what was fetched from `deciding` where that is its remote, else the tracking ref.
-    pub fn commit_named(&self, name: &str, deciding: Option<&RemoteName>) -> Result<CommitId, NameError> {
+    pub(crate) fn commit_named(
+        &self,
+        name: &str,
+        deciding: Option<&RemoteName>,
+    ) -> Result<CommitId, NameError> {
         let no_commit = |why: String| NameError::NoCommit { name: name.to_owned(), why };
         let candidates = if name.starts_with("refs/") {
             vec![name.to_owned()]

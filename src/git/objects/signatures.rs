@@ -19,7 +19,7 @@ use crate::git::repo::open::{Repo, gits};
 
 /// What came of checking one signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Checked {
+pub(crate) enum Checked {
     /// Git's letter for it (`%G?` of `git log`).
     Letter(char),
     /// Git says that there is none, and there is one: it is damaged, or the program that checks it cannot be started.
@@ -84,7 +84,7 @@ const HEADERS: [&[u8]; 2] = [b"gpgsig ", b"gpgsig-sha256 "];
 impl Repo {
     /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
     /// of them, or hangs over one. `purpose` says when a stop ends that.
-    pub fn signatures(
+    pub(crate) fn signatures(
         &self,
         commits: &HashSet<CommitId>,
         objects: &[(&'static str, OsString)],

@@ -16,13 +16,13 @@ const MAX_LINKS: u32 = 40;
 
 /// What a path is, as far as running it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Executable {
+pub(crate) enum Executable {
     /// A regular file with the executable bit, reached without leaving the tree.
     Found,
     /// Nothing is there.
     Missing,
     /// A regular file without the executable bit.
-    NotExecutable,
+    Plain,
     /// A directory.
     Directory,
     /// The path crosses a submodule, whose files are not in this tree.
@@ -41,7 +41,7 @@ pub enum Executable {
 
 impl Repo {
     /// What `path` is in the tree of `commit`, which is `tree`.
-    pub fn executable_at(
+    pub(crate) fn executable_at(
         &self,
         commit: CommitId,
         tree: CommitId,
@@ -73,7 +73,7 @@ impl Repo {
     }
 
     /// What `path` is in the tree `root`, whose top no link may leave.
-    pub fn executable_below(&self, root: CommitId, path: &str) -> Result<Executable, CommitError> {
+    pub(crate) fn executable_below(&self, root: CommitId, path: &str) -> Result<Executable, CommitError> {
         self.executable_in(root, root, path)
     }
 
@@ -115,7 +115,7 @@ impl Repo {
                     }
                     return Ok(match kind {
                         gix::objs::tree::EntryKind::BlobExecutable => Executable::Found,
-                        _ => Executable::NotExecutable,
+                        _ => Executable::Plain,
                     });
                 }
                 gix::objs::tree::EntryKind::Link => {

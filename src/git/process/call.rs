@@ -94,21 +94,21 @@ pub enum ProcessError {
 #[derive(Debug)]
 pub struct Output {
     /// How it ended.
-    pub status: ExitStatus,
+    pub(crate) status: ExitStatus,
     /// All of its stdout.
-    pub stdout: Vec<u8>,
+    pub(crate) stdout: Vec<u8>,
     /// All of its stderr.
-    pub stderr: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
 }
 
 impl Output {
     /// stdout as text without the end of its last line.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.stdout.to_str_lossy().trim_end().to_owned()
     }
 
     /// What stderr gives as the reason for a failure, on one line.
-    pub fn complaint(&self) -> String {
+    pub(crate) fn complaint(&self) -> String {
         last_words(&self.stderr)
     }
 }
@@ -155,7 +155,7 @@ impl Git {
     /// A call about what all worktrees share, in `common_dir`. That the repository is to be trusted was settled when it was
     /// opened: git would ask again, by the name of this directory instead of that of the checkout which a person has
     /// declared safe.
-    pub fn shared(common_dir: &Path) -> Self {
+    pub(crate) fn shared(common_dir: &Path) -> Self {
         let mut safe = OsString::from("safe.directory=");
         safe.push(common_dir);
         let mut git = Self::new(common_dir);
@@ -166,7 +166,7 @@ impl Git {
     /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
     /// file may be gone, or name another repository. Where it is gone itself its registration and its index are still there, and
     /// none of its files is.
-    pub fn inside(path: &Path, git_dir: &Path) -> Self {
+    pub(crate) fn inside(path: &Path, git_dir: &Path) -> Self {
         // Git does nothing for a working tree whose parent is gone, too: then it is told of one that is not there in a place that is.
         let gone = git_dir.join(NOWHERE);
         let (directory, tree) = if path.is_dir() { (path, path) } else { (git_dir, gone.as_path()) };
@@ -186,7 +186,7 @@ impl Git {
     }
 
     /// What errors call it, where its arguments are more than a person would type; the whole of it is in the debug log then.
-    pub fn known_as(mut self, name: impl Into<String>) -> Self {
+    pub(crate) fn known_as(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
@@ -198,13 +198,13 @@ impl Git {
     }
 
     /// Gives the call something to read.
-    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
         self
     }
 
     /// Ends the call, and everything it started, if it takes longer.
-    pub fn timeout(mut self, limit: Duration) -> Self {
+    pub(crate) fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
@@ -235,7 +235,7 @@ impl Git {
     }
 
     /// Runs the call; any exit is an answer.
-    pub fn run_unchecked(self) -> Result<Output, ProcessError> {
+    pub(crate) fn run_unchecked(self) -> Result<Output, ProcessError> {
         match self.run_partly()? {
             // What was done by then is done, and its answer is one.
             (output, Some(ended)) if !output.status.success() => Err(ended),

@@ -8,4 +8,4 @@
 
 pub mod call;
 pub mod cancel;
-pub mod terminate;
+pub(crate) mod terminate;

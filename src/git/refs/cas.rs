@@ -28,7 +28,7 @@ use gix::refs::store::WriteReflog;
 use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
@@ -121,18 +121,6 @@ impl Repo {
             tips.push(Tip { branch, target });
         }
         Ok(tips)
-    }
-
-    /// The remotes that had a branch of this name when they were last asked, by us or by a person's `git fetch`.
-    pub fn remotes_with(&self, branch: &BranchName) -> Vec<RemoteName> {
-        let names =
-            self.gix.remote_names().into_iter().filter_map(|name| RemoteName::parse(name.as_slice()).ok());
-        let known = |remote: &RemoteName| {
-            [format!("refs/remotes/{remote}/{branch}"), format!("refs/aynig/remotes/{remote}/{branch}")]
-                .iter()
-                .any(|name| matches!(self.read_ref(name.as_bytes().as_bstr()), Ok(Some(_))))
-        };
-        names.filter(known).collect()
     }
 
     /// What `name` (a full ref name) points at now; `None` if it does not exist. Never from a cache.
@@ -271,7 +259,7 @@ impl Repo {
     }
 
     /// Removes `name` if it points at `expected`; what its log holds goes with it.
-    pub fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
+    pub(crate) fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
         let shown = || name.to_string();
         let full = gix::refs::FullName::try_from(name)
             .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
@@ -327,7 +315,7 @@ impl Repo {
     }
 
     /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
-    pub fn release_dead_locks(&self) -> Vec<String> {
+    pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         self.intent_log().release_dead_locks()
     }
 }

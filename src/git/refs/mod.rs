@@ -6,6 +6,6 @@
 //! | `lock` | the lock file of a ref |
 //! | `intent_log` | announced moves: the locks that a killed runner left can be told from others |
 
-pub mod cas;
-pub mod intent_log;
-pub mod lock;
+pub(crate) mod cas;
+pub(crate) mod intent_log;
+pub(crate) mod lock;

@@ -24,11 +24,11 @@ pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMET
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// The name below the section, as written; with the subsection before it, if there is one.
-    pub name: String,
+    pub(crate) name: String,
     /// The value; `None` where a name stands alone, which makes a boolean true.
-    pub value: Option<String>,
+    pub(crate) value: Option<String>,
     /// The file it was read from; `None` for one of the environment.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Why settings cannot be gone by.
@@ -61,7 +61,7 @@ pub enum ConfigError {
 }
 
 /// What a boolean's value means to git (`git config --type=bool`); `None` if it is none.
-pub fn boolean(value: Option<&str>) -> Option<bool> {
+pub(crate) fn boolean(value: Option<&str>) -> Option<bool> {
     let Some(text) = value else { return Some(true) };
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -109,7 +109,7 @@ impl Repo {
     }
 
     /// A boolean that is checked elsewhere, or of no consequence.
-    pub fn config_flag(&self, key: &str) -> bool {
+    pub(crate) fn config_flag(&self, key: &str) -> bool {
         self.gix.config_snapshot().boolean(key).unwrap_or(false)
     }
 

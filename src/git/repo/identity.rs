@@ -4,7 +4,7 @@ use bstr::{BString, ByteSlice};
 
 /// Who our commits are by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub(crate) author: (BString, BString),
     pub(crate) committer: (BString, BString),
 }

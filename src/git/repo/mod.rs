@@ -8,6 +8,6 @@
 //! | `identity` | the author and committer of what is written here |
 
 pub mod config;
-pub mod identity;
-pub mod listing;
+pub(crate) mod identity;
+pub(crate) mod listing;
 pub mod open;

@@ -208,14 +208,14 @@ impl Repo {
     }
 
     /// Whether there is no repository any more where it was opened: without a HEAD git takes a directory for none.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         use std::io::ErrorKind::{NotADirectory, NotFound};
         let head = self.place.common_dir.join("HEAD").symlink_metadata();
         head.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
     }
 
     /// Whether the repository has no main worktree.
-    pub fn is_bare(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         self.place.top == self.place.common_dir
     }
 
@@ -225,7 +225,7 @@ impl Repo {
     }
 
     /// The repository for other threads, each of which takes its own handle.
-    pub fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
     }
 
@@ -240,7 +240,7 @@ impl Repo {
     }
 
     /// Who writes our commits.
-    pub fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         &self.place.identity
     }
 
@@ -284,12 +284,12 @@ impl Repo {
     }
 
     /// The branch that a rebase or bisect under way in our checkout will come back to.
-    pub fn branch_in_progress(&self) -> Option<BranchName> {
+    pub(crate) fn branch_in_progress(&self) -> Option<BranchName> {
         self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
     }
 
     /// Our own directory below the common one (attempt records, the registry lock); made when missing.
-    pub fn state_dir(&self) -> std::io::Result<PathBuf> {
+    pub(crate) fn state_dir(&self) -> std::io::Result<PathBuf> {
         let path = self.place.common_dir.join("aynig");
         std::fs::create_dir_all(&path)?;
         Ok(path)

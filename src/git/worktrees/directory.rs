@@ -11,7 +11,7 @@ use crate::git::worktrees::error::{WorktreeError, files};
 
 impl Repo {
     /// Whether `directory` is a place for worktrees; asked before anything is claimed.
-    pub fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
+    pub(crate) fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_way_to(directory)?;
         if self.is_bare() || !directory.starts_with(self.top()) || !directory.exists() {
             return Ok(());

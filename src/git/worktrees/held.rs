@@ -7,12 +7,12 @@ use crate::git::worktrees::registration::{Mark, Workplace};
 
 /// A worktree of ours that this process holds.
 #[derive(Debug)]
-pub struct Worktree {
+pub(crate) struct Worktree {
     place: Workplace,
     /// Whose it is.
-    pub mark: Mark,
+    pub(crate) mark: Mark,
     /// Whether its HEAD is the branch (local mode) or a commit.
-    pub attached: bool,
+    pub(crate) attached: bool,
     /// How it was when its command began, if it is worth keeping.
     pub(crate) origin: Option<Origin>,
     /// Dropped last: while it is held nobody else sweeps this worktree away.

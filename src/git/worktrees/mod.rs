@@ -15,12 +15,12 @@
 //! | `preserved` | worktrees left to a person, and rescue refs |
 //! | `error` | why a worktree could not be made, read or removed |
 
-pub mod directory;
-pub mod error;
-pub mod held;
-pub mod pool;
-pub mod presence;
+pub(crate) mod directory;
+pub(crate) mod error;
+pub(crate) mod held;
+pub(crate) mod pool;
+pub(crate) mod presence;
 pub mod preserved;
 pub mod registration;
-pub mod registry;
-pub mod worktree;
+pub(crate) mod registry;
+pub(crate) mod worktree;

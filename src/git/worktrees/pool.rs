@@ -94,7 +94,7 @@ impl Repo {
 
     /// Keeps a worktree for a next step if that is worth it and possible, else removes it. What was worth saving has been
     /// saved. `is_deserted` says whether no process has anything open below a directory; `head` is a commit that stays.
-    pub fn release_worktree(
+    pub(crate) fn release_worktree(
         &self,
         worktree: Worktree,
         head: CommitId,

@@ -17,9 +17,9 @@ const PLACE: &str = "aynig-place";
 #[error("{} is not touched: {what}", path.display())]
 pub struct Displaced {
     /// Where it was made.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What is found there.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
 }
 
 impl Repo {
@@ -27,7 +27,7 @@ impl Repo {
     ///
     /// # Errors
     /// [`Displaced`] where neither is sure.
-    pub fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Displaced> {
+    pub(crate) fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Displaced> {
         let misplaced = |what| Err(Displaced { path: worktree.to_owned(), what });
         match worktree.symlink_metadata() {
             Ok(found) if found.is_symlink() => misplaced("a symbolic link is in its place"),

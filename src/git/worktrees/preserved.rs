@@ -20,7 +20,7 @@ pub struct Kept {
     /// Where it is.
     pub checkout: Checkout,
     /// The attempt it was made for.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// Why it was left.
     pub why: String,
 }
@@ -31,11 +31,11 @@ pub struct RescueRef {
     /// Its full name.
     pub name: BString,
     /// The branch the work was for.
-    pub branch: BranchName,
+    pub(crate) branch: BranchName,
     /// The attempt, if the last part of the name is one, with or without a number.
     pub attempt: Option<AttemptId>,
     /// What it points at.
-    pub commit: CommitId,
+    pub(crate) commit: CommitId,
 }
 
 const RESCUE: &str = "refs/aynig/rescue/";
@@ -51,7 +51,11 @@ impl Repo {
     }
 
     /// Takes hold of a kept worktree, as the one of its attempt for `branch`; none while somebody else has it.
-    pub fn hold_kept(&self, kept: &Kept, branch: &BranchName) -> Result<Option<Worktree>, WorktreeError> {
+    pub(crate) fn hold_kept(
+        &self,
+        kept: &Kept,
+        branch: &BranchName,
+    ) -> Result<Option<Worktree>, WorktreeError> {
         let mark = Mark { attempt: kept.attempt, branch: branch.clone(), remote: None };
         self.hold(&kept.checkout, mark)
     }
@@ -60,12 +64,15 @@ impl Repo {
     ///
     /// # Errors
     /// [`RescueError::OtherRepositories`] if a commit could not hold it all.
-    pub fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
+    pub(crate) fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
         self.look_inside(worktree, &self.commit(base)?)
     }
 
     /// A ref from which `commit` is reachable, rescue refs included.
-    pub fn saved_somewhere(&self, commit: CommitId) -> Result<Option<BString>, crate::git::ProcessError> {
+    pub(crate) fn saved_somewhere(
+        &self,
+        commit: CommitId,
+    ) -> Result<Option<BString>, crate::git::ProcessError> {
         self.held_below(commit, &["refs/heads/", "refs/remotes/", "refs/aynig/"])
     }
 
@@ -108,7 +115,7 @@ impl Repo {
     }
 
     /// Removes a rescue ref that points at what it did.
-    pub fn drop_rescue(&self, rescue: &RescueRef) -> Result<Swap, RefError> {
+    pub(crate) fn drop_rescue(&self, rescue: &RescueRef) -> Result<Swap, RefError> {
         self.delete_ref(rescue.name.as_bstr(), rescue.commit)
     }
 }

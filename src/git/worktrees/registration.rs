@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
-use crate::contract::headlog;
-use crate::contract::headlog::Moved;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil;
 use crate::git::process::call::Git;
@@ -35,7 +33,7 @@ pub struct Workplace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkout {
     /// Where it is.
-    pub place: Workplace,
+    pub(crate) place: Workplace,
     /// The branch it is on, a rebase or bisect under way included; none when HEAD is detached.
     pub branch: Option<BranchName>,
 }
@@ -46,12 +44,12 @@ pub struct Registered {
     /// Where it is, and what it has checked out.
     pub checkout: Checkout,
     /// Whose it is; none means somebody else's.
-    pub owner: Option<Owner>,
+    pub(crate) owner: Option<Owner>,
 }
 
 /// What one of our worktrees is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// An attempt, under way or left behind.
     Attempt(Mark),
     /// A person: what it holds could not be saved.
@@ -141,18 +139,13 @@ impl Workplace {
     }
 
     /// The branch that HEAD is on.
-    pub fn branch(&self) -> Option<BranchName> {
+    pub(crate) fn branch(&self) -> Option<BranchName> {
         head_branch(&self.git_dir)
     }
 
     /// The commit that HEAD is at, if it is on no branch.
-    pub fn detached_at(&self) -> Option<CommitId> {
+    pub(crate) fn detached_at(&self) -> Option<CommitId> {
         CommitId::parse_hex(std::fs::read(self.git_dir.join("HEAD")).ok()?.trim())
-    }
-
-    /// The log of HEAD, oldest entry first; empty if there is none.
-    pub fn head_log(&self) -> Vec<Moved> {
-        headlog::read(&std::fs::read(self.git_dir.join("logs").join("HEAD")).unwrap_or_default())
     }
 
     /// Puts HEAD on a branch, without a look at the files.
@@ -161,7 +154,7 @@ impl Workplace {
     }
 
     /// Puts HEAD at a commit, without a look at the files.
-    pub fn detach(&self, commit: CommitId) -> std::io::Result<()> {
+    pub(crate) fn detach(&self, commit: CommitId) -> std::io::Result<()> {
         fsutil::replace(&self.git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
     }
 
@@ -171,14 +164,14 @@ impl Workplace {
     }
 
     /// Whether the `.git` file names the registration.
-    pub fn names_its_registration(&self) -> bool {
+    pub(crate) fn names_its_registration(&self) -> bool {
         let link = self.path.join(".git");
         let is_file = link.symlink_metadata().is_ok_and(|found| found.is_file());
         is_file && named_by(&link).is_some_and(|named| same_place(&named, &self.git_dir))
     }
 
     /// Whether the worktree names its registration, or is gone altogether.
-    pub fn is_linked_or_gone(&self) -> bool {
+    pub(crate) fn is_linked_or_gone(&self) -> bool {
         self.path.symlink_metadata().is_err() || self.names_its_registration()
     }
 

@@ -43,14 +43,14 @@ const TRIES: u32 = 10;
 
 /// The right to change the registry of worktrees, until dropped.
 #[derive(Debug)]
-pub struct Registry<'a> {
+pub(crate) struct Registry<'a> {
     _host: DirLock,
     _process: MutexGuard<'a, ()>,
 }
 
 impl Repo {
     /// Serialises changes of the worktree registry on this host, until dropped.
-    pub fn registry_lock(&self) -> Result<Registry<'_>, WorktreeError> {
+    pub(crate) fn registry_lock(&self) -> Result<Registry<'_>, WorktreeError> {
         // Threads of one process queue here, and wake each other; only other processes are waited for by looking.
         let turn = self.registry_turns().lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
@@ -91,7 +91,7 @@ impl Repo {
     }
 
     /// Whether the registry can be changed, as far as that can be told without a change; asked before anything is claimed.
-    pub fn check_registry(&self) -> Result<(), WorktreeError> {
+    pub(crate) fn check_registry(&self) -> Result<(), WorktreeError> {
         if self.is_half_registered() { self.registry_lock().map(drop) } else { Ok(()) }
     }
 

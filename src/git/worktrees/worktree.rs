@@ -32,7 +32,7 @@ const TRIES: u32 = 10;
 
 /// What there is of an attempt's worktree.
 #[derive(Debug)]
-pub enum Found {
+pub(crate) enum Found {
     /// None is registered.
     Missing,
     /// Some process has hold of it.
@@ -58,7 +58,7 @@ impl Repo {
     }
 
     /// Takes hold of the worktrees of ours that are `wanted` and whose runner is gone.
-    pub fn abandoned_worktrees(
+    pub(crate) fn abandoned_worktrees(
         &self,
         wanted: impl Fn(&Mark) -> bool,
     ) -> Result<Vec<Worktree>, WorktreeError> {
@@ -77,7 +77,7 @@ impl Repo {
     }
 
     /// Takes hold of the worktree of one attempt, if nobody else has.
-    pub fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
+    pub(crate) fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
         let _registry = self.registry_lock()?;
         let all = self.linked_worktrees()?;
         let its = all.iter().find(|known| known.mark().is_some_and(|mark| mark.attempt == attempt));
@@ -90,7 +90,7 @@ impl Repo {
 
     /// `base`, or what was committed on top of it in the worktree since: an attached HEAD shows where others took the
     /// branch, its log what was done here.
-    pub fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
+    pub(crate) fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
         let log = std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default();
         let newest = log.lines().next_back().and_then(|line| line.split(|byte| *byte == b' ').nth(1));
         match newest.and_then(CommitId::parse_hex) {
@@ -100,7 +100,7 @@ impl Repo {
     }
 
     /// The log of a checkout's HEAD; empty if there is none.
-    pub fn head_log(&self, git_dir: &Path) -> Vec<Moved> {
+    pub(crate) fn head_log(&self, git_dir: &Path) -> Vec<Moved> {
         headlog::read(&std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default())
     }
 
@@ -123,7 +123,7 @@ impl Repo {
 
     /// Makes the worktree for an attempt in `directory`, with the files of `commit`; its HEAD is the branch when
     /// `attached`, else the commit. Upstream configuration is not written, hooks do not run.
-    pub fn create_worktree(
+    pub(crate) fn create_worktree(
         &self,
         directory: &Path,
         mark: &Mark,
@@ -229,7 +229,7 @@ impl Repo {
     }
 
     /// Removes a worktree and its registration. What was worth saving has been saved.
-    pub fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
+    pub(crate) fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
         if !worktree.git_dir.exists() {
             let _registry = self.registry_lock()?;
             crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
@@ -272,7 +272,12 @@ impl Repo {
     }
 
     /// Leaves a worktree in place for a person: its branch is set free, and it is no longer ours to remove.
-    pub fn keep_worktree(&self, worktree: Worktree, head: CommitId, why: &str) -> Result<(), WorktreeError> {
+    pub(crate) fn keep_worktree(
+        &self,
+        worktree: Worktree,
+        head: CommitId,
+        why: &str,
+    ) -> Result<(), WorktreeError> {
         let owner = Owner::Kept { attempt: worktree.mark.attempt, why: why.to_owned() };
         let file = worktree.git_dir.join("locked");
         crate::fsutil::replace(&file, &owner.text()).map_err(files("write", &file))?;

@@ -21,7 +21,7 @@ pub struct Key {
     /// Its name below `aynig.`.
     pub name: &'static str,
     /// Who reads it.
-    pub group: Group,
+    pub(crate) group: Group,
     /// The option of `aynig run` that takes the same values.
     pub option: Option<Flag>,
     /// The variable that comes between the option and git's configuration, as the README shows it.
@@ -38,7 +38,7 @@ pub struct Key {
 
 /// Who reads a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub(crate) enum Group {
     /// Runs alone.
     Run,
     /// Runs, and everything that shows what would be run: these settings say whose commands and commits are trusted.
@@ -133,12 +133,12 @@ impl std::fmt::Debug for Value {
 
 impl Key {
     /// Whether it says whose commands and commits are run.
-    pub fn is_security(&self) -> bool {
+    pub(crate) fn is_security(&self) -> bool {
         self.group == Group::Security
     }
 
     /// Whether a run reads it from git's configuration, if it was not given.
-    pub(super) fn is_for_runs(&self) -> bool {
+    pub(crate) fn is_for_runs(&self) -> bool {
         match self.group {
             Group::Run | Group::Security | Group::Notify => true,
             Group::Role | Group::Remote | Group::Runner => false,
@@ -160,7 +160,7 @@ impl Key {
     }
 
     /// Puts a value into the settings; a glob unchecked.
-    pub(super) fn put(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
+    pub(crate) fn put(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
         match &self.value {
             Value::Flag(put) => {
                 put(settings, boolean(Some(text(value)?)).ok_or("it is neither true nor false")?);

@@ -25,7 +25,7 @@ use keys::{Fallback, Group, KEYS, Key, Value};
 pub use values::Settings;
 
 /// Values of settings that a caller was given, in its order.
-pub type Given = [(&'static Key, OsString)];
+pub(crate) type Given = [(&'static Key, OsString)];
 
 impl Default for Settings {
     fn default() -> Self {
@@ -90,7 +90,7 @@ impl Settings {
     }
 
     /// Whose commands and commits are run.
-    pub fn trust(&self) -> Result<Trust, Error> {
+    pub(crate) fn trust(&self) -> Result<Trust, Error> {
         Ok(Trust {
             commands_from: self.commands_from.clone(),
             require_signed: self.require_signed,
@@ -145,12 +145,12 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
 }
 
 /// What decides here which branches `aynig run` would run without options, and when a lease is over.
-pub fn judging(repo: &Repo) -> Result<Settings, Error> {
+pub(crate) fn judging(repo: &Repo) -> Result<Settings, Error> {
     Settings::read(repo, |key| key.is_security() || ["takeover", "skewSeconds"].contains(&key.name))
 }
 
 /// The role: the one named, else `ROLE` unless it is empty, else `aynig.role`.
-pub fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Error> {
+pub(crate) fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Error> {
     if named.is_some() {
         return Ok(named);
     }
@@ -163,7 +163,7 @@ pub fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Er
 }
 
 /// `aynig.remote`.
-pub fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
+pub(crate) fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
     let Some(name) = Settings::read(repo, |key| key.group == Group::Remote)?.remote else { return Ok(None) };
     if repo.has_remote(&name) {
         return Ok(Some(name));

@@ -24,7 +24,7 @@ use crate::runner::survey::verdict::{Command, RunIn};
 
 /// Why a claim could not even be tried.
 #[derive(Debug, thiserror::Error)]
-pub enum ClaimError {
+pub(crate) enum ClaimError {
     /// The lease's message cannot be written faithfully.
     #[error("the lease of {branch} cannot be written")]
     Message {
@@ -56,52 +56,50 @@ pub enum ClaimError {
 
 /// A branch that can be claimed.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The branch.
-    pub branch: BranchName,
+    pub(crate) branch: BranchName,
     /// What its HEAD requests.
-    pub event: Arc<Event>,
+    pub(crate) event: Arc<Event>,
     /// The command that does it.
-    pub command: Arc<Command>,
+    pub(crate) command: Arc<Command>,
     /// Where.
-    pub run_in: RunIn,
+    pub(crate) run_in: RunIn,
 }
 
 /// A branch that is ours until the lease ends.
 #[derive(Debug)]
 #[must_use = "a claim must be settled"]
-pub struct Claim {
+pub(crate) struct Claim {
     /// The branch.
-    pub branch: BranchName,
+    pub(crate) branch: BranchName,
     /// What its HEAD asked for.
-    pub trigger: Event,
+    pub(crate) trigger: Event,
     /// The command.
-    pub command: Arc<Command>,
+    pub(crate) command: Arc<Command>,
     /// Where it runs.
-    pub run_in: RunIn,
+    pub(crate) run_in: RunIn,
     /// This attempt.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// The lease commit.
-    pub lease: CommitId,
-    /// Its tree, which is the trigger's.
-    pub tree: CommitId,
+    pub(crate) lease: CommitId,
     /// The lease's message, for renewals.
-    pub message: Message,
+    pub(crate) message: Message,
     /// Its committer date.
-    pub leased_at: i64,
+    pub(crate) leased_at: i64,
     /// Its length.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     settled: bool,
 }
 
 impl ClaimError {
     /// Whether the remote is to blame (exit code 4).
-    pub fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Self::Ref { source, .. } if source.is_remote())
     }
 
     /// Whether a server refused.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Self::Ref { source, .. } if source.is_final())
     }
 }
@@ -125,7 +123,7 @@ impl Drop for Claim {
 /// What became of trying.
 #[must_use]
 #[derive(Debug)]
-pub enum Claimed {
+pub(crate) enum Claimed {
     /// It is ours.
     Won(Box<Claim>),
     /// Somebody else moved the branch first.
@@ -136,7 +134,7 @@ pub enum Claimed {
 }
 
 /// Tries to claim all `candidates` at once; one answer each, in their order.
-pub fn claim_all(
+pub(crate) fn claim_all(
     repo: &Repo,
     authority: &Authority,
     options: &Options,
@@ -219,7 +217,6 @@ fn draft(
         run_in,
         attempt,
         lease,
-        tree,
         message,
         leased_at,
         seconds,
@@ -228,7 +225,7 @@ fn draft(
 }
 
 /// Who holds a branch whose HEAD is `head`.
-pub fn holder(repo: &Repo, head: CommitId) -> Option<Holder> {
+pub(crate) fn holder(repo: &Repo, head: CommitId) -> Option<Holder> {
     match Head::read(&repo.commit(head).ok()?.facts()) {
         Head::Working(lease) => Some(Holder { until: lease.expires_at(), runner: lease.runner }),
         Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,

@@ -31,7 +31,7 @@ const DRAFT: &str = ".draft-";
 
 /// Why there is no copy to run from.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
+pub(crate) enum CopyError {
     /// The tree cannot be read.
     #[error(transparent)]
     Tree(#[from] CommitError),
@@ -49,7 +49,7 @@ pub enum CopyError {
 }
 
 /// The directory that stands for the top of the tree whose `.aynig` is `tree`, with a faithful copy of that in it.
-pub fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError> {
+pub(crate) fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError> {
     let place = repo.common_dir().join("aynig").join("commands");
     let failed = |what, path: &Path| {
         let path = path.to_owned();

@@ -43,15 +43,15 @@ const MOST_SKIPPED_TOLD: usize = 20;
 
 /// The complete environment of a command, and what a person should know about it.
 #[derive(Debug)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// Name and value.
-    pub variables: Vec<(OsString, OsString)>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
     /// One sentence each.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The log level a command sees and the runner uses for it: the trigger's `dwp-log-level`, unless the command line decided.
-pub fn log_level(claim: &Claim, options: &Options) -> String {
+pub(crate) fn log_level(claim: &Claim, options: &Options) -> String {
     claim
         .trigger
         .message
@@ -76,7 +76,7 @@ pub fn own_environment() -> BTreeMap<OsString, OsString> {
 }
 
 /// The environment for `claim`'s command, to be run in `directory`.
-pub fn environment(
+pub(crate) fn environment(
     repo: &Repo,
     authority: &Authority,
     options: &Options,

@@ -57,7 +57,7 @@ pub struct Record {
     /// Its branch.
     pub branch: String,
     /// The state its command was for.
-    pub state: String,
+    pub(crate) state: String,
     /// The commit that caused it.
     pub trigger: String,
     /// The lease commit.
@@ -112,17 +112,17 @@ impl Record {
 
 /// An attempt's files, open for the command.
 #[derive(Debug)]
-pub struct Files {
+pub(crate) struct Files {
     /// The stdout log.
-    pub stdout: PathBuf,
+    pub(crate) stdout: PathBuf,
     /// The stderr log.
-    pub stderr: PathBuf,
+    pub(crate) stderr: PathBuf,
     /// The file with the whole body.
-    pub body: PathBuf,
+    pub(crate) body: PathBuf,
     /// The open ends the command writes to.
-    pub streams: (File, File),
+    pub(crate) streams: (File, File),
     /// The same two files for reading, whatever the command does to their names.
-    pub readers: (File, File),
+    pub(crate) readers: (File, File),
 }
 
 /// Where logs are: `.aynig/logs` in the main worktree, or in the bare repository.
@@ -145,7 +145,7 @@ pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
 }
 
 /// The directory for logs, made if it is not there, and hidden from git.
-pub fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
+pub(crate) fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     check_log_directory(repo)?;
     let directory = log_directory(repo);
     std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
@@ -156,7 +156,7 @@ pub fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
 }
 
 /// Makes the files of `claim`'s attempt.
-pub fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
+pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
     let directory = make_log_directory(repo)?;
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
     let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
@@ -245,7 +245,7 @@ fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
 }
 
 /// Removes the body of an attempt that is over; what is not there was removed before.
-pub fn forget_body(repo: &Repo, attempt: AttemptId) {
+pub(crate) fn forget_body(repo: &Repo, attempt: AttemptId) {
     if let Ok(records) = record_directory(repo)
         && let Err(error) = std::fs::remove_file(body_path(&records, attempt))
     {
@@ -254,7 +254,7 @@ pub fn forget_body(repo: &Repo, attempt: AttemptId) {
 }
 
 /// Removes what dead runners were about to put among records and logs.
-pub fn forget_drafts(repo: &Repo) {
+pub(crate) fn forget_drafts(repo: &Repo) {
     fsutil::remove_drafts(&log_directory(repo));
     if let Ok(records) = record_directory(repo) {
         fsutil::remove_drafts(&records);

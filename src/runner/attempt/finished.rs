@@ -18,7 +18,7 @@ use crate::runner::attempt::files::Files;
 
 /// Where a command ran.
 #[derive(Debug)]
-pub enum Site {
+pub(crate) enum Site {
     /// In its own worktree.
     Worktree(Worktree),
     /// In a person's checkout.
@@ -29,7 +29,7 @@ pub enum Site {
 
 impl Site {
     /// Where that is, if there is a place.
-    pub fn place(&self) -> Option<&Workplace> {
+    pub(crate) fn place(&self) -> Option<&Workplace> {
         match self {
             Self::Worktree(worktree) => Some(worktree),
             Self::InPlace(checkout) => Some(checkout),
@@ -38,7 +38,7 @@ impl Site {
     }
 
     /// The directory, if there is one.
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Worktree(worktree) => Some(&worktree.path),
             Self::InPlace(checkout) => Some(&checkout.path),
@@ -47,7 +47,7 @@ impl Site {
     }
 
     /// The git directory of that checkout, its own and not the shared one.
-    pub fn git_dir(&self) -> Option<&Path> {
+    pub(crate) fn git_dir(&self) -> Option<&Path> {
         match self {
             Self::Worktree(worktree) => Some(&worktree.git_dir),
             Self::InPlace(checkout) => Some(&checkout.git_dir),
@@ -58,25 +58,25 @@ impl Site {
 
 /// A step whose command is over.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// The claim.
-    pub claim: Claim,
+    pub(crate) claim: Claim,
     /// Where it ran.
-    pub site: Site,
+    pub(crate) site: Site,
     /// How it ended.
-    pub ending: Ending,
+    pub(crate) ending: Ending,
     /// The last valid declaration in its output.
-    pub declaration: Option<Declaration>,
+    pub(crate) declaration: Option<Declaration>,
     /// Whether there were declarations that are not valid.
-    pub misspoken: bool,
+    pub(crate) misspoken: bool,
     /// Its logs, if it got that far.
-    pub files: Option<Files>,
+    pub(crate) files: Option<Files>,
     /// The last HEAD that was seen to be ours.
-    pub held: CommitId,
+    pub(crate) held: CommitId,
     /// How long it ran.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// What was left of the lease when it ended.
-    pub lease_left: Duration,
+    pub(crate) lease_left: Duration,
 }
 
 /// What a signature may take however little of the lease is left.
@@ -84,12 +84,12 @@ const SIGNING: Duration = Duration::from_secs(10);
 
 impl Finished {
     /// How long the signature of the result may take: half of what was left of the lease, as there may be another to make.
-    pub fn signing_time(&self) -> Duration {
+    pub(crate) fn signing_time(&self) -> Duration {
         (self.lease_left / 2).max(SIGNING)
     }
 
     /// How the lease was lost where it is still the branch's HEAD.
-    pub fn unrenewed(&self) -> String {
+    pub(crate) fn unrenewed(&self) -> String {
         let how = "it could not be renewed before it ended";
         match &self.ending {
             Ending::Stopped { why: StopReason::LeaseUnrenewable { why } } => format!("{how}: {why}"),
@@ -99,7 +99,7 @@ impl Finished {
 }
 
 /// What the end of a process means as the end of an attempt; `given_up` says why the lease's keeper called it off, if it did.
-pub fn ending(how: How, given_up: Option<StopReason>) -> Ending {
+pub(crate) fn ending(how: How, given_up: Option<StopReason>) -> Ending {
     match how {
         How::Exited(code) => Ending::Exited(code),
         How::Signalled(signal) => Ending::Signalled(signal),

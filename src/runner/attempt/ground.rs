@@ -33,11 +33,11 @@ pub struct Ground<'a> {
 
 /// The commit whose tree is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// The commit.
-    pub from: CommitId,
+    pub(crate) from: CommitId,
     /// The newest commit above it, whose files are left out.
-    pub without: Option<CommitId>,
+    pub(crate) without: Option<CommitId>,
 }
 
 impl<'a> Ground<'a> {
@@ -73,7 +73,7 @@ impl<'a> Ground<'a> {
     }
 
     /// The newest commit from `head` down that is this attempt's own.
-    pub fn own(&self, head: CommitId) -> CommitId {
+    pub(crate) fn own(&self, head: CommitId) -> CommitId {
         self.others(head).1
     }
 
@@ -91,7 +91,7 @@ impl<'a> Ground<'a> {
 
     /// The commit whose files go into a commit on top of `head`: `head`, unless signatures are asked for and nobody vouches for it.
     /// Then it is the newest commit below that is this attempt's own or has a good signature.
-    pub fn taken(&self, trust: &Trust, head: CommitId) -> Taken {
+    pub(crate) fn taken(&self, trust: &Trust, head: CommitId) -> Taken {
         if !trust.require_signed {
             return Taken { from: head, without: None };
         }
@@ -105,12 +105,12 @@ impl<'a> Ground<'a> {
 
 impl Taken {
     /// The tree.
-    pub fn tree(&self, repo: &Repo) -> Result<CommitId, String> {
+    pub(crate) fn tree(&self, repo: &Repo) -> Result<CommitId, String> {
         repo.commit(self.from).map(|stored| stored.tree).map_err(|error| crate::runner::error_chain(&error))
     }
 
     /// What a stalled commit says of the files that are left out, as a sentence.
-    pub fn note(&self, repo: &Repo) -> Option<String> {
+    pub(crate) fn note(&self, repo: &Repo) -> Option<String> {
         let without = self.without?;
         Some(format!(
             "{} is not signed by anybody trusted here (aynig.requireSigned), so the files here are those of {}. \

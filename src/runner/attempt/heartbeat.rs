@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::commits::renewal_draft;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
+use crate::contract::lease::renewal_lead;
 use crate::contract::ownership::{Ownership, ownership};
 use crate::contract::settlement::StopReason;
 use crate::git::objects::commits::NewCommit;
@@ -28,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The lease as last seen.
 #[derive(Debug)]
-pub struct Heartbeat<'a> {
+pub(crate) struct Heartbeat<'a> {
     repo: Repo,
     authority: &'a Authority,
     claim: &'a Claim,
@@ -60,7 +61,7 @@ enum Beat {
 }
 
 /// How the branch stands, and its HEAD; a remote that hangs is given up after about `within`.
-pub fn look(
+pub(crate) fn look(
     repo: &Repo,
     authority: &Authority,
     claim: &Claim,
@@ -91,7 +92,7 @@ fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
 
 /// Takes a checkout along to a renewal of ours that it has not seen, as its push was not answered when it was made. Anything else
 /// at HEAD is left to whoever settles.
-pub fn catch_up(repo: &Repo, claim: &Claim, place: &Workplace, head: CommitId) {
+pub(crate) fn catch_up(repo: &Repo, claim: &Claim, place: &Workplace, head: CommitId) {
     let Ok(stored) = repo.commit(head) else { return };
     let Some(parent) = stored.parents.first().copied() else { return };
     let is_renewal = matches!(Head::read(&stored.facts()), Head::Working(lease) if lease.attempt() == Some(claim.attempt))
@@ -112,7 +113,7 @@ fn follow(repo: &Repo, claim: &Claim, place: &Workplace, from: CommitId, renewal
 
 impl<'a> Heartbeat<'a> {
     /// Begins with the lease as it was claimed.
-    pub fn new(repo: Repo, authority: &'a Authority, claim: &'a Claim, options: &'a Options) -> Self {
+    pub(crate) fn new(repo: Repo, authority: &'a Authority, claim: &'a Claim, options: &'a Options) -> Self {
         Self {
             repo,
             authority,
@@ -131,7 +132,7 @@ impl<'a> Heartbeat<'a> {
     }
 
     /// From now on there is a checkout, which has not seen the renewals before it.
-    pub fn settle_in(&mut self, place: Workplace) {
+    pub(crate) fn settle_in(&mut self, place: Workplace) {
         self.place = Some(place);
         if self.held != self.claim.lease {
             self.follow(self.claim.lease, self.held);
@@ -139,17 +140,17 @@ impl<'a> Heartbeat<'a> {
     }
 
     /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
-    pub fn held(&self) -> CommitId {
+    pub(crate) fn held(&self) -> CommitId {
         self.held
     }
 
     /// Why the command is to stop, if it is.
-    pub fn given_up(&self) -> Option<StopReason> {
+    pub(crate) fn given_up(&self) -> Option<StopReason> {
         self.given_up.clone()
     }
 
     /// Looks after the lease. Says when to do so again; `None` if the command is to stop.
-    pub fn beat(&mut self) -> Option<Duration> {
+    pub(crate) fn beat(&mut self) -> Option<Duration> {
         match self.next_beat() {
             Beat::Again(wake_in) => Some(wake_in),
             Beat::GiveUp(why) => {
@@ -209,11 +210,12 @@ impl<'a> Heartbeat<'a> {
 
     fn renew_if_due(&mut self, head: CommitId) -> Beat {
         // Dates are whole seconds: a renewal in the second of the commit it renews would gain nothing.
-        if !self.renews || self.left() > self.third() || clock::wall_seconds() == self.leased_at {
+        if !self.renews || self.left() > renewal_lead(self.seconds) || clock::wall_seconds() == self.leased_at
+        {
             return self.go_on();
         }
         // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
-        if self.left() > self.third() / 2
+        if self.left() > renewal_lead(self.seconds) / 2
             && self.place.as_ref().is_some_and(|place| place.git_dir.join("index.lock").exists())
         {
             return self.go_on();
@@ -307,7 +309,7 @@ impl<'a> Heartbeat<'a> {
     /// Looks again in a second, or sooner where the lease is short.
     fn go_on(&self) -> Beat {
         let often = self.often();
-        let due = self.left().saturating_sub(self.third());
+        let due = self.left().saturating_sub(renewal_lead(self.seconds));
         let wake_in = if self.renews && due < often { due.max(Duration::from_millis(20)) } else { often };
         Beat::Again(wake_in)
     }
@@ -316,12 +318,8 @@ impl<'a> Heartbeat<'a> {
         Duration::from_millis(self.seconds.saturating_mul(1000) / 20).clamp(Duration::from_millis(50), LOOK)
     }
 
-    fn third(&self) -> Duration {
-        Duration::from_millis(self.seconds.saturating_mul(1000) / 3)
-    }
-
     /// What is left of the lease.
-    pub fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         let end = self
             .leased_at
             .saturating_mul(1000)

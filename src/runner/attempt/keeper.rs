@@ -23,7 +23,7 @@ use crate::runner::attempt::heartbeat::{Heartbeat, look};
 
 /// The lease of an attempt under way.
 #[derive(Debug)]
-pub struct LeaseKeeper<'a> {
+pub(crate) struct LeaseKeeper<'a> {
     context: Context<'a>,
     claim: &'a Claim,
     heartbeat: Mutex<Heartbeat<'a>>,
@@ -32,15 +32,15 @@ pub struct LeaseKeeper<'a> {
 
 /// What is left of a lease when its attempt is over.
 #[derive(Debug, Clone, Copy)]
-pub struct Held {
+pub(crate) struct Held {
     /// The last HEAD that was ours.
-    pub head: CommitId,
+    pub(crate) head: CommitId,
     /// How long the lease has still to go.
-    pub left: Duration,
+    pub(crate) left: Duration,
 }
 
 /// Keeps the lease of `claim` while `attempt` runs, which is stopped if that panics.
-pub fn keeping<T>(
+pub(crate) fn keeping<T>(
     context: &Context<'_>,
     claim: &Claim,
     attempt: impl FnOnce(&LeaseKeeper<'_>) -> T,
@@ -64,17 +64,17 @@ pub fn keeping<T>(
 
 impl<'a> LeaseKeeper<'a> {
     /// The switch that ends the attempt's work: tripped by signals to the runner, and where the lease is lost.
-    pub fn stop(&self) -> &Stop {
+    pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
 
     /// Why the work was called off, where the lease was to blame.
-    pub fn given_up(&self) -> Option<StopReason> {
+    pub(crate) fn given_up(&self) -> Option<StopReason> {
         self.lock().given_up()
     }
 
     /// Takes the worktree along to renewals from now on, and to those before.
-    pub fn follow(&self, site: &Site) {
+    pub(crate) fn follow(&self, site: &Site) {
         if let Some(place) = site.place() {
             self.lock().settle_in(place.clone());
         }
@@ -82,7 +82,7 @@ impl<'a> LeaseKeeper<'a> {
 
     /// Looks at a local branch once more, after something that took its time or that could move the branch. A remote is
     /// not asked each time: a lost lease is noticed there by a renewal that fails.
-    pub fn is_lost(&self, repo: &Repo) -> bool {
+    pub(crate) fn is_lost(&self, repo: &Repo) -> bool {
         self.context.authority.attaches()
             && matches!(look(repo, self.context.authority, self.claim, HASTE),
                 Ok((ownership, _)) if ownership != Ownership::Ours)

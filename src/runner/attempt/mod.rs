@@ -17,13 +17,13 @@
 //! | `command_copy` | commands from another ref, copied out |
 //! | `finished` | what the end of a command hands to [`crate::runner::landing`] |
 
-pub mod claim;
-pub mod command_copy;
+pub(crate) mod claim;
+pub(crate) mod command_copy;
 pub mod environment;
 pub mod files;
-pub mod finished;
+pub(crate) mod finished;
 pub mod ground;
-pub mod heartbeat;
-pub mod keeper;
-pub mod provision;
-pub mod step;
+pub(crate) mod heartbeat;
+pub(crate) mod keeper;
+pub(crate) mod provision;
+pub(crate) mod step;

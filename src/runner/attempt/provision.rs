@@ -30,7 +30,7 @@ const LIST: &str = ".worktreeinclude";
 const CHUNK: u64 = 256 * 1024 * 1024;
 
 /// Makes the place of `command` ready. Says how the attempt ends instead, if that fails.
-pub fn provision(
+pub(crate) fn provision(
     context: &Context<'_>,
     repo: &Repo,
     claim: &Claim,

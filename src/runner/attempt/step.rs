@@ -43,7 +43,7 @@ const BROKEN_OFF: &str = "its runner failed because of a bug in aynig; when the 
      what is here";
 
 /// Runs one claimed step to its settlement. Never panics: others wait for the report.
-pub fn run(context: &Context<'_>, claim: Claim) -> StepReport {
+pub(crate) fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     let broken_off = StepReport {
         branch: claim.branch.clone(),
         trigger: claim.trigger.commit,
@@ -196,7 +196,6 @@ fn command(
             branch: claim.branch.clone(),
             state: claim.trigger.state.clone(),
             attempt: claim.attempt,
-            directory,
             stdout: files.stdout.clone(),
         }));
         crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);

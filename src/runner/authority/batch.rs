@@ -76,17 +76,17 @@ impl Queue {
 /// A step under way, as far as its authority is concerned; over when dropped.
 #[derive(Debug)]
 #[must_use = "the step is under way while this lives"]
-pub struct UnderWay<'a>(Option<&'a Remote>);
+pub(crate) struct UnderWay<'a>(Option<&'a Remote>);
 
 impl<'a> UnderWay<'a> {
     /// Begins one whose result will be pushed to `remote`.
-    pub fn begin(remote: &'a Remote) -> Self {
+    pub(crate) fn begin(remote: &'a Remote) -> Self {
         remote.lock().under_way += 1;
         Self(Some(remote))
     }
 
     /// Begins one whose result needs no push.
-    pub fn local() -> Self {
+    pub(crate) fn local() -> Self {
         Self(None)
     }
 }
@@ -109,22 +109,27 @@ struct Waiting {
 
 impl Remote {
     /// The remote of this name, with nothing to do.
-    pub fn new(name: RemoteName) -> Self {
+    pub(crate) fn new(name: RemoteName) -> Self {
         Self { name, queue: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Its name.
-    pub fn name(&self) -> &RemoteName {
+    pub(crate) fn name(&self) -> &RemoteName {
         &self.name
     }
 
     /// Half of what a push takes, since one that is spared is worth at least that.
-    pub fn linger(&self) -> Duration {
+    pub(crate) fn linger(&self) -> Duration {
         (self.lock().took / 2).min(LONGEST_LULL)
     }
 
     /// Queues the moves; whoever finds nobody pushing pushes for all. Nobody waits longer than their own moves are of use.
-    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, urgent: bool) -> Vec<Result<Swap, AuthorityError>> {
+    pub(crate) fn swap_all(
+        &self,
+        repo: &Repo,
+        moves: Vec<Move>,
+        urgent: bool,
+    ) -> Vec<Result<Swap, AuthorityError>> {
         let deadline =
             |within: Option<Duration>| within.and_then(|within| clock::monotonic().checked_add(within));
         let within = moves.iter().filter_map(|wanted| wanted.within).min();

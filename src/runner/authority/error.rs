@@ -57,12 +57,12 @@ pub enum AuthorityError {
 
 impl AuthorityError {
     /// Whether trying again cannot help: the server understood and said no.
-    pub fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
     /// Whether the branch may have been moved all the same; `None` if nothing was learnt of that.
-    pub fn leaves_open(&self) -> Option<bool> {
+    pub(crate) fn leaves_open(&self) -> Option<bool> {
         match self {
             Self::Unanswered { .. } => Some(true),
             Self::Local(_) | Self::Remote(_) => None,
@@ -71,7 +71,7 @@ impl AuthorityError {
     }
 
     /// Which remote it is about, where it is about one.
-    pub fn remote(&self) -> Option<&RemoteName> {
+    pub(crate) fn remote(&self) -> Option<&RemoteName> {
         match self {
             Self::Local(_) => None,
             Self::Remote(error) => error.remote(),
@@ -83,7 +83,7 @@ impl AuthorityError {
     }
 
     /// Whether the remote is to blame (exit code 4).
-    pub fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         match self {
             Self::Local(_) => false,
             Self::Remote(_)

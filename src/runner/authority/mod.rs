@@ -4,8 +4,8 @@
 //! §5). The authority is either this repository's own ref store or a remote, never both; which one is decided once per
 //! run. How moves share a push is left to `batch`.
 
-pub mod batch;
-pub mod error;
+pub(crate) mod batch;
+pub(crate) mod error;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub enum Authority {
 
 impl Authority {
     /// The remote of this name decides.
-    pub fn remote(name: RemoteName) -> Self {
+    pub(crate) fn remote(name: RemoteName) -> Self {
         Self::Remote(Box::new(Remote::new(name)))
     }
 
@@ -44,7 +44,7 @@ impl Authority {
     }
 
     /// Notes that a step is under way, whose result will have to be pushed.
-    pub fn under_way(&self) -> UnderWay<'_> {
+    pub(crate) fn under_way(&self) -> UnderWay<'_> {
         match self {
             Self::Local => UnderWay::local(),
             Self::Remote(remote) => UnderWay::begin(remote),
@@ -52,7 +52,7 @@ impl Authority {
     }
 
     /// How long it pays to wait for what can be claimed together: moves of a remote's branches cost a connection.
-    pub fn linger(&self) -> Duration {
+    pub(crate) fn linger(&self) -> Duration {
         match self {
             Self::Local => Duration::ZERO,
             Self::Remote(remote) => remote.linger(),
@@ -97,7 +97,7 @@ impl Authority {
 
     /// What the branch points at now; of a remote, its objects are fetched as well, and a connection that hangs is given up after
     /// about `within`.
-    pub fn head(
+    pub(crate) fn head(
         &self,
         repo: &Repo,
         branch: &BranchName,
@@ -124,7 +124,7 @@ impl Authority {
 
     /// The same for the result of a step, which may wait a little for those of other steps. It is of no use after `within`: a
     /// connection that hangs is given up then.
-    pub fn land(
+    pub(crate) fn land(
         &self,
         repo: &Repo,
         within: Duration,
@@ -155,7 +155,12 @@ impl Authority {
     }
 
     /// Moves several branches, each judged by itself; answers in their order. Of a remote: in one push, at once.
-    pub fn swap_all(&self, repo: &Repo, moves: Vec<Move>, log: &str) -> Vec<Result<Swap, AuthorityError>> {
+    pub(crate) fn swap_all(
+        &self,
+        repo: &Repo,
+        moves: Vec<Move>,
+        log: &str,
+    ) -> Vec<Result<Swap, AuthorityError>> {
         self.swap_each(repo, moves, log, true)
     }
 

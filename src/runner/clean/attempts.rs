@@ -24,7 +24,7 @@ use crate::runner::clean::settled::Of;
 type NameOf = fn(&str) -> Option<String>;
 
 /// Returns what was found, and how many attempts keep their logs by age or number.
-pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, usize), CleanError> {
+pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, usize), CleanError> {
     files::check_log_directory(repo)?;
     let limit = wanted.older_than.unwrap_or(DEFAULT_AGE);
     let logs = files::log_directory(repo);

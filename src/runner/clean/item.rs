@@ -80,7 +80,7 @@ pub struct Item {
 }
 
 impl Item {
-    pub(super) fn new(kind: Kind, name: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, name: impl Into<String>) -> Self {
         Self {
             kind,
             name: name.into(),
@@ -93,32 +93,32 @@ impl Item {
         }
     }
 
-    pub(super) fn of(mut self, branch: &impl ToString) -> Self {
+    pub(crate) fn of(mut self, branch: &impl ToString) -> Self {
         self.branch = Some(branch.to_string());
         self
     }
 
-    pub(super) fn stays(mut self, why: impl Into<String>, next: impl Into<String>) -> Self {
+    pub(crate) fn stays(mut self, why: impl Into<String>, next: impl Into<String>) -> Self {
         self.action = Action::Stays;
         self.why = why.into();
         self.next = Some(next.into());
         self
     }
 
-    pub(super) fn goes(mut self, why: impl Into<String>) -> Self {
+    pub(crate) fn goes(mut self, why: impl Into<String>) -> Self {
         self.action = Action::Remove;
         self.why = why.into();
         self
     }
 
-    pub(super) fn failed(mut self, why: impl Into<String>) -> Self {
+    pub(crate) fn failed(mut self, why: impl Into<String>) -> Self {
         self.action = Action::Failed;
         self.why = why.into();
         self
     }
 
     /// Carries out what `goes` said, if it is to be carried out.
-    pub(super) fn carried_out(
+    pub(crate) fn carried_out(
         mut self,
         wanted: &CleanOptions,
         act: impl FnOnce() -> Result<Option<String>, String>,
@@ -157,7 +157,7 @@ pub enum CleanError {
 }
 
 /// How work is in a branch.
-pub(super) fn words(how: Landed) -> &'static str {
+pub(crate) fn words(how: Landed) -> &'static str {
     match how {
         Landed::Reachable => "its commit is in the history",
         Landed::SameFiles => "the newest commit has all files it changes as it has them",
@@ -166,7 +166,7 @@ pub(super) fn words(how: Landed) -> &'static str {
 }
 
 /// A ref's name as people say it.
-pub(super) fn short(name: &str) -> &str {
+pub(crate) fn short(name: &str) -> &str {
     ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"]
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))
@@ -174,7 +174,7 @@ pub(super) fn short(name: &str) -> &str {
 }
 
 /// The room a file, or a directory with all below it, takes on disk; links are not followed.
-pub(super) fn disk_use(path: &Path) -> u64 {
+pub(crate) fn disk_use(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;
     let mut ahead = vec![path.to_owned()];
@@ -189,12 +189,12 @@ pub(super) fn disk_use(path: &Path) -> u64 {
 }
 
 /// Seconds since a file was last written.
-pub(super) fn file_age(path: &Path, now: i64) -> Option<u64> {
+pub(crate) fn file_age(path: &Path, now: i64) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let written = path.symlink_metadata().ok()?.mtime();
     Some(u64::try_from(now.saturating_sub(written)).unwrap_or(0))
 }
 
-pub(super) fn age(since: i64, now: i64) -> u64 {
+pub(crate) fn age(since: i64, now: i64) -> u64 {
     u64::try_from(now.saturating_sub(since)).unwrap_or(0)
 }

@@ -24,7 +24,7 @@ pub struct Merged {
 }
 
 /// Managed branches that rest (no lease, no command for their state), are checked out nowhere, and whose work is in the main branch.
-pub(super) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, CleanError> {
+pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, CleanError> {
     let Some((into, main)) = wanted.main.as_ref().filter(|_| wanted.hints) else { return Ok(Vec::new()) };
     let mut in_use: Vec<BranchName> =
         repo.main_checkout().and_then(|checkout| checkout.branch).into_iter().collect();

@@ -15,7 +15,7 @@ use crate::runner::clean::settled;
 use crate::runner::clean::settled::Of;
 use crate::runner::{error_chain, shell_quote, shows_rescued};
 
-pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
+pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for rescue in repo.rescue_refs()? {
         items.push(one(repo, wanted, &rescue));

@@ -15,28 +15,28 @@ use crate::runner::shell_quote;
 
 /// Why an attempt is not known to be over, and what to do.
 #[derive(Debug, Clone)]
-pub struct NotSettled {
+pub(crate) struct NotSettled {
     /// Why.
-    pub why: String,
+    pub(crate) why: String,
     /// The command to type.
-    pub next: String,
+    pub(crate) next: String,
 }
 
 /// An attempt as far as it is known here.
 #[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
+pub(crate) struct Of<'a> {
     /// Which.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// Its branch.
-    pub branch: &'a BranchName,
+    pub(crate) branch: &'a BranchName,
     /// The remote that decides over the branch, if one does.
-    pub remote: Option<&'a RemoteName>,
+    pub(crate) remote: Option<&'a RemoteName>,
     /// Its lease commit, if a record names it.
-    pub lease: Option<CommitId>,
+    pub(crate) lease: Option<CommitId>,
 }
 
 /// What its branch points at, as far as it is known.
-pub fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettled> {
+pub(crate) fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettled> {
     let known = match of.remote {
         None => repo.branch_head(of.branch),
         Some(remote) => repo.fetched_head(remote, of.branch),
@@ -45,7 +45,7 @@ pub fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettled> {
 }
 
 /// Nothing, if the attempt is over.
-pub fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
+pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     let there = of.remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = of.branch;
     let look = || format!("aynig status --branch {}{there}", shell_quote(&branch.to_string()));
@@ -96,7 +96,7 @@ fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
 }
 
 /// The lease commit that a record names, and the remote that the lease says decides.
-pub fn of_record(repo: &Repo, record: &Record) -> (Option<CommitId>, Option<RemoteName>) {
+pub(crate) fn of_record(repo: &Repo, record: &Record) -> (Option<CommitId>, Option<RemoteName>) {
     let lease = CommitId::parse_hex(&record.lease);
     let remote = lease.and_then(|lease| repo.commit(lease).ok()).and_then(|stored| {
         match Head::read(&stored.facts()) {

@@ -20,7 +20,7 @@ use crate::runner::landing::recover::base_of;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::runner::{error_chain, shell_quote};
 
-pub(super) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
+pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for registered in repo.linked_worktrees()? {
         let Some(mark) = registered.mark() else { continue };

@@ -83,8 +83,6 @@ pub struct Started {
     pub state: StateName,
     /// The attempt.
     pub attempt: AttemptId,
-    /// Where it runs.
-    pub directory: PathBuf,
     /// Where its output goes.
     pub stdout: PathBuf,
 }
@@ -130,7 +128,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether it counts as "a command of this pass ended stalled" (exit code 1).
-    pub fn is_failure(&self) -> bool {
+    pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Stalled { .. } | Self::LeaseLost { .. } | Self::Unwritten { .. } => true,
             Self::Advanced { .. } | Self::KeptWorking { .. } | Self::AdvancedByCommand { .. } => false,
@@ -187,4 +185,4 @@ pub struct Left {
 }
 
 /// Where notices go. Called from several threads.
-pub type Listener<'a> = &'a (dyn Fn(Notice) + Sync);
+pub(crate) type Listener<'a> = &'a (dyn Fn(Notice) + Sync);

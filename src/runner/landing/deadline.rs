@@ -18,7 +18,7 @@ const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
 #[derive(Debug)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     most: Duration,
     watch: clock::Stopwatch,
     pause: Duration,
@@ -26,7 +26,7 @@ pub struct Deadline {
 
 impl Deadline {
     /// For a step whose lease has `lease_left` to go.
-    pub fn new(context: &Context<'_>, lease_left: Duration) -> Self {
+    pub(crate) fn new(context: &Context<'_>, lease_left: Duration) -> Self {
         let most = if context.authority.attaches() { LOCAL_PATIENCE } else { lease_left };
         Self { most, watch: clock::Stopwatch::start(), pause: PAUSE }
     }
@@ -37,12 +37,12 @@ impl Deadline {
 
     /// How long one exchange with a remote may take: half of what is left, as its connection may hang and the next not; but
     /// always long enough for one that does not.
-    pub fn share(&self) -> Duration {
+    pub(crate) fn share(&self) -> Duration {
         (self.left() / 2).max(LONGEST_PAUSE)
     }
 
     /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
-    pub fn wait(&mut self, context: &Context<'_>) -> bool {
+    pub(crate) fn wait(&mut self, context: &Context<'_>) -> bool {
         let left = self.left();
         if left.is_zero() || context.shutdown.wait(2, self.pause.min(left)) {
             return false;

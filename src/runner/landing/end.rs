@@ -20,30 +20,30 @@ use crate::runner::landing::deadline::Deadline;
 use crate::runner::{Context, error_chain};
 
 /// What the end of an attempt needs, and what was saved or left on the way.
-pub(super) struct End<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) repo: &'a Repo,
-    pub(super) finished: &'a Finished,
-    pub(super) rescued: Option<Saved>,
+pub(crate) struct End<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) repo: &'a Repo,
+    pub(crate) finished: &'a Finished,
+    pub(crate) rescued: Option<Saved>,
     /// Why the worktree stays, if it does.
-    pub(super) left: Option<Left>,
+    pub(crate) left: Option<Left>,
 }
 
 /// What was written, or that nothing was.
-pub(super) struct Landed {
-    pub(super) outcome: Outcome,
-    pub(super) commit: Option<CommitId>,
-    pub(super) rescued: Option<Saved>,
-    pub(super) left: Option<Left>,
+pub(crate) struct Landed {
+    pub(crate) outcome: Outcome,
+    pub(crate) commit: Option<CommitId>,
+    pub(crate) rescued: Option<Saved>,
+    pub(crate) left: Option<Left>,
 }
 
 impl<'a> End<'a> {
-    pub(super) fn new(context: &'a Context<'a>, repo: &'a Repo, finished: &'a Finished) -> Self {
+    pub(crate) fn new(context: &'a Context<'a>, repo: &'a Repo, finished: &'a Finished) -> Self {
         Self { context, repo, finished, rescued: None, left: None }
     }
 
     /// Lands what the command's end and its declaration come to.
-    pub(super) fn land(&mut self) -> Landed {
+    pub(crate) fn land(&mut self) -> Landed {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
         let store = if context.authority.attaches() { Store::Local } else { Store::Remote };
@@ -80,7 +80,7 @@ impl<'a> End<'a> {
     }
 
     /// Ends an attempt whose lease was lost: nothing is landed, everything is saved.
-    pub(super) fn not_landed(&mut self) -> Landed {
+    pub(crate) fn not_landed(&mut self) -> Landed {
         let seen = look(self.repo, self.context.authority, &self.finished.claim, HASTE);
         let (how, head) = match seen {
             Ok((Ownership::Ours, head)) => (self.finished.unrenewed(), head),
@@ -94,7 +94,7 @@ impl<'a> End<'a> {
     /// The commit that the worktree's files are based on when the branch is not the attempt's any more: a detached HEAD,
     /// else the last HEAD that was the attempt's and the command's commits on it. An attached HEAD cannot be used, since it
     /// moves with the branch.
-    pub(super) fn base(&self) -> CommitId {
+    pub(crate) fn base(&self) -> CommitId {
         let Some(place) = self.place() else { return self.finished.held };
         let ground = self.ground();
         // HEADs of others are held as well while they declare no state.
@@ -113,7 +113,7 @@ impl<'a> End<'a> {
     }
 
     /// The tree of what is staged, where there is an index.
-    pub(super) fn index(&self) -> Option<Result<CommitId, String>> {
+    pub(crate) fn index(&self) -> Option<Result<CommitId, String>> {
         let tree = match &self.finished.site {
             Site::Worktree(worktree) => self.repo.staged_tree(worktree),
             Site::InPlace(checkout) => self.repo.index_tree(checkout),
@@ -123,7 +123,7 @@ impl<'a> End<'a> {
     }
 
     /// The commit whose files a commit on top of `parent` has, where no index decides.
-    pub(super) fn taken(&self, parent: CommitId) -> Taken {
+    pub(crate) fn taken(&self, parent: CommitId) -> Taken {
         self.ground().taken(&self.context.options.trust, parent)
     }
 

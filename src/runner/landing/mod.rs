@@ -13,13 +13,13 @@
 //! saved and named. The order is always: save the work, write the commit, move the branch, then dispose of the worktree
 //! ([`crate::runner::landing::salvage`]); a crash between any two of these loses nothing.
 
-pub mod deadline;
+pub(crate) mod deadline;
 mod end;
 pub mod recover;
-pub mod salvage;
+pub(crate) mod salvage;
 mod write;
 
-pub use write::{rescue_sentence, retry_sentence};
+pub(crate) use write::{rescue_sentence, retry_sentence};
 
 use bstr::ByteSlice;
 
@@ -36,7 +36,7 @@ use crate::runner::events::notice::{Left, Notice, Outcome, StepReport};
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep};
 
 /// Writes the result of a finished step, or saves it where it cannot be written, and cleans up.
-pub fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
+pub(crate) fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
     let mut end = End::new(context, repo, &finished);
     let landed = match &finished.ending {
         Ending::Stopped { why: StopReason::LeaseLost | StopReason::LeaseUnrenewable { .. } } => {

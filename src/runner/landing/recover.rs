@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// By what a lease is known to be over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub(crate) enum Over {
     /// By its date: it ended so many seconds ago.
     Dated(u64),
     /// By what was seen: this host has seen it at HEAD for so many seconds, longer than it lasts.
@@ -57,7 +57,7 @@ pub enum Over {
 /// What became of closing a lease.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
+pub(crate) enum Closing {
     /// This runner closed it.
     Closed,
     /// Somebody else did, or renewed it.
@@ -70,7 +70,7 @@ pub enum Closing {
 }
 
 /// Closes a lease that is over, and is at HEAD.
-pub fn recover(
+pub(crate) fn recover(
     context: &Context<'_>,
     repo: &Repo,
     branch: &BranchName,
@@ -246,7 +246,7 @@ fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId,
 
 /// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
 /// be used and must be free. Says how many leases were closed on the way.
-pub fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> usize {
+pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> usize {
     let mut closed = 0;
     let wanted = |mark: &Mark| only.is_none_or(|only| *only == mark.branch);
     let abandoned = match repo.abandoned_worktrees(wanted) {

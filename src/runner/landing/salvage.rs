@@ -15,20 +15,20 @@ use crate::runner::error_chain;
 
 /// What is known of a worktree that is to end.
 #[derive(Debug, Clone, Copy)]
-pub struct Disposal {
+pub(crate) struct Disposal {
     /// What has still to be saved.
-    pub work: Work,
+    pub(crate) work: Work,
     /// A commit that stays, for the HEAD of a worktree that does.
-    pub head: CommitId,
+    pub(crate) head: CommitId,
     /// Whether the files may serve a next step.
-    pub pool: bool,
+    pub(crate) pool: bool,
     /// Whether its branch is set free where somebody still works in it.
-    pub frees_branch: bool,
+    pub(crate) frees_branch: bool,
 }
 
 /// What of a worktree has still to be saved.
 #[derive(Debug, Clone, Copy)]
-pub enum Work {
+pub(crate) enum Work {
     /// Nothing: that was done before.
     Saved,
     /// What differs from this commit, which HEAD is at. Mostly that is nothing, and told without a snapshot.
@@ -45,7 +45,7 @@ pub enum Work {
 /// What became of it.
 #[must_use]
 #[derive(Debug)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It is gone, or in the pool.
     Gone {
         /// Where its work is, if there was any.
@@ -71,7 +71,7 @@ pub enum Fate {
 }
 
 /// Ends a worktree.
-pub fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
+pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
     let Disposal { work, head, pool, frees_branch } = disposal;
     let pids = settled_occupants(&worktree.path);
     if !pids.is_empty() {
@@ -108,7 +108,7 @@ pub fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
 }
 
 /// Saves what a worktree holds, on top of `base`, that `kept` does not have.
-pub fn save(
+pub(crate) fn save(
     repo: &Repo,
     worktree: &Worktree,
     base: CommitId,
@@ -124,7 +124,7 @@ pub fn save(
 }
 
 /// Hands a worktree over to a person.
-pub fn keep(repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
+pub(crate) fn keep(repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
     if let Err(error) = repo.keep_worktree(worktree, head, why) {
         tracing::warn!(%error, "a worktree that is to be kept could not be marked as such");
     }

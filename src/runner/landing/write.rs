@@ -24,7 +24,7 @@ const TAIL: u64 = 64 * 1024;
 
 impl End<'_> {
     /// Writes what is to land as a commit on top of `parent`; `why` is for a stalled one.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         settlement: &Settlement,
         why: &str,
@@ -96,7 +96,7 @@ fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
 }
 
 /// How to ask again for what failed, as it was asked, as a sentence with a command in it.
-pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
+pub(crate) fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
     let remote = context.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = shell_quote(&branch.to_string());
     format!(
@@ -105,7 +105,7 @@ pub fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
 }
 
 /// The way back to saved work, as a sentence with a command in it.
-pub fn rescue_sentence(saved: &Saved) -> String {
+pub(crate) fn rescue_sentence(saved: &Saved) -> String {
     // Where something was staged, the rescue is a merge: both calls must be told which side to compare with.
     let reference = saved.reference.to_str_lossy();
     format!(

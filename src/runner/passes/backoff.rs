@@ -9,7 +9,7 @@ use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 
 /// A branch at one HEAD.
-pub type At = (BranchName, CommitId);
+pub(crate) type At = (BranchName, CommitId);
 
 /// What failed is tried again at least this often, where it is tried again at all.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -36,34 +36,34 @@ struct Failure {
 
 impl Backoff {
     /// Of a run that stays: what failed is tried again after `first`, and then less and less often.
-    pub fn staying(first: Duration) -> Self {
+    pub(crate) fn staying(first: Duration) -> Self {
         Self { first_pause: Some(first), ..Self::default() }
     }
 
     /// The commands of these triggers have run.
-    pub fn ran(&mut self, triggers: impl IntoIterator<Item = At>) {
+    pub(crate) fn ran(&mut self, triggers: impl IntoIterator<Item = At>) {
         self.done.extend(triggers);
     }
 
     /// Whether the command of this trigger has run.
-    pub fn has_run(&self, at: &At) -> bool {
+    pub(crate) fn has_run(&self, at: &At) -> bool {
         self.done.contains(at)
     }
 
     /// Lets triggers that come back run again.
     /// Says whether there were any.
-    pub fn forget_runs(&mut self) -> bool {
+    pub(crate) fn forget_runs(&mut self) -> bool {
         !std::mem::take(&mut self.done).is_empty()
     }
 
     /// Whether this is the first remark about the date of this HEAD.
-    pub fn remark(&mut self, at: At) -> bool {
+    pub(crate) fn remark(&mut self, at: At) -> bool {
         self.remarked.insert(at)
     }
 
     /// A move of this HEAD failed. If the server refuses it, it is left alone for a while, or for the rest of the run; what
     /// may go well in a moment is left alone only by a run that stays.
-    pub fn failed(&mut self, at: At, refused: bool) {
+    pub(crate) fn failed(&mut self, at: At, refused: bool) {
         if self.first_pause.is_none() && !refused {
             return;
         }
@@ -73,25 +73,25 @@ impl Backoff {
     }
 
     /// Whether this HEAD is to be left alone because a move of it failed.
-    pub fn rests(&self, at: &At) -> bool {
+    pub(crate) fn rests(&self, at: &At) -> bool {
         self.failed
             .get(at)
             .is_some_and(|failure| failure.again.is_none_or(|again| clock::monotonic() < again))
     }
 
     /// When the next of what failed is to be tried again.
-    pub fn next_try(&self) -> Option<Instant> {
+    pub(crate) fn next_try(&self) -> Option<Instant> {
         let now = clock::monotonic();
         self.failed.values().filter_map(|failure| failure.again).filter(|again| *again > now).min()
     }
 
     /// Whether there is anything [`Backoff::keep`] could forget.
-    pub fn is_about_heads(&self) -> bool {
+    pub(crate) fn is_about_heads(&self) -> bool {
         !self.remarked.is_empty() || !self.failed.is_empty()
     }
 
     /// Forgets what is about HEADs that branches do not have any more; triggers that were run are remembered.
-    pub fn keep(&mut self, heads: &HashMap<BranchName, CommitId>) {
+    pub(crate) fn keep(&mut self, heads: &HashMap<BranchName, CommitId>) {
         let is_head = |(branch, head): &At| heads.get(branch) == Some(head);
         self.remarked.retain(is_head);
         self.failed.retain(|at, _| is_head(at));

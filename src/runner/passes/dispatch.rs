@@ -18,35 +18,35 @@ use crate::runner::{Context, error_chain};
 
 /// What became of a pass's candidates.
 #[derive(Debug, Default)]
-pub struct Dispatched {
+pub(crate) struct Dispatched {
     /// Steps that were run, in the order they ended.
-    pub steps: Vec<StepReport>,
+    pub(crate) steps: Vec<StepReport>,
     /// Candidates somebody else took first.
-    pub beaten: usize,
+    pub(crate) beaten: usize,
     /// Candidates that could not be claimed, with the reasons.
-    pub failed: Vec<Unclaimed>,
+    pub(crate) failed: Vec<Unclaimed>,
 }
 
 /// A candidate that could not be claimed.
 #[derive(Debug)]
-pub struct Unclaimed {
+pub(crate) struct Unclaimed {
     /// Its branch.
-    pub branch: BranchName,
+    pub(crate) branch: BranchName,
     /// The HEAD it was to be claimed at.
-    pub head: CommitId,
+    pub(crate) head: CommitId,
     /// Why not.
-    pub words: String,
+    pub(crate) words: String,
     /// Whether the remote is to blame.
-    pub remote: bool,
+    pub(crate) remote: bool,
     /// Whether a server refused, so that trying again is of little use.
-    pub refused: bool,
+    pub(crate) refused: bool,
 }
 
 /// What follows from a claim that could not be tried here.
 const CLAIM_LATER: &str = "; the branch is as it was, and the next pass tries again";
 
 /// Claims and runs `candidates`; returns when the last step is settled.
-pub fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
+pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
     let mut waiting: VecDeque<Candidate> = candidates.into();
     let mut done = Dispatched::default();
     let (ended, endings) = mpsc::channel::<StepReport>();

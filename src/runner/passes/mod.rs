@@ -8,6 +8,6 @@
 //! | `backoff` | which branches are left alone for a while, and until when |
 
 pub mod backoff;
-pub mod dispatch;
+pub(crate) mod dispatch;
 pub mod pass;
 pub mod watch;

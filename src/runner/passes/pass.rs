@@ -75,11 +75,11 @@ pub struct Summary {
     /// Whether the remote was to blame for one of those.
     pub remote_trouble: bool,
     /// When the next lease that is alive now ends, seconds since the epoch.
-    pub next_expiry: Option<i64>,
+    pub(crate) next_expiry: Option<i64>,
     /// When the first parked branch may be run, seconds since the epoch.
-    pub next_wake: Option<i64>,
+    pub(crate) next_wake: Option<i64>,
     /// How long until the next lease has been seen for long enough, where that decides.
-    pub next_due: Option<Duration>,
+    pub(crate) next_due: Option<Duration>,
 }
 
 impl Summary {

@@ -11,17 +11,17 @@
 //! leases, and those only for `run --takeover observed`. Every branch that is not run has a reason: [`verdict`] holds
 //! it as data, [`words`] as text.
 
-pub mod observe;
+pub(crate) mod observe;
 pub mod resolve;
-pub mod scan;
+pub(crate) mod scan;
 pub mod trust;
 pub mod verdict;
-pub mod words;
+pub(crate) mod words;
 
 use std::io;
 use std::sync::Arc;
 
-pub use scan::SurveyError;
+pub(crate) use scan::SurveyError;
 pub use verdict::{Branch, CommandsFrom, Leased, Question, Verdict};
 
 /// All branches, judged.
@@ -32,7 +32,7 @@ pub struct Survey {
     /// Where all commands come from, unless each branch has its own.
     pub commands_from: Option<Arc<CommandsFrom>>,
     /// Why sightings could not be noted. With `--takeover observed` no lease is over then.
-    pub unnoted: Option<io::Error>,
+    pub(crate) unnoted: Option<io::Error>,
 }
 
 /// Judges all branches at one moment.

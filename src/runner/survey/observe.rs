@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// What kept the sightings from being noted. No lease is over then.
-pub fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
+pub(crate) fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
     let noted = if question.notes {
         note(question, branches)
     } else {
@@ -47,7 +47,7 @@ pub fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<(
 ///
 /// # Errors
 /// What kept the sightings from being kept.
-pub fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
+pub(crate) fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
     if !directory(repo).join(FILE).exists() {
         return Ok(0);
     }

@@ -17,7 +17,7 @@ use crate::git::objects::tree::Executable;
 use crate::git::{CommitError, Repo};
 
 /// A command, or why there is none.
-pub type Resolved = Result<Arc<Command>, NoCommand>;
+pub(crate) type Resolved = Result<Arc<Command>, NoCommand>;
 
 /// Looks commands up in trees, each of them once: most branches of a repository have the same few.
 #[derive(Debug)]
@@ -77,7 +77,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// Looks in the tree that all commands come from.
-    pub fn in_trusted(&mut self, repo: &Repo, from: &Arc<CommandsFrom>, state: &StateName) -> Resolved {
+    pub(crate) fn in_trusted(
+        &mut self,
+        repo: &Repo,
+        from: &Arc<CommandsFrom>,
+        state: &StateName,
+    ) -> Resolved {
         let known = self.known(state);
         let source = Source::Trusted(Arc::clone(from));
         let Some(tree) = from.tree else {
@@ -119,7 +124,7 @@ impl Known {
                     found = Found::Command(Arc::new(Command { path: path.clone(), tree: of }));
                     break;
                 }
-                Executable::NotExecutable => Unusable::NotExecutable,
+                Executable::Plain => Unusable::NotExecutable,
                 Executable::Directory => Unusable::Directory,
                 Executable::Submodule => Unusable::Submodule,
                 Executable::Escapes { target } => Unusable::Escapes { target },
@@ -148,7 +153,7 @@ fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
 }
 
 /// Looks on disk, in the checkout at `top`.
-pub fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolved {
+pub(crate) fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolved {
     let tried = candidates(state, role);
     for path in &tried {
         let file = top.join(path);

@@ -59,7 +59,7 @@ pub enum SurveyError {
 }
 
 /// Judges the HEAD of every branch; also returns where all commands come from, if that is one tree.
-pub fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
+pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let view = View::new(question)?;
     let repo = question.repo;
     let tips = question.authority.branches(repo)?;

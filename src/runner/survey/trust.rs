@@ -52,7 +52,7 @@ pub enum TrustError {
 
 /// What `--commands-from` means now; `None` where each branch has its own commands. Whoever can move a ref chooses what is run, so its
 /// commit needs a signature where HEADs do; an object name cannot be moved.
-pub fn commands_from(
+pub(crate) fn commands_from(
     repo: &Repo,
     authority: &Authority,
     trust: &Trust,
@@ -73,7 +73,7 @@ pub fn commands_from(
 }
 
 /// Passes over what would be run, or be closed by a commit of ours, and has no good signature.
-pub fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
+pub(crate) fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     if !trust.require_signed {
         return;
     }
@@ -107,7 +107,7 @@ fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
 
 /// Why `aynig.requireSigned` would refuse this HEAD; `None` for a good signature of a trusted signer, and where no
 /// signature is required.
-pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
+pub(crate) fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     if !trust.require_signed {
         return None;
     }

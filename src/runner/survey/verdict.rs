@@ -113,9 +113,9 @@ pub enum Invalid {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The commit it is needed for.
-    pub commit: CommitId,
+    pub(crate) commit: CommitId,
     /// What was found.
-    pub error: String,
+    pub(crate) error: String,
 }
 
 /// Why a branch does not belong to a pass.
@@ -237,14 +237,14 @@ pub struct Command {
     /// `.aynig/command/<state>` or `.aynig/roles/<role>/command/<state>`.
     pub path: String,
     /// The tree of the `.aynig` it is in, where that is not the branch's own.
-    pub tree: Option<CommitId>,
+    pub(crate) tree: Option<CommitId>,
 }
 
 /// Where the commands of all branches come from (`--commands-from`), as of one survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandsFrom {
     /// As it was given.
-    pub name: String,
+    pub(crate) name: String,
     /// The commit it means now.
     pub commit: CommitId,
     /// The tree of its `.aynig`, if it has that directory.
@@ -296,11 +296,11 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Its path, from the top.
-    pub path: String,
+    pub(crate) path: String,
     /// The checkout.
-    pub checkout: PathBuf,
+    pub(crate) checkout: PathBuf,
     /// Whether it is committed there.
-    pub committed: bool,
+    pub(crate) committed: bool,
 }
 
 /// What stands in the place of a command.
@@ -326,7 +326,7 @@ pub enum Unusable {
 
 impl Branch {
     /// Its lease, if it is under one.
-    pub fn leased_mut(&mut self) -> Option<&mut Leased> {
+    pub(crate) fn leased_mut(&mut self) -> Option<&mut Leased> {
         match &mut self.verdict {
             Verdict::Leased(leased) => Some(leased),
             _ => None,

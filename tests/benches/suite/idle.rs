@@ -5,7 +5,7 @@ use super::room::Room;
 use super::{Row, Sizes};
 
 /// As many branches as asked for, each with a HEAD of its own that declares `state`, for which there is no command.
-pub fn case(sizes: &Sizes, state: Option<&str>) -> Row {
+pub(super) fn case(sizes: &Sizes, state: Option<&str>) -> Row {
     let room = Room::new();
     let branches: Vec<String> = (0..sizes.branches).map(|n| format!("b{n}")).collect();
     let repository = room.repository("repository", 0, &branches, state);

@@ -9,7 +9,7 @@ use nix::sys::time::TimeValLike;
 
 /// One run of one command.
 #[derive(Debug, Clone)]
-pub struct Sample {
+pub(super) struct Sample {
     /// From its start to its end.
     pub wall_ms: f64,
     /// User and system time, its children's included.
@@ -21,7 +21,7 @@ pub struct Sample {
 }
 
 /// Runs a command that must succeed.
-pub fn measure(command: &mut Command) -> Sample {
+pub(super) fn measure(command: &mut Command) -> Sample {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let before = children_cpu_ms();
     let start = Instant::now();
@@ -49,7 +49,7 @@ pub fn measure(command: &mut Command) -> Sample {
 }
 
 /// The middle value, or the mean of the two in the middle.
-pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

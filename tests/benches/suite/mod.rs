@@ -12,7 +12,7 @@ use measure::{Sample, median};
 
 /// How large the cases are.
 #[derive(Debug, Clone)]
-pub struct Sizes {
+pub(super) struct Sizes {
     /// Branches of an idle pass (`AYNIG_BENCH_BRANCHES`).
     pub branches: usize,
     /// Trivial steps in one repository (`AYNIG_BENCH_STEPS`).
@@ -33,7 +33,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// The sizes of the README's table, or what the environment says.
-    pub fn from_environment() -> Self {
+    pub(super) fn from_environment() -> Self {
         let size = |name: &str, usual: usize| {
             let value = std::env::var(format!("AYNIG_BENCH_{name}")).ok();
             value
@@ -68,7 +68,7 @@ type Case = fn(&Sizes) -> Vec<Row>;
 type Pick = fn(&Sample) -> f64;
 
 /// What comes before the rows of the table.
-pub fn head(sizes: &Sizes) -> String {
+pub(super) fn head(sizes: &Sizes) -> String {
     format!(
         "{} rounds, {} commands at once; times in milliseconds\n\n\
          | case | git | aynig | ratio | git, CPU | aynig, CPU | ratio | aynig, peak | connections git / aynig |\n\
@@ -78,7 +78,7 @@ pub fn head(sizes: &Sizes) -> String {
 }
 
 /// Runs the cases whose names contain one of `wanted` (all, if none is given); `tell` gets a row of the table as soon as it is known.
-pub fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
+pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
     let cases: [(&str, Case); 6] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),

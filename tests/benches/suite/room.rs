@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A temporary directory with a template in it, which is copied for every run.
-pub struct Room {
+pub(super) struct Room {
     directory: tempfile::TempDir,
     copies: usize,
 }
 
 /// What plain git does for a trivial step, in `sh`; `$1` is the branch, `$REMOTE` is set where a remote decides.
-pub const PLAIN_STEP: &str = r#"#!/bin/sh
+pub(super) const PLAIN_STEP: &str = r#"#!/bin/sh
 set -eu
 # Calls at the same time read each other's half-made registrations of worktrees and fail; they are made again.
 again() { n=0; until "$@" 2>/dev/null; do n=$((n + 1)); [ $n -lt 50 ]; done; }
@@ -48,7 +48,7 @@ const COMMAND: &str = "#!/bin/sh\necho 'SET_STATE {\"state\":\"done\"}'\n";
 
 impl Room {
     /// An empty one.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let room = Self { directory, copies: 0 };
         room.script("plain-step", PLAIN_STEP);
@@ -56,12 +56,12 @@ impl Room {
     }
 
     /// A path in it.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().canonicalize().expect("it exists").join(name)
     }
 
     /// Makes a program in it.
-    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+    pub(super) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a file");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
@@ -69,7 +69,7 @@ impl Room {
     }
 
     /// A program that finds no configuration but the repository's.
-    pub fn program(&self, program: impl AsRef<std::ffi::OsStr>, directory: &Path) -> Command {
+    pub(super) fn program(&self, program: impl AsRef<std::ffi::OsStr>, directory: &Path) -> Command {
         let mut command = Command::new(program);
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "ROLE", "LOG_LEVEL"] {
             command.env_remove(name);
@@ -82,14 +82,14 @@ impl Room {
     }
 
     /// `aynig` in a directory.
-    pub fn aynig(&self, directory: &Path, arguments: &[&str]) -> Command {
+    pub(super) fn aynig(&self, directory: &Path, arguments: &[&str]) -> Command {
         let mut command = self.program(env!("CARGO_BIN_EXE_aynig"), directory);
         command.args(arguments);
         command
     }
 
     /// `git` in a directory; it must succeed.
-    pub fn git(&self, directory: &Path, arguments: &[&str], input: &str) -> String {
+    pub(super) fn git(&self, directory: &Path, arguments: &[&str], input: &str) -> String {
         let mut command = self.program("git", directory);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("git starts");
@@ -101,7 +101,13 @@ impl Room {
 
     /// A bare repository `name` with a commit of `files` files on `main`, and for each of `branches` a commit on top that declares
     /// `state`. All refs are packed.
-    pub fn repository(&self, name: &str, files: usize, branches: &[String], state: Option<&str>) -> PathBuf {
+    pub(super) fn repository(
+        &self,
+        name: &str,
+        files: usize,
+        branches: &[String],
+        state: Option<&str>,
+    ) -> PathBuf {
         let path = self.path(name);
         self.git(&self.path(""), &["init", "--quiet", "--bare", "--initial-branch=main", name], "");
         self.git(&path, &["config", "user.name", "Bench"], "");
@@ -128,7 +134,7 @@ impl Room {
     }
 
     /// A copy of `template`, which nothing was done to yet.
-    pub fn copy(&mut self, template: &Path) -> PathBuf {
+    pub(super) fn copy(&mut self, template: &Path) -> PathBuf {
         self.copies += 1;
         let copy = self.path(&format!("copy{}", self.copies));
         let status = Command::new("cp").arg("-a").arg(template).arg(&copy).status().expect("cp");

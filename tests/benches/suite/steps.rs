@@ -7,7 +7,7 @@ use super::room::Room;
 use super::{Row, Sizes};
 
 /// Steps in a repository of one file.
-pub fn local(sizes: &Sizes) -> Row {
+pub(super) fn local(sizes: &Sizes) -> Row {
     let mut room = Room::new();
     let branches = names(sizes.steps);
     let template = room.repository("template", 0, &branches, Some("work"));
@@ -26,7 +26,7 @@ pub fn local(sizes: &Sizes) -> Row {
 }
 
 /// Steps on branches of a remote, each connection to which takes `delay_ms` longer.
-pub fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
+pub(super) fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
     let mut room = Room::new();
     let branches = names(sizes.remote_steps);
     std::fs::create_dir(room.path("template")).expect("a directory");
@@ -79,7 +79,7 @@ pub fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
 
 /// The first step in a large repository, and later ones: one round, ours first. Ext4 passes over inodes that were deleted in the last
 /// minutes, one by one, so whoever makes files after somebody else's were deleted pays for that; ours deletes none.
-pub fn large(sizes: &Sizes) -> Vec<Row> {
+pub(super) fn large(sizes: &Sizes) -> Vec<Row> {
     let mut room = Room::new();
     let branches = names(sizes.later_steps + 1);
     let template = room.repository("template", sizes.files, &branches, Some("work"));

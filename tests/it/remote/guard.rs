@@ -6,7 +6,7 @@ use super::*;
 const RUN_ID: &str = "11111111-2222-4333-8444-555555555555";
 
 /// Installs a hook as a person would: by a copy.
-pub fn install(hub: &Repo, name: &str) {
+pub(crate) fn install(hub: &Repo, name: &str) {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks").join(name);
     fs::copy(from, hub.path.join("hooks").join(name)).expect("the hook is copied");
 }

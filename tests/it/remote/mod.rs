@@ -13,7 +13,7 @@ use super::support::*;
 
 mod claims;
 mod failures;
-pub mod guard;
+pub(crate) mod guard;
 mod hanging;
 mod interrupted;
 mod landings;

@@ -6,7 +6,7 @@ use std::process::Child;
 use super::*;
 
 /// A server, and how a runner gets to the hub through it.
-pub struct Server {
+pub(super) struct Server {
     child: Child,
     /// The hub's address.
     pub url: String,
@@ -41,7 +41,7 @@ fn listening(mut start: impl FnMut(u16) -> Child) -> Option<(Child, u16)> {
 }
 
 /// `git daemon`, or why there is none here.
-pub fn git_daemon(hub: &Repo) -> Result<Server, String> {
+pub(super) fn git_daemon(hub: &Repo) -> Result<Server, String> {
     let program = PathBuf::from(hub.git(["--exec-path"])).join("git-daemon");
     if !program.exists() {
         return Err("`git daemon` is not installed here".to_owned());
@@ -62,7 +62,7 @@ pub fn git_daemon(hub: &Repo) -> Result<Server, String> {
 }
 
 /// `sshd`, which lets in whoever runs the test, by a key made for it; or why there is none here.
-pub fn sshd(hub: &Repo) -> Result<Server, String> {
+pub(super) fn sshd(hub: &Repo) -> Result<Server, String> {
     let path = std::env::var("PATH").expect("a PATH");
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
     // It starts itself anew for each connection, and must therefore be called by its absolute path.

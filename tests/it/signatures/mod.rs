@@ -21,13 +21,13 @@ use super::support::*;
 use super::trust::{reason, was_said};
 
 /// An ssh key.
-pub struct Key {
+pub(crate) struct Key {
     pub private: PathBuf,
     pub public: String,
 }
 
 /// Makes a key beside the repository.
-pub fn key(repo: &Repo, name: &str) -> Key {
+pub(crate) fn key(repo: &Repo, name: &str) -> Key {
     let private = repo.beside(name);
     let mut keygen = Command::new("ssh-keygen");
     let made = keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(&private).output();
@@ -37,7 +37,7 @@ pub fn key(repo: &Repo, name: &str) -> Key {
 }
 
 /// A repository that wants signatures, a key it trusts, and one it does not know.
-pub fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
+pub(crate) fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
     let repo = Repo::scene(commands);
     let (known, unknown) = (key(&repo, "known"), key(&repo, "unknown"));
     let allowed = repo.beside("allowed");
@@ -55,7 +55,7 @@ pub fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
 }
 
 /// A new branch that asks for `work`, signed.
-pub fn signed(repo: &Repo, branch: &str, key: &Key) -> String {
+pub(crate) fn signed(repo: &Repo, branch: &str, key: &Key) -> String {
     let message = format!("please work on {branch}\n\ndwp-state: work");
     let sign = format!("-S{}", key.private.display());
     let commit = repo.git(["commit-tree", &sign, "-p", "main", "-m", &message, "main^{tree}"]);
