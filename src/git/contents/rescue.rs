@@ -82,7 +82,7 @@ pub(crate) struct Situation<'a> {
 }
 
 /// Where the work of an attempt on a branch is saved, unless other work has that name.
-pub fn reference_of(branch: &BranchName, label: &str) -> BString {
+pub(crate) fn reference_of(branch: &BranchName, label: &str) -> BString {
     [b"refs/aynig/rescue/", branch.as_bstr().as_bytes(), b"/", label.as_bytes()].concat().into()
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A commit on top of `main` with this header, on a branch of its own.
-pub fn with_header(repo: &Repo, branch: &str, header: &str) -> String {
+pub(super) fn with_header(repo: &Repo, branch: &str, header: &str) -> String {
     let (tree, parent) = (repo.git(["rev-parse", "main^{tree}"]), repo.head("main"));
     let who = format!("Mallory <m@example.com> {} +0000", now());
     let object = format!(
