@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 8] = [
 ];
 
 /// Where branches are, those of remotes included.
-const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
+pub(crate) const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
 
 /// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

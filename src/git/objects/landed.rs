@@ -8,6 +8,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix::ObjectId;
 
 use crate::contract::ids::{BranchName, CommitId};
+use crate::git::contents::in_progress::BRANCHES;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
@@ -50,12 +51,7 @@ type Change = (BString, Option<(u16, ObjectId)>);
 impl Repo {
     /// A branch, here or as fetched from a remote, from which `commit` is reachable: its full ref name.
     pub(crate) fn branch_with(&self, commit: CommitId) -> Result<Option<BString>, ProcessError> {
-        let output = Git::shared(self.common_dir())
-            .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
-            .args(["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"])
-            .run()?;
-        let name = output.stdout.trim();
-        Ok((!name.is_empty()).then(|| name.into()))
+        self.held_below(commit, &BRANCHES)
     }
 
     /// How `commit` is in the history that ends with `tip`; none if it is not, or if it changes no file.
@@ -155,15 +151,8 @@ impl Repo {
         &self,
         tree: Option<ObjectId>,
     ) -> Result<std::collections::BTreeMap<BString, (u16, ObjectId)>, CommitError> {
-        let Some(id) = tree else { return Ok(std::collections::BTreeMap::new()) };
-        let unreadable =
-            |error: gix::Error| CommitError::Unreadable { id: ours(&id), why: gix_chain(&error) };
-        let tree = self.gix.find_tree(id).map_err(unreadable)?;
-        let decoded = tree.decode().map_err(unreadable)?;
-        let entries = decoded.entries.iter();
-        Ok(entries
-            .map(|entry| (entry.filename.to_owned(), (entry.mode.value(), entry.oid.to_owned())))
-            .collect())
+        let entries = tree.map_or(Ok(Vec::new()), |tree| self.entries_of(tree))?;
+        Ok(entries.into_iter().map(|entry| (entry.name, (entry.mode.value(), entry.id))).collect())
     }
 
     /// Whether one commit between `base` and `tip` makes the very change to `paths` that lies between `base` and `commit`.

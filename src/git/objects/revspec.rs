@@ -11,9 +11,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use bstr::{BStr, BString, ByteSlice};
+use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::objects::commits::CommitError;
+use crate::git::objects::tree::Walked;
 use crate::git::refs::cas::RefError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
@@ -151,40 +153,21 @@ impl Repo {
 
     /// All that a tree holds, by path below its top. Submodules are left out: their files are not in it.
     pub fn files_of(&self, root: CommitId) -> Result<BTreeMap<PathBuf, Content>, CommitError> {
-        let unreadable = |why: String| CommitError::Unreadable { id: root, why };
-        let broken = |error: &gix::Error| unreadable(gix_chain(error));
         let mut files = BTreeMap::new();
-        let mut ahead = vec![(PathBuf::new(), gits(root))];
-        while let Some((place, id)) = ahead.pop() {
-            let tree = self.gix.find_tree(id).map_err(|error| broken(&error))?;
-            for entry in tree.iter() {
-                let entry = entry.map_err(|error| unreadable(error.to_string()))?;
-                let name = entry.filename();
-                if name.is_empty() || name == "." || name == ".." || name.contains(&b'/') {
-                    return Err(unreadable(format!("it holds the name {name:?}")));
-                }
-                let path = place.join(OsStr::from_bytes(name));
-                let blob = || {
-                    let blob = self.gix.find_object(entry.object_id()).map_err(|error| broken(&error))?;
-                    Ok::<Vec<u8>, CommitError>(blob.data.clone())
-                };
-                let kind = entry.mode().kind();
-                let content = match kind {
-                    gix::objs::tree::EntryKind::Tree => {
-                        ahead.push((path.clone(), entry.object_id()));
-                        Content::Directory
-                    }
-                    gix::objs::tree::EntryKind::Commit => continue,
-                    gix::objs::tree::EntryKind::Link => Content::Link(blob()?.into()),
-                    gix::objs::tree::EntryKind::Blob | gix::objs::tree::EntryKind::BlobExecutable => {
-                        Content::File {
-                            bytes: blob()?,
-                            executable: kind == gix::objs::tree::EntryKind::BlobExecutable,
-                        }
-                    }
-                };
-                files.insert(path, content);
-            }
+        for Walked { path, kind, id } in self.walk(root)? {
+            let blob = || {
+                let unreadable = |why: String| CommitError::Unreadable { id: root, why };
+                let blob = self.gix.find_object(id).map_err(|error| unreadable(gix_chain(&error)))?;
+                Ok::<Vec<u8>, CommitError>(blob.data.clone())
+            };
+            let content = match kind {
+                EntryKind::Tree => Content::Directory,
+                EntryKind::Commit => continue,
+                EntryKind::Link => Content::Link(blob()?.into()),
+                EntryKind::Blob => Content::File { bytes: blob()?, executable: false },
+                EntryKind::BlobExecutable => Content::File { bytes: blob()?, executable: true },
+            };
+            files.insert(PathBuf::from(OsStr::from_bytes(&path)), content);
         }
         Ok(files)
     }

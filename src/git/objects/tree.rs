@@ -1,15 +1,17 @@
 //! What a path in a commit's tree is, and where its symbolic links lead.
 //!
 //! Invariant: a path is followed inside the tree only. An absolute link, or one that climbs above the top, is an
-//! answer of its own ([`Executable::Escapes`]), never a file (CONTRACT.md §2).
+//! answer of its own ([`Unusable::Escapes`]), never a file (CONTRACT.md §2).
 
 use std::collections::VecDeque;
 
 use bstr::{BString, ByteSlice};
+use gix::ObjectId;
+use gix::objs::tree::{EntryKind, EntryMode};
 
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
-use crate::git::repo::open::{Repo, gits, gix_chain};
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// More links than any real command is behind; the kernel's own limit.
 const MAX_LINKS: u32 = 40;
@@ -21,13 +23,20 @@ pub(crate) enum Executable {
     Found,
     /// Nothing is there.
     Missing,
+    /// Something else is there.
+    Unusable(Unusable),
+}
+
+/// What stands in the place of an executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
     /// A regular file without the executable bit.
-    Plain,
+    NotExecutable,
     /// A directory.
     Directory,
     /// The path crosses a submodule, whose files are not in this tree.
     Submodule,
-    /// A link that leaves the tree.
+    /// A link that leaves the tree, or the checkout.
     Escapes {
         /// Where it points.
         target: BString,
@@ -37,6 +46,21 @@ pub(crate) enum Executable {
         /// Where it points.
         target: BString,
     },
+}
+
+/// One entry of a tree.
+pub(crate) struct Entry {
+    pub(crate) name: BString,
+    pub(crate) mode: EntryMode,
+    pub(crate) id: ObjectId,
+}
+
+/// An entry at any depth below the top of a tree.
+pub(crate) struct Walked {
+    /// From the top, its parts joined by `/`.
+    pub(crate) path: BString,
+    pub(crate) kind: EntryKind,
+    pub(crate) id: ObjectId,
 }
 
 impl Repo {
@@ -50,26 +74,41 @@ impl Repo {
         self.executable_in(commit, tree, path)
     }
 
-    /// The paths of all files and links in the tree `root`, below its top; no content is read, and what is no text is left out.
-    pub fn paths_in(&self, root: CommitId) -> Result<Vec<String>, CommitError> {
-        let mut paths = Vec::new();
-        let mut ahead = vec![(String::new(), gits(root))];
-        while let Some((place, id)) = ahead.pop() {
-            let unreadable = |why: String| CommitError::Unreadable { id: root, why };
-            let tree = self.gix.find_tree(id).map_err(|error| unreadable(gix_chain(&error)))?;
-            for entry in tree.iter() {
-                let entry = entry.map_err(|error| unreadable(error.to_string()))?;
-                let Ok(name) = entry.filename().to_str() else { continue };
-                match entry.mode().kind() {
-                    gix::objs::tree::EntryKind::Tree => {
-                        ahead.push((format!("{place}{name}/"), entry.object_id()))
-                    }
-                    gix::objs::tree::EntryKind::Commit => {}
-                    _ => paths.push(format!("{place}{name}")),
+    /// What a tree holds, without what is in its directories.
+    pub(crate) fn entries_of(&self, tree: ObjectId) -> Result<Vec<Entry>, CommitError> {
+        let unreadable = |why: String| CommitError::Unreadable { id: ours(&tree), why };
+        let found = self.gix.find_tree(tree).map_err(|error| unreadable(gix_chain(&error)))?;
+        let entries = found.iter().map(|entry| {
+            let entry = entry.map_err(|error| unreadable(error.to_string()))?;
+            Ok(Entry { name: entry.filename().to_owned(), mode: entry.mode(), id: entry.object_id() })
+        });
+        entries.collect()
+    }
+
+    /// All that a tree holds, in its directories as well. No content is read. A name that leads elsewhere is an error.
+    pub(crate) fn walk(&self, root: CommitId) -> Result<Vec<Walked>, CommitError> {
+        let (mut found, mut ahead) = (Vec::new(), vec![(BString::default(), gits(root))]);
+        while let Some((above, tree)) = ahead.pop() {
+            for Entry { name, mode, id } in self.entries_of(tree)? {
+                if name.is_empty() || name == "." || name == ".." || name.contains(&b'/') {
+                    let why = format!("it holds the name {name:?}");
+                    return Err(CommitError::Unreadable { id: root, why });
                 }
+                let path: BString = [above.as_slice(), &name].concat().into();
+                if mode.is_tree() {
+                    ahead.push(([path.as_slice(), b"/"].concat().into(), id));
+                }
+                found.push(Walked { path, kind: mode.kind(), id });
             }
         }
-        Ok(paths)
+        Ok(found)
+    }
+
+    /// The paths of all files and links in the tree `root`, below its top; no content is read, and what is no text is left out.
+    pub fn paths_in(&self, root: CommitId) -> Result<Vec<String>, CommitError> {
+        let is_file = |entry: &Walked| !matches!(entry.kind, EntryKind::Tree | EntryKind::Commit);
+        let files = self.walk(root)?.into_iter().filter(is_file);
+        Ok(files.filter_map(|entry| String::from_utf8(entry.path.into()).ok()).collect())
     }
 
     /// What `path` is in the tree `root`, whose top no link may leave.
@@ -86,7 +125,7 @@ impl Repo {
         let mut last_link: Option<BString> = None;
         let mut links = 0;
         let gone = |last_link: Option<BString>| match last_link {
-            Some(target) => Executable::Dangling { target },
+            Some(target) => Executable::Unusable(Unusable::Dangling { target }),
             None => Executable::Missing,
         };
         while let Some(name) = ahead.pop_front() {
@@ -95,7 +134,7 @@ impl Repo {
             }
             if name == ".." {
                 if trees.len() == 1 {
-                    return Ok(Executable::Escapes { target: last_link.unwrap_or(name) });
+                    return Ok(Executable::Unusable(Unusable::Escapes { target: last_link.unwrap_or(name) }));
                 }
                 trees.pop();
                 continue;
@@ -107,26 +146,26 @@ impl Repo {
             };
             let (kind, id) = (entry.mode().kind(), entry.object_id());
             match kind {
-                gix::objs::tree::EntryKind::Tree => trees.push(id),
-                gix::objs::tree::EntryKind::Commit => return Ok(Executable::Submodule),
-                gix::objs::tree::EntryKind::Blob | gix::objs::tree::EntryKind::BlobExecutable => {
+                EntryKind::Tree => trees.push(id),
+                EntryKind::Commit => return Ok(Executable::Unusable(Unusable::Submodule)),
+                EntryKind::Blob | EntryKind::BlobExecutable => {
                     if !ahead.is_empty() {
                         return Ok(gone(last_link));
                     }
                     return Ok(match kind {
-                        gix::objs::tree::EntryKind::BlobExecutable => Executable::Found,
-                        _ => Executable::Plain,
+                        EntryKind::BlobExecutable => Executable::Found,
+                        _ => Executable::Unusable(Unusable::NotExecutable),
                     });
                 }
-                gix::objs::tree::EntryKind::Link => {
+                EntryKind::Link => {
                     let blob = self.gix.find_object(id).map_err(|error| unreadable(&error))?;
                     let target = BString::from(blob.data.as_slice());
                     links += 1;
                     if target.starts_with(b"/") {
-                        return Ok(Executable::Escapes { target });
+                        return Ok(Executable::Unusable(Unusable::Escapes { target }));
                     }
                     if links > MAX_LINKS || target.contains(&0) {
-                        return Ok(Executable::Dangling { target });
+                        return Ok(Executable::Unusable(Unusable::Dangling { target }));
                     }
                     let parts: Vec<&[u8]> = target.split_str("/").collect();
                     for part in parts.into_iter().rev() {
@@ -136,6 +175,6 @@ impl Repo {
                 }
             }
         }
-        Ok(Executable::Directory)
+        Ok(Executable::Unusable(Unusable::Directory))
     }
 }

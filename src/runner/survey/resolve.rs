@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use bstr::BString;
 
-use super::verdict::{Command, CommandsFrom, Elsewhere, NoCommand, Source, Unreadable, Unusable};
+use super::verdict::{Command, CommandsFrom, Elsewhere, NoCommand, Source, Unreadable};
 use crate::contract::ids::{CommitId, RoleName, StateName};
 use crate::fsutil::is_executable;
-use crate::git::objects::tree::Executable;
+use crate::git::objects::tree::{Executable, Unusable};
 use crate::git::{CommitError, Repo};
 
 /// A command, or why there is none.
@@ -118,19 +118,11 @@ impl Known {
         }
         let mut found = Found::Nothing;
         for path in &*self.tried {
-            let what = match look(path).map_err(|error| unreadable(commit, &error))? {
+            found = match look(path).map_err(|error| unreadable(commit, &error))? {
                 Executable::Missing => continue,
-                Executable::Found => {
-                    found = Found::Command(Arc::new(Command { path: path.clone(), tree: of }));
-                    break;
-                }
-                Executable::Plain => Unusable::NotExecutable,
-                Executable::Directory => Unusable::Directory,
-                Executable::Submodule => Unusable::Submodule,
-                Executable::Escapes { target } => Unusable::Escapes { target },
-                Executable::Dangling { target } => Unusable::Dangling { target },
+                Executable::Found => Found::Command(Arc::new(Command { path: path.clone(), tree: of })),
+                Executable::Unusable(what) => Found::Unusable(path.clone(), what),
             };
-            found = Found::Unusable(path.clone(), what);
             break;
         }
         self.trees.insert(tree, found.clone());

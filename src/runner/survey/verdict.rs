@@ -13,6 +13,7 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::lease::Lease;
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
+use crate::git::objects::tree::Unusable;
 
 use super::super::options::Options;
 use crate::runner::authority::Authority;
@@ -301,27 +302,6 @@ pub struct Elsewhere {
     pub(crate) checkout: PathBuf,
     /// Whether it is committed there.
     pub(crate) committed: bool,
-}
-
-/// What stands in the place of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unusable {
-    /// A file without the executable bit.
-    NotExecutable,
-    /// A directory.
-    Directory,
-    /// Part of a submodule.
-    Submodule,
-    /// A link that leaves the tree, or the checkout.
-    Escapes {
-        /// Where it leads.
-        target: BString,
-    },
-    /// A link that leads nowhere.
-    Dangling {
-        /// Where it points.
-        target: BString,
-    },
 }
 
 impl Branch {

@@ -6,9 +6,10 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::verdict::{
-    CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable, Unusable,
+    CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable,
 };
 use crate::contract::ids::CommitId;
+use crate::git::objects::tree::Unusable;
 
 impl Display for Invalid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
