@@ -246,7 +246,10 @@ impl Repo {
                 let what = "its .git is no link to this repository";
                 return Err(Displaced { path: worktree.path.clone(), what }.into());
             }
-            // The long part, outside of the lock: what we hold nobody else touches.
+            // The long part, outside of the lock: what we hold nobody else touches. The result has landed and the lease is over by
+            // then. To rename it aside and delete it beside the next step was tried with 50,000 ignored files a step: three steps
+            // took 78 s on ext4 either way, five 14 s on tmpfs. A run would have to wait for it in the end, and a killed one
+            // leave it to others.
             remove_files(&worktree.path)?;
         }
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
