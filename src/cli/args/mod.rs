@@ -200,6 +200,10 @@ pub(crate) struct CommitOptions {
     #[arg(long, value_name = "B")]
     pub(crate) branch: Option<OsString>,
 
+    /// Sign on top of a commit that aynig.requireSigned refuses, too: you have read it, and vouch for its files and its message
+    #[arg(long)]
+    pub(crate) accept_unsigned: bool,
+
     /// Print what was set as JSON
     #[arg(long)]
     pub(crate) json: bool,

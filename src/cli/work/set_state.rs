@@ -45,7 +45,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
     let body = body(options, &app.process.start)?;
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
-    let written = write(&repo, &authority, options.branch.as_deref(), "aynig: set state", |target| {
+    let written = write(&repo, &authority, options, "aynig: set state", |target| {
         let asked = match &arguments.state {
             Some(state) => ManualState {
                 state: state.clone(),
@@ -55,7 +55,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
                 kept: if options.keep_trailers { target.trailers() } else { Trailers::new() },
                 source: authority.source().cloned(),
             },
-            None => again(&repo, target, &authority)?,
+            None => again(&repo, target, &authority, options)?,
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
@@ -101,14 +101,19 @@ fn warn_of_a_slip(repo: &Repo, written: &Written) {
 }
 
 /// What was asked last on the branch, to be asked again: leases and stalled commits only tell what became of it.
-fn again(repo: &Repo, target: &Target, authority: &Authority) -> Result<ManualState, CommandError> {
+fn again(
+    repo: &Repo,
+    target: &Target,
+    authority: &Authority,
+    options: &CommitOptions,
+) -> Result<ManualState, CommandError> {
     let asked = target.head.as_ref().and_then(|head| {
         repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
             Head::Ready(event) if !event.state.is_stalled() => Some(event),
             Head::Ready(_) | Head::Working(_) | Head::Unmanaged | Head::Invalid(_) => None,
         })
     });
-    let Some(Event { state, message, .. }) = asked else {
+    let Some(Event { state, message, commit, .. }) = asked else {
         return Err(CommandError::failed(format!(
             "nothing was ever asked on {}, so nothing can be asked again",
             target.branch
@@ -118,6 +123,8 @@ fn again(repo: &Repo, target: &Target, authority: &Authority) -> Result<ManualSt
             missing::options(repo, authority, &target.branch)
         )));
     };
+    // Below a commit of a runner there may be one that nobody has signed, whose files were left out and whose wish was not.
+    target.check_signed(repo, options, commit)?;
     Ok(ManualState {
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),

@@ -28,7 +28,7 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandErro
     let body = body(options, &app.process.start)?;
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
-    let written = write(&repo, &authority, options.branch.as_deref(), "aynig: set working", |target| {
+    let written = write(&repo, &authority, options, "aynig: set working", |target| {
         let head = if target.inside {
             target.trailers()
         } else {

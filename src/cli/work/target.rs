@@ -27,8 +27,10 @@ use aynig::runner::attempt::files;
 use aynig::runner::attempt::ground::{Ground, named};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::Trust;
+use aynig::runner::survey::trust;
 use aynig::runner::{error_chain, shell_quote};
 
+use crate::cli::args::CommitOptions;
 use crate::cli::error::{CommandError, Kind, unlock};
 use crate::cli::ui;
 
@@ -178,13 +180,51 @@ impl Target {
         ))
     }
 
+    /// The attempt that we belong to and the log of its checkout, if it is of this host and holds the branch.
+    fn ground<'r>(&self, repo: &'r Repo) -> Option<Ground<'r>> {
+        let attempt = self.lease().filter(|_| self.held)?.attempt()?;
+        let record = files::find(repo, attempt)?;
+        let git_dir = match &self.index {
+            Some(checkout) => Some(checkout.git_dir.clone()),
+            None => {
+                let all = repo.linked_worktrees().ok()?;
+                let own = all.into_iter().find(|one| one.mark().is_some_and(|mark| mark.attempt == attempt));
+                own.map(|own| own.checkout.git_dir.clone())
+            }
+        };
+        Some(Ground::new(repo, attempt, CommitId::parse_hex(&record.lease)?, git_dir.as_deref()))
+    }
+
+    /// That our signature vouches for no commit that a runner would refuse, unless the attempt we belong to has made it
+    /// (CONTRACT 13.10).
+    pub(crate) fn check_signed(
+        &self,
+        repo: &Repo,
+        options: &CommitOptions,
+        commit: CommitId,
+    ) -> Result<(), CommandError> {
+        if options.accept_unsigned || !repo.signs().unwrap_or(true) {
+            return Ok(());
+        }
+        let trust = Trust { require_signed: settings::require_signed(repo)?, ..Trust::default() };
+        let Some(why) = trust::refused(repo, &trust, commit) else { return Ok(()) };
+        if self.ground(repo).is_some_and(|ground| ground.origin(commit) == Origin::Here) {
+            return Ok(());
+        }
+        let message = format!(
+            "nothing was changed, as the signature would vouch for what is below it: {}: {why}",
+            self.branch
+        );
+        Err(CommandError::setup(message)
+            .hint(format!("look at what it brings: `git show {}`", commit.short()))
+            .hint("if you vouch for its files and its message, the same again with `--accept-unsigned`"))
+    }
+
     /// Somebody else's commit on the branch of the attempt we belong to, which `tree`, the index of its worktree, would undo.
     fn stranger(&self, repo: &Repo, tree: CommitId, parent: Option<CommitId>) -> Option<CommitId> {
-        let (head, lease) = (self.head.as_ref()?.id, self.lease().filter(|_| self.held)?);
-        let checkout = self.index.as_ref()?;
-        let attempt = lease.attempt()?;
-        let record = files::find(repo, attempt)?;
-        let ground = Ground::new(repo, attempt, CommitId::parse_hex(&record.lease)?, Some(&checkout.git_dir));
+        let head = self.head.as_ref()?.id;
+        self.index.as_ref()?;
+        let ground = self.ground(repo)?;
         let require_signed = settings::require_signed(repo).unwrap_or(true);
         let trust = Trust { require_signed, ..Trust::default() };
         match ground.origin(head) {
@@ -258,13 +298,13 @@ pub(crate) struct Written {
 pub(crate) fn write(
     repo: &Repo,
     authority: &Authority,
-    named: Option<&OsStr>,
+    options: &CommitOptions,
     log: &str,
     compose: impl Fn(&Target) -> Result<Draft, CommandError>,
 ) -> Result<Written, CommandError> {
     let mut tries = 0;
     loop {
-        let before = Target::look(repo, authority, named)?;
+        let before = Target::look(repo, authority, options.branch.as_deref())?;
         let message = compose(&before)?.encode().map_err(|error| {
             CommandError::usage(format!(
                 "could not set the state of {}: {}",
@@ -280,6 +320,9 @@ pub(crate) fn write(
         let parent = before.parent(repo, authority);
         if let Some(stranger) = before.stranger(repo, tree, parent) {
             return Err(before.overtaken(repo, stranger));
+        }
+        if let Some(parent) = parent {
+            before.check_signed(repo, options, parent)?;
         }
         let parents = parent.as_slice();
         // The holder says so, as a server may let nobody else move the branch.

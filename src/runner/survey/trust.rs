@@ -105,9 +105,32 @@ fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
     }
 }
 
+/// Why the HEADs of stalled branches have no good signature, for those who ask what to do about them. A pass does not: nothing is
+/// run there.
+pub fn unsigned_stalls(repo: &Repo, trust: &Trust, branches: &[Branch]) -> BTreeMap<CommitId, String> {
+    if !trust.require_signed {
+        return BTreeMap::new();
+    }
+    let mut known = BTreeMap::new();
+    let mut open = HashSet::new();
+    for branch in branches {
+        match (&branch.verdict, branch.head) {
+            (Verdict::Waiting { state, reason: Reason::Unsigned { why } }, Some(head))
+                if state.is_stalled() =>
+            {
+                known.insert(head, why.clone());
+            }
+            (Verdict::Waiting { state, .. }, Some(head)) if state.is_stalled() => drop(open.insert(head)),
+            _ => {}
+        }
+    }
+    known.extend(refusals(repo, &open, &[], Purpose::Scan));
+    known
+}
+
 /// Why `aynig.requireSigned` would refuse this HEAD; `None` for a good signature of a trusted signer, and where no
 /// signature is required.
-pub(crate) fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
+pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     if !trust.require_signed {
         return None;
     }

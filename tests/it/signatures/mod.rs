@@ -1,5 +1,6 @@
 //! Only HEADs with a good signature are run (CONTRACT 13.4): what counts as one, and that nothing odd stops the others.
 
+mod by_hand;
 mod commands;
 mod files;
 mod gpg;

@@ -18,6 +18,7 @@ use aynig::ops::settings::globs;
 use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{CurrentBranch, Options, Selection};
+use aynig::runner::survey::trust;
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 
 use crate::cli::args::Status;
@@ -109,6 +110,7 @@ fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Resu
     let question = Question { repo, authority, options: &subject.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
     let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
+    let unsigned = trust::unsigned_stalls(repo, &subject.options.trust, &branches);
     for branch in &branches {
         if !subject.options.selection.admits(&branch.name) {
             continue;
@@ -117,7 +119,14 @@ fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Resu
             seen.unmanaged += 1;
             continue;
         }
-        seen.rows.push(row(repo, authority, commands_from.as_deref(), branch, now));
+        seen.rows.push(row(
+            repo,
+            authority,
+            commands_from.as_deref(),
+            branch,
+            branch.head.and_then(|head| unsigned.get(&head)).map(String::as_str),
+            now,
+        ));
     }
     // Of one branch that can be told in a moment, of all of them it could not.
     if let [row] = seen.rows.as_mut_slice()

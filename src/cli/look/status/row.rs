@@ -75,12 +75,13 @@ fn wish(message: &Message) -> Option<String> {
 }
 
 /// Takes a branch from the survey; `from` is where commands come from, if not from each branch, and `now` is seconds since
-/// the epoch.
+/// the epoch. `unsigned` is why the HEAD of a stalled branch is not trusted.
 pub(crate) fn row(
     repo: &Repo,
     authority: &Authority,
     from: Option<&CommandsFrom>,
     branch: &Branch,
+    unsigned: Option<&str>,
     now: i64,
 ) -> Row {
     let stored = branch.head.and_then(|head| repo.commit(head).ok());
@@ -114,7 +115,7 @@ pub(crate) fn row(
             row.rests = reason.severity() == Severity::Terminal;
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
-                stalled(&mut row, authority, branch.head, reason);
+                stalled(&mut row, authority, branch.head, reason, unsigned);
             } else {
                 waiting(&mut row, repo, from, stored.as_ref(), state, reason);
             }
@@ -139,10 +140,24 @@ pub(crate) fn row(
 }
 
 /// Says how to ask again for what has stalled.
-fn stalled(row: &mut Row, authority: &Authority, head: Option<CommitId>, reason: &Reason) {
+fn stalled(
+    row: &mut Row,
+    authority: &Authority,
+    head: Option<CommitId>,
+    reason: &Reason,
+    unsigned: Option<&str>,
+) {
     let branch = shell_quote(&row.branch);
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let commit = head.map(|head| head.short()).unwrap_or_default();
+    if let Some(why) = unsigned {
+        let reason = format!(
+            "{why}; if you vouch for all that `git show {commit}` shows, `aynig set-state --retry --accept-unsigned --branch \
+             {branch}{remote}` asks again"
+        );
+        row.reason = Some(reason);
+        return;
+    }
     let hint = format!(
         "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"
     );

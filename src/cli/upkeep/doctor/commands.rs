@@ -13,6 +13,8 @@ use aynig::git::objects::revspec::Content;
 use aynig::git::{CommitError, Repo};
 use aynig::ops::app::Process;
 use aynig::ops::run::{plain_options, survey_options};
+use aynig::runner::options::Trust;
+use aynig::runner::survey::trust;
 use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 use aynig::runner::{error_chain, shell_quote};
@@ -22,6 +24,9 @@ use crate::cli::upkeep::doctor::{Finding, head};
 
 /// Where commands lie.
 const AYNIG: &str = ".aynig";
+
+/// Of so many branches each is named.
+const MOST_UNSIGNED: usize = 5;
 
 /// How much of a file's beginning is looked at: more than any `#!` line that works.
 const HEAD: usize = 256;
@@ -192,23 +197,23 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
 }
 
 /// States at the HEADs of the branches that count, which nothing will run.
-pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Finding {
+pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Finding> {
     let Some(authority) = &looked.authority else {
-        return Finding::warning("states", "it cannot be told which branches count", "git remote -v");
+        return vec![Finding::warning("states", "it cannot be told which branches count", "git remote -v")];
     };
     // Settings that cannot be read have a finding of their own.
     let options = survey_options(repo, process, None).unwrap_or_else(|_| plain_options(repo, process));
     let question = Question { repo, authority, options: &options, now: clock::wall_seconds(), notes: false };
     let surveyed = match survey(&question) {
         Ok(surveyed) => surveyed,
-        Err(error) => return Finding::error("states", error_chain(&error), "git fsck"),
+        Err(error) => return vec![Finding::error("states", error_chain(&error), "git fsck")],
     };
     let (mut there, mut option) = (String::new(), String::new());
     if let Some(remote) = authority.source() {
         if surveyed.branches.is_empty() && !looked.fresh {
             let text =
                 format!("no branch of {remote} was ever fetched here, so nothing is known of their states");
-            return Finding::warning("states", text, format!("git ls-remote {remote}"));
+            return vec![Finding::warning("states", text, format!("git ls-remote {remote}"))];
         }
         (there, option) = (format!(" on {remote}"), format!(" --remote {}", shell_quote(remote.as_str())));
     }
@@ -216,7 +221,34 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Finding
     if !looked.fresh {
         found.text.push_str(" (as last fetched)");
     }
-    found
+    let mut findings = vec![found];
+    findings.extend(unsigned(repo, &options.trust, &surveyed, &option));
+    findings
+}
+
+/// Branches that wait for a person because their HEAD has no good signature; the first of them, and how many more there are.
+fn unsigned(repo: &Repo, trust: &Trust, surveyed: &Survey, option: &str) -> Vec<Finding> {
+    let stalls = trust::unsigned_stalls(repo, trust, &surveyed.branches);
+    let mut found = surveyed.branches.iter().filter_map(|branch| {
+        let head = branch.head?;
+        let why = match &branch.verdict {
+            Verdict::Waiting { reason: Reason::Unsigned { why }, .. } => why,
+            _ => stalls.get(&head)?,
+        };
+        let next = format!(
+            "git show {}; if you vouch for all of it: aynig set-state --retry --accept-unsigned --branch {}{option}",
+            head.short(),
+            shell_quote(&branch.name.to_string())
+        );
+        Some(Finding::warning("signatures", format!("{}: {why}", branch.name), next))
+    });
+    let mut findings: Vec<Finding> = found.by_ref().take(MOST_UNSIGNED).collect();
+    let more = found.count();
+    if more > 0 {
+        let text = format!("{more} more are not signed by anybody trusted here");
+        findings.push(Finding::warning("signatures", text, format!("aynig status --all{option}")));
+    }
+    findings
 }
 
 /// The names of the commands that there are: those of all branches, or of the one tree that all commands come from.

@@ -80,7 +80,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Command
             // It fetches what the states are then read from.
             let looked = remote::check(&repo, arguments.remote.as_ref());
             findings.extend(commands::check(&repo));
-            findings.push(commands::states(&repo, process, &looked));
+            findings.extend(commands::states(&repo, process, &looked));
             findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);
