@@ -359,6 +359,14 @@ pub(crate) fn hidden_by_us(directory: &Path) -> bool {
     std::fs::read(directory.join(".gitignore")).is_ok_and(|text| text == HIDING.as_bytes())
 }
 
+/// Removes a directory that holds nothing but directories.
+pub(crate) fn remove_empty(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        remove_empty(&entry?.path())?;
+    }
+    std::fs::remove_dir(directory)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -133,7 +133,8 @@ impl fmt::Display for RoleName {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(BString);
 
-const HEADS: &str = "refs/heads/";
+/// Where local branches are ([`super::layout`] has the other places).
+pub(crate) const HEADS: &str = "refs/heads/";
 
 impl BranchName {
     /// Checks a short name against the rules of `git check-ref-format --branch`.

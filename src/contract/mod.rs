@@ -21,7 +21,7 @@
 //! - [`story`] folds a branch's commits into what happened.
 //! - [`guard`] says what of a push breaks a lease, for the server's side.
 //! - [`alike`] suggests what a mistyped name was probably meant to be.
-//! - [`ids`] are the names all of them use, checked once at the edge.
+//! - [`ids`] are the names all of them use, checked once at the edge; [`layout`] has those of refs and files.
 //!
 //! Invariant: no value of these types can be made that breaks the rule its type stands for; hostile bytes in a
 //! message are an ordinary variant, never a panic.
@@ -37,6 +37,7 @@ pub mod ids;
 #[cfg(test)]
 mod interleavings;
 pub(crate) mod landing;
+pub(crate) mod layout;
 pub mod lease;
 pub mod manual;
 pub mod message;

@@ -9,14 +9,12 @@ use bstr::{BStr, BString, ByteSlice};
 use super::commits::{ORIGIN_KEY, stalled_run};
 use super::head::{CommitFacts, Event, Head, InvalidHead};
 use super::ids::{CommitId, StateName};
+use super::layout::RESCUES;
 use super::lease::Lease;
 use super::message::Message;
 
 /// The most names kept of those who made a run of ordinary commits.
 const MAX_AUTHORS: usize = 5;
-
-/// Where rescued work lies, as the body of a stalled commit names it.
-const RESCUE: &str = "refs/aynig/rescue/";
 
 /// The words before the place where work would be, of a worktree that somebody else had hold of. There may be none.
 pub const AWAITED: &str = "unfinished work, if there was any, is in:";
@@ -170,7 +168,7 @@ impl Stall {
         // Ours comes before the logs, which are indented; a command may print such a name as well.
         let own = body.lines().filter(|line| !line.starts_with(' '));
         let rescue = own.clone().find_map(|line| {
-            let name = &line[line.find(RESCUE).filter(|_| !line.contains(AWAITED))?..];
+            let name = &line[line.find(RESCUES).filter(|_| !line.contains(AWAITED))?..];
             let name = name.split(' ').next().unwrap_or(name).trim_end_matches(['.', '\'']);
             // As it is quoted for a shell.
             Some(name.replace("'\\''", "'"))

@@ -8,6 +8,7 @@ use bstr::ByteSlice;
 
 use super::remote::{PLAIN_PUSH, QUESTION};
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::layout::TRIED;
 use crate::fsutil::check_place;
 use crate::git::objects::commits::{CommitError, NewCommit};
 use crate::git::objects::signatures::SIGNING;
@@ -63,7 +64,7 @@ impl Repo {
             .args(PLAIN_PUSH)
             .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])
-            .arg(format!("{commit}:refs/aynig/doctor/{}", crate::contract::ids::AttemptId::random()))
+            .arg(format!("{commit}:{TRIED}{}", crate::contract::ids::AttemptId::random()))
             .timeout(QUESTION)
             .run()
             .map(drop)

@@ -17,6 +17,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::layout::{HEADS, Own, TRACKED, fetched_from, fetched_ref};
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::Purpose;
@@ -142,7 +143,7 @@ impl Repo {
 
     /// Fetches all branches of `remote`; one connection.
     pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
-        let all = format!("+refs/heads/*:refs/aynig/remotes/{remote}/*");
+        let all = format!("+{HEADS}*:{}*", fetched_from(remote));
         self.fetch(remote, &[all], Purpose::Scan, PATIENCE)
     }
 
@@ -155,7 +156,7 @@ impl Repo {
     ) -> Result<(), RemoteError> {
         let specs: Vec<String> = branches
             .iter()
-            .map(|branch| format!("+refs/heads/{branch}:refs/aynig/remotes/{remote}/{branch}"))
+            .map(|branch| format!("+{HEADS}{branch}:{}{branch}", fetched_from(remote)))
             .collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
@@ -234,18 +235,18 @@ impl Repo {
 
     /// The directory whose lock is held by whoever moves the fetched refs.
     fn turns(&self) -> Option<PathBuf> {
-        let dir = self.state_dir().ok()?.join("remotes");
+        let dir = Own::Remotes.within(self.common_dir());
         std::fs::create_dir_all(&dir).is_ok().then_some(dir)
     }
 
     /// The branches of `remote` as last fetched.
     pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
-        self.tips(&format!("refs/aynig/remotes/{remote}/"))
+        self.tips(&fetched_from(remote))
     }
 
     /// What branches `remote` is known to have, by our own fetches and by a person's; as far as that can be read.
     pub(crate) fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
-        let places = ["aynig/remotes", "remotes"].map(|place| format!("refs/{place}/{remote}/"));
+        let places = [fetched_from(remote), format!("{TRACKED}{remote}/")];
         let tips = places.iter().flat_map(|place| self.tips(place).unwrap_or_default());
         // What is symbolic is the remote's own HEAD.
         tips.filter(|tip| tip.target.is_ok()).map(|tip| tip.branch).collect()
@@ -355,12 +356,6 @@ impl Repo {
         }
         Ok(git.env("GIT_CONFIG_COUNT", count.to_string()))
     }
-}
-
-fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
-    let mut name = BString::from(format!("refs/aynig/remotes/{remote}/"));
-    name.extend_from_slice(branch.as_bstr());
-    name
 }
 
 /// `<id>\trefs/heads/<name>`.

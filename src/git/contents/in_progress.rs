@@ -3,13 +3,13 @@
 //!
 //! Invariant: this only looks, and names no commit that a branch holds; that it is saved is `rescue`'s to see to (CONTRACT.md §9).
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::contract::headlog;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::{BRANCHES, FETCHED, HEADS, TAGS, TRACKED};
 use crate::git::process::call::ProcessError;
+use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
@@ -24,9 +24,6 @@ const FILES: [(&str, &str); 8] = [
     ("rebase-merge/orig-head", "the commits that were being rebased"),
     ("rebase-apply/orig-head", "the commits that were being rebased"),
 ];
-
-/// Where branches are, those of remotes included.
-pub(crate) const BRANCHES: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"];
 
 /// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +63,7 @@ pub(crate) struct InProgress {
 }
 
 /// Where commits are named by others, tags included. A commit that only a tag has was hardly made in a worktree.
-const NAMED: [&str; 4] = ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/", "refs/tags/"];
+const NAMED: [&str; 4] = [HEADS, TRACKED, FETCHED, TAGS];
 
 impl Repo {
     /// What is under way in the checkout whose own git directory is `git_dir`.
@@ -78,7 +75,7 @@ impl Repo {
     pub(crate) fn may_have_aside(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
             || !own_refs(git_dir.join("refs")).is_empty()
-            || !headlog::left(&self.head_log(git_dir)).is_empty()
+            || !headlog::left(&reflog::of_head(git_dir)).is_empty()
     }
 
     /// Whether the registration of a worktree names commits that nothing else does.
@@ -123,11 +120,9 @@ impl Repo {
     /// Commits that were made in the worktree and left, and that nothing but the log of its HEAD names. What HEAD has the contents of
     /// was only made anew.
     fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
-        let log = self.head_log(&worktree.git_dir);
+        let log = reflog::of_head(&worktree.git_dir);
         let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
-        let branch_log =
-            self.common_dir().join("logs").join(OsStr::from_bytes(&worktree.mark.branch.full_ref()));
-        let branch_log = headlog::read(&std::fs::read(branch_log).unwrap_or_default());
+        let branch_log = reflog::of(self.common_dir(), worktree.mark.branch.full_ref().as_ref());
         let mut found = Vec::new();
         for commit in headlog::left(&log) {
             let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);

@@ -13,6 +13,7 @@ use bstr::ByteSlice;
 
 use crate::contract::ids::CommitId;
 use crate::git::process::call::{Git, ProcessError};
+use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
@@ -62,8 +63,7 @@ impl Repo {
 
 /// The commit a worktree was made from, whose submodules were fetched and not made here.
 fn made_from(worktree: &Worktree) -> Option<CommitId> {
-    let log = std::fs::read(worktree.git_dir.join("logs").join("HEAD")).ok()?;
-    CommitId::parse_hex(log.lines().next()?.split(|byte| *byte == b' ').nth(1)?)
+    reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
 }
 
 fn is_populated(directory: &Path) -> bool {

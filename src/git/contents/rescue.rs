@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::rescue_ref;
 use crate::git::contents::in_progress::InProgress;
 use crate::git::objects::commits::{CommitError, NewCommit, Stored};
 use crate::git::process::call::ProcessError;
@@ -79,11 +80,6 @@ pub(crate) struct Situation<'a> {
     pub(crate) base: CommitId,
     /// What the branch points at, if it exists: what is reachable from it is safe already.
     pub(crate) kept: Option<CommitId>,
-}
-
-/// Where the work of an attempt on a branch is saved, unless other work has that name.
-pub(crate) fn reference_of(branch: &BranchName, label: &str) -> BString {
-    [b"refs/aynig/rescue/", branch.as_bstr().as_bytes(), b"/", label.as_bytes()].concat().into()
 }
 
 impl Repo {
@@ -201,7 +197,7 @@ impl Repo {
 
     /// Makes the rescue ref; a name that is taken by other work gets a number.
     fn point_rescue_at(&self, situation: Situation<'_>, commit: CommitId) -> Result<Saved, RescueError> {
-        let name = reference_of(situation.branch, situation.label);
+        let name = rescue_ref(situation.branch, situation.label);
         crate::crashpoint::reach(crate::crashpoint::Point::RescueWritten);
         let mut number = 1;
         loop {

@@ -8,7 +8,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix::ObjectId;
 
 use crate::contract::ids::{BranchName, CommitId};
-use crate::git::contents::in_progress::BRANCHES;
+use crate::contract::layout::{BRANCHES, FETCHED, TRACKED};
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
@@ -183,7 +183,7 @@ impl Repo {
 
     /// What branches point at, here and as fetched to decide over.
     pub(crate) fn branch_tips(&self) -> Result<Vec<CommitId>, RefError> {
-        let all = self.branches()?.into_iter().chain(self.tips("refs/aynig/remotes/")?);
+        let all = self.branches()?.into_iter().chain(self.tips(FETCHED)?);
         Ok(all.filter_map(|tip| tip.target.ok()).collect())
     }
 
@@ -193,8 +193,8 @@ impl Repo {
         match named {
             Some(branch) => {
                 names.push(branch.full_ref());
-                names.push(format!("refs/remotes/{branch}").into());
-                names.push(format!("refs/remotes/origin/{branch}").into());
+                names.push(format!("{TRACKED}{branch}").into());
+                names.push(format!("{TRACKED}origin/{branch}").into());
             }
             None => {
                 let head =

@@ -14,6 +14,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::layout::{HEADS, TRACKED, fetched_from};
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
 use crate::git::refs::cas::RefError;
@@ -86,11 +87,11 @@ impl Repo {
         } else {
             let fetched = deciding.and_then(|remote| {
                 let branch = name.strip_prefix(remote.as_str())?.strip_prefix('/')?;
-                Some(format!("refs/aynig/remotes/{remote}/{branch}"))
+                Some(format!("{}{branch}", fetched_from(remote)))
             });
             match fetched {
                 Some(fetched) => vec![fetched],
-                None => vec![format!("refs/heads/{name}"), format!("refs/remotes/{name}")],
+                None => vec![format!("{HEADS}{name}"), format!("{TRACKED}{name}")],
             }
         };
         let mut found: Vec<(String, CommitId)> = Vec::new();

@@ -18,25 +18,22 @@
 //! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there blocks the whole repository.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
-use gix::refs::store::WriteReflog;
 use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::HEADS;
+use crate::fsutil;
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Refs that get a log when they are made, where git's configuration does not say otherwise.
-const LOGGED: [&str; 3] = ["refs/heads/", "refs/remotes/", "refs/notes/"];
 
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +89,7 @@ pub struct Tip {
 impl Repo {
     /// All local branches, in the order of their names.
     pub fn branches(&self) -> Result<Vec<Tip>, RefError> {
-        self.tips("refs/heads/")
+        self.tips(HEADS)
     }
 
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
@@ -182,7 +179,7 @@ impl Repo {
             .map_err(|error| unwritable(format!("its log: {error}")))?;
         if lock.commit().is_err() {
             // Directories of refs that are gone may lie where the file belongs.
-            drop(remove_empty(&path));
+            drop(fsutil::remove_empty(&path));
             lock.commit().map_err(|error| unwritable(error.to_string()))?;
         }
         Ok(Swap::Won)
@@ -203,59 +200,6 @@ impl Repo {
         below.push(b'/');
         let found = packed.iter_prefixed(below)?.next();
         Ok(found.and_then(Result::ok).map(|found| found.name.as_bstr().to_owned()))
-    }
-
-    /// The line of one move, if this ref has a log or is one that gets one.
-    fn append_to_reflog(
-        &self,
-        name: &BStr,
-        old: Option<CommitId>,
-        new: CommitId,
-        log: &str,
-    ) -> std::io::Result<()> {
-        let wanted = match self.gix.refs.write_reflog {
-            WriteReflog::Disable => return Ok(()),
-            WriteReflog::Always => true,
-            WriteReflog::Normal => LOGGED.iter().any(|prefix| name.starts_with(prefix.as_bytes())),
-        };
-        let line = self.reflog_line(old, new, log)?;
-        let path = self.common_dir().join("logs").join(OsStr::from_bytes(name));
-        if wanted && let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let open = || std::fs::OpenOptions::new().append(true).create(wanted).open(&path);
-        let file = match open() {
-            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
-                remove_empty(&path)?;
-                open()
-            }
-            opened => opened,
-        };
-        match file {
-            Ok(mut file) => file.write_all(&line),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// How a log says that a ref went from `old` to `new`.
-    fn reflog_line(&self, old: Option<CommitId>, new: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
-        let new = new.to_string();
-        let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
-        let time = clock::local_time();
-        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
-        let who = self.identity().reflog_signature(time);
-        let mut buffer = gix::date::parse::TimeBuf::default();
-        let mut line = format!("{old} {new} ").into_bytes();
-        who.to_ref(&mut buffer).trim().write_to(&mut line)?;
-        line.extend_from_slice(format!("\t{}\n", log.replace(['\n', '\r'], " ")).as_bytes());
-        Ok(line)
-    }
-
-    /// The first line of the log of a new worktree's HEAD. It is written whatever `core.logAllRefUpdates` says: git goes on with
-    /// a log that is there, and the log proves which commits were made in the worktree.
-    pub(crate) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
-        self.reflog_line(None, commit, log)
     }
 
     /// Removes `name` if it points at `expected`; what its log holds goes with it.
@@ -318,12 +262,4 @@ impl Repo {
     pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         self.intent_log().release_dead_locks()
     }
-}
-
-/// Removes a directory that holds nothing but directories.
-fn remove_empty(directory: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        remove_empty(&entry?.path())?;
-    }
-    std::fs::remove_dir(directory)
 }

@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bstr::{BStr, ByteSlice};
 
 use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::layout::Own;
 use crate::fsutil;
 
 /// This process's ledger; made with the first move, removed at the end.
@@ -45,7 +46,7 @@ impl IntentLog {
     pub(crate) fn new(common_dir: &Path) -> Self {
         Self {
             common_dir: common_dir.to_owned(),
-            directory: common_dir.join("aynig").join("moves"),
+            directory: Own::Moves.within(common_dir),
             state: Mutex::default(),
         }
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::own_directory;
 use crate::git::process::cancel::Interrupt;
 use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
@@ -290,7 +291,7 @@ impl Repo {
 
     /// Our own directory below the common one (attempt records, the registry lock); made when missing.
     pub(crate) fn state_dir(&self) -> std::io::Result<PathBuf> {
-        let path = self.place.common_dir.join("aynig");
+        let path = own_directory(&self.place.common_dir);
         std::fs::create_dir_all(&path)?;
         Ok(path)
     }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::CommitId;
+use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::FileLock;
 use crate::git::contents::index::Entry;
@@ -54,7 +55,7 @@ impl Repo {
     }
 
     fn pool_directory(&self) -> PathBuf {
-        self.common_dir().join("aynig").join("pool")
+        Own::Pool.within(self.common_dir())
     }
 
     /// Notes how a worktree is that git has just filled, if it is worth keeping afterwards.

@@ -6,6 +6,7 @@
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::layout::{HEADS, OURS, RESCUES, TRACKED};
 use crate::git::contents::rescue::RescueError;
 use crate::git::process::call::Git;
 use crate::git::refs::cas::{RefError, Swap};
@@ -37,8 +38,6 @@ pub struct RescueRef {
     /// What it points at.
     pub(crate) commit: CommitId,
 }
-
-const RESCUE: &str = "refs/aynig/rescue/";
 
 impl Repo {
     /// All worktrees that are kept.
@@ -73,7 +72,7 @@ impl Repo {
         &self,
         commit: CommitId,
     ) -> Result<Option<BString>, crate::git::ProcessError> {
-        self.held_below(commit, &["refs/heads/", "refs/remotes/", "refs/aynig/"])
+        self.held_below(commit, &[HEADS, TRACKED, OURS])
     }
 
     /// A ref below one of these places from which `commit` is reachable.
@@ -93,7 +92,7 @@ impl Repo {
     /// All rescue refs, in the order of their names.
     pub fn rescue_refs(&self) -> Result<Vec<RescueRef>, RefError> {
         Ok(self
-            .tips(RESCUE)?
+            .tips(RESCUES)?
             .into_iter()
             .filter_map(|tip| {
                 let below: &[u8] = tip.branch.as_bstr();
@@ -102,7 +101,7 @@ impl Repo {
                     .get(..36)
                     .filter(|_| label.len() == 36 || label[36] == b'-')
                     .and_then(AttemptId::parse);
-                let mut name = BString::from(RESCUE);
+                let mut name = BString::from(RESCUES);
                 name.extend_from_slice(below);
                 Some(RescueRef {
                     name,

@@ -18,6 +18,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::contract::ids::CommitId;
+use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::Git;
@@ -31,9 +32,6 @@ use crate::git::worktrees::registration::{
 /// How long to wait for other runners on this host. They hold the registry for moments, but while git itself adds or removes
 /// a worktree, which takes its time for a large one; and one that was stopped holds it for ever.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
-
-/// Where a registration is made and taken apart, in our directory.
-const BESIDE: &str = "registering";
 
 /// More than any path has bytes.
 const LONGEST_PATH: u64 = 65_536;
@@ -96,7 +94,7 @@ impl Repo {
     }
 
     fn beside(&self) -> PathBuf {
-        self.common_dir().join("aynig").join(BESIDE)
+        Own::Registering.within(self.common_dir())
     }
 
     fn clear_half_registered(&self, _registry: &Registry<'_>) -> Result<(), WorktreeError> {

@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use crate::contract::headlog;
-use crate::contract::headlog::Moved;
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil::FileLock;
 use crate::git::process::call::Git;
 use crate::git::refs::cas::Swap;
+use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::{occupied, tidy_above};
 use crate::git::worktrees::error::{WorktreeError, files};
@@ -91,17 +90,10 @@ impl Repo {
     /// `base`, or what was committed on top of it in the worktree since: an attached HEAD shows where others took the
     /// branch, its log what was done here.
     pub(crate) fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
-        let log = std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default();
-        let newest = log.lines().next_back().and_then(|line| line.split(|byte| *byte == b' ').nth(1));
-        match newest.and_then(CommitId::parse_hex) {
+        match reflog::of_head(git_dir).last().map(|moved| moved.to) {
             Some(own) if self.commit(own).is_ok() && self.descends(own, base) => own,
             Some(_) | None => base,
         }
-    }
-
-    /// The log of a checkout's HEAD; empty if there is none.
-    pub(crate) fn head_log(&self, git_dir: &Path) -> Vec<Moved> {
-        headlog::read(&std::fs::read(git_dir.join("logs").join("HEAD")).unwrap_or_default())
     }
 
     /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.

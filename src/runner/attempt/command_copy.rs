@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::DirLock;
 use crate::git::objects::revspec::Content;
@@ -50,7 +51,7 @@ pub(crate) enum CopyError {
 
 /// The directory that stands for the top of the tree whose `.aynig` is `tree`, with a faithful copy of that in it.
 pub(crate) fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError> {
-    let place = repo.common_dir().join("aynig").join("commands");
+    let place = Own::Commands.within(repo.common_dir());
     let failed = |what, path: &Path| {
         let path = path.to_owned();
         move |source| CopyError::Files { what, path, source }

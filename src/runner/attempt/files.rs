@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::git::Repo;
 
@@ -138,7 +139,7 @@ pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
             return Err(AttemptError::Link { path });
         }
     }
-    for path in [log_directory(repo), repo.common_dir().join("aynig").join("attempts")] {
+    for path in [log_directory(repo), Own::Attempts.within(repo.common_dir())] {
         fsutil::check_place(&path).map_err(failed("write in", &path))?;
     }
     Ok(())
@@ -238,8 +239,7 @@ fn create_new(path: &Path) -> io::Result<File> {
 }
 
 fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
-    let state = repo.state_dir().map_err(failed("make", repo.common_dir()))?;
-    let directory = state.join("attempts");
+    let directory = Own::Attempts.within(repo.common_dir());
     std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
     Ok(directory)
 }

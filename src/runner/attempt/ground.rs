@@ -12,6 +12,7 @@ use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::report::plain_line;
 use crate::git::Repo;
 use crate::git::process::cancel::Purpose;
+use crate::git::refs::reflog;
 
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
@@ -43,7 +44,7 @@ pub(crate) struct Taken {
 impl<'a> Ground<'a> {
     /// `git_dir` is the checkout's own git directory, if there is a checkout.
     pub fn new(repo: &'a Repo, attempt: AttemptId, lease: CommitId, git_dir: Option<&Path>) -> Self {
-        let log = git_dir.map(|git_dir| repo.head_log(git_dir)).unwrap_or_default();
+        let log = git_dir.map(reflog::of_head).unwrap_or_default();
         Self { repo, attempt, lease, log }
     }
 

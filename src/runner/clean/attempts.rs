@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::layout::Own;
 use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
 use crate::git::Repo;
 
@@ -28,7 +29,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
     files::check_log_directory(repo)?;
     let limit = wanted.older_than.unwrap_or(DEFAULT_AGE);
     let logs = files::log_directory(repo);
-    let records = repo.common_dir().join("aynig").join("attempts");
+    let records = Own::Attempts.within(repo.common_dir());
     let mut known: HashSet<PathBuf> = HashSet::new();
     let mut rows = Vec::new();
     let mut worktrees: HashSet<AttemptId> = repo

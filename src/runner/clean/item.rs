@@ -165,14 +165,6 @@ pub(crate) fn words(how: Landed) -> &'static str {
     }
 }
 
-/// A ref's name as people say it.
-pub(crate) fn short(name: &str) -> &str {
-    ["refs/heads/", "refs/remotes/", "refs/aynig/remotes/"]
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))
-        .unwrap_or(name)
-}
-
 /// The room a file, or a directory with all below it, takes on disk; links are not followed.
 pub(crate) fn disk_use(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;

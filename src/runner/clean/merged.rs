@@ -3,12 +3,13 @@
 use crate::contract::head::Head;
 use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::short;
 use crate::git::Repo;
 
 use super::super::shell_quote;
 use super::super::survey::resolve::Resolver;
 use super::super::survey::verdict::NoCommand;
-use super::item::{CleanError, CleanOptions, short, words};
+use super::item::{CleanError, CleanOptions, words};
 
 /// A branch that could go.
 #[derive(Debug, Clone)]

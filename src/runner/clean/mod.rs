@@ -11,6 +11,7 @@ mod rescues;
 mod settled;
 mod worktrees;
 
+use crate::contract::layout::own_directory;
 use crate::git::Repo;
 
 use crate::runner::attempt::files;
@@ -71,6 +72,6 @@ fn used(repo: &Repo) -> Result<u64, CleanError> {
     let ours = repo.linked_worktrees()?.into_iter().filter(|registered| registered.mark().is_some());
     let kept = repo.kept_worktrees()?.into_iter().map(|kept| kept.checkout.place.path);
     let places = ours.map(|registered| registered.checkout.place.path).chain(kept);
-    let files = [files::log_directory(repo), repo.common_dir().join("aynig")];
+    let files = [files::log_directory(repo), own_directory(repo.common_dir())];
     Ok(places.chain(files).map(|place| disk_use(&place)).sum())
 }

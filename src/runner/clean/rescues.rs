@@ -4,12 +4,13 @@
 //! was judged.
 
 use crate::contract::ids::CommitId;
+use crate::contract::layout::short;
 use crate::contract::retention::age_words;
 use crate::git::objects::landed::LandedError;
 use crate::git::worktrees::preserved::RescueRef;
 use crate::git::{Repo, Swap};
 
-use super::item::{CleanError, CleanOptions, Item, Kind, age, short, words};
+use super::item::{CleanError, CleanOptions, Item, Kind, age, words};
 use crate::runner::attempt::files;
 use crate::runner::clean::settled;
 use crate::runner::clean::settled::Of;

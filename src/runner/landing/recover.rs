@@ -13,12 +13,13 @@ use crate::contract::commits::{how_kept, stalled_draft};
 use crate::contract::head::Head;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::layout::rescue_ref;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::story::AWAITED;
 use crate::fsutil;
-use crate::git::contents::rescue::{Saved, reference_of};
+use crate::git::contents::rescue::Saved;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::worktrees::held::Worktree;
@@ -359,7 +360,7 @@ fn found_of(repo: &Repo, attempt: AttemptId) -> Result<Found, String> {
 
 /// Where the work will be that somebody else has hold of. It is not read as a rescue that was made, since there may be none.
 fn awaited_sentence(branch: &BranchName, attempt: AttemptId) -> String {
-    let reference = reference_of(branch, &attempt.to_string());
+    let reference = rescue_ref(branch, &attempt.to_string());
     format!(
         "Another process on this host, its runner or one that recovers it, still has hold of its worktree. When that is done, \
          {AWAITED} {}",

@@ -9,6 +9,7 @@ use bstr::ByteSlice;
 
 use crate::clock;
 use crate::contract::ids::BranchName;
+use crate::contract::layout::own_directory;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
@@ -170,7 +171,7 @@ fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, Sur
     if let Some(error) = unnoted {
         let text = format!(
             "how long leases are seen could not be kept ({error}), so none is taken over; make {} writable, or use --takeover clock",
-            repo.common_dir().join("aynig").display()
+            own_directory(repo.common_dir()).display()
         );
         (context.tell)(Notice::Warning { branch: None, text });
     }

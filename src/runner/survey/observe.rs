@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::Own;
 use crate::contract::sighting::{Reading, Sight, Sightings, Watched, watched};
 use crate::fsutil;
 use crate::fsutil::DirLock;
@@ -128,7 +129,7 @@ fn leases<'a>(
 const FILE: &str = "seen";
 
 fn directory(repo: &Repo) -> PathBuf {
-    repo.common_dir().join("aynig/sightings")
+    Own::Sightings.within(repo.common_dir())
 }
 
 /// The directory of the sightings, made if it is missing.

@@ -1,0 +1,91 @@
+//! Logs of refs (gitglossary(7), reflog): reading them, and the line of a move.
+//!
+//! Invariant: a line that is written is what git itself would write, in one piece. What a log proves is decided in
+//! [`crate::contract::headlog`].
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::BStr;
+use gix::refs::store::WriteReflog;
+
+use crate::clock;
+use crate::contract::headlog::{self, Moved};
+use crate::contract::ids::CommitId;
+use crate::contract::layout::{HEADS, TRACKED};
+use crate::fsutil;
+use crate::git::repo::open::Repo;
+
+/// Refs that get a log when they are made, where git's configuration does not say otherwise.
+const LOGGED: [&str; 3] = [HEADS, TRACKED, "refs/notes/"];
+
+/// The log of a checkout's HEAD, oldest entry first; empty if there is none.
+pub(crate) fn of_head(git_dir: &Path) -> Vec<Moved> {
+    of(git_dir, "HEAD".into())
+}
+
+/// The log of the ref `name`, which belongs to the git directory `git_dir`.
+pub(crate) fn of(git_dir: &Path, name: &BStr) -> Vec<Moved> {
+    headlog::read(&std::fs::read(path(git_dir, name)).unwrap_or_default())
+}
+
+fn path(git_dir: &Path, name: &BStr) -> PathBuf {
+    git_dir.join("logs").join(OsStr::from_bytes(name))
+}
+
+impl Repo {
+    /// The line of one move, if this ref has a log or is one that gets one.
+    pub(crate) fn append_to_reflog(
+        &self,
+        name: &BStr,
+        old: Option<CommitId>,
+        new: CommitId,
+        log: &str,
+    ) -> std::io::Result<()> {
+        let wanted = match self.gix.refs.write_reflog {
+            WriteReflog::Disable => return Ok(()),
+            WriteReflog::Always => true,
+            WriteReflog::Normal => LOGGED.iter().any(|prefix| name.starts_with(prefix.as_bytes())),
+        };
+        let line = self.reflog_line(old, new, log)?;
+        let path = path(self.common_dir(), name);
+        if wanted && let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let open = || std::fs::OpenOptions::new().append(true).create(wanted).open(&path);
+        let file = match open() {
+            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
+                fsutil::remove_empty(&path)?;
+                open()
+            }
+            opened => opened,
+        };
+        match file {
+            Ok(mut file) => file.write_all(&line),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a log says that a ref went from `old` to `new`.
+    fn reflog_line(&self, old: Option<CommitId>, new: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
+        let new = new.to_string();
+        let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
+        let time = clock::local_time();
+        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
+        let who = self.identity().reflog_signature(time);
+        let mut buffer = gix::date::parse::TimeBuf::default();
+        let mut line = format!("{old} {new} ").into_bytes();
+        who.to_ref(&mut buffer).trim().write_to(&mut line)?;
+        line.extend_from_slice(format!("\t{}\n", log.replace(['\n', '\r'], " ")).as_bytes());
+        Ok(line)
+    }
+
+    /// The first line of the log of a new worktree's HEAD. It is written whatever `core.logAllRefUpdates` says: git goes on with
+    /// a log that is there, and the log proves which commits were made in the worktree.
+    pub(crate) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
+        self.reflog_line(None, commit, log)
+    }
+}
