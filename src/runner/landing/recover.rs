@@ -34,7 +34,7 @@ use crate::runner::events::notice::Notice;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep, save};
 use crate::runner::landing::{rescue_sentence, retry_sentence};
 use crate::runner::survey::trust;
-use crate::runner::survey::verdict::Exclusion;
+use crate::runner::survey::words::unsigned_lease;
 use crate::runner::{Context, error_chain, shows_rescued};
 
 /// How much of a log's end goes into a stalled body, bytes.
@@ -277,7 +277,7 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
             {
                 let trust = &context.options.trust;
                 if let Some(reason) = trust::refused(repo, trust, lease.commit) {
-                    let text = Exclusion::UnsignedLease { why: reason }.to_string();
+                    let text = unsigned_lease(&branch, context.authority.source(), head, &reason);
                     (context.tell)(Notice::Warning { branch: Some(branch), text });
                     continue;
                 }

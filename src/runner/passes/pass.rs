@@ -26,6 +26,7 @@ use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
 use crate::runner::survey::verdict::{Exclusion, Severity};
+use crate::runner::survey::words::unsigned_lease;
 use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
 use crate::runner::{Context, error_chain};
 
@@ -230,6 +231,10 @@ impl Pass<'_> {
             Verdict::Leased(leased) => {
                 warn_if_ahead(self.context, self.backoff, name, &leased.lease, self.now);
                 if leased.over { self.close(name, leased) } else { self.leave(name, leased) }
+            }
+            Verdict::UnsignedLease { leased, why } => {
+                let source = self.context.authority.source();
+                warn(unsigned_lease(name, source, leased.lease.commit, why));
             }
             Verdict::Ready { event, command, run_in } => {
                 let at = (name.clone(), event.commit);

@@ -16,7 +16,7 @@ pub mod resolve;
 pub(crate) mod scan;
 pub mod trust;
 pub mod verdict;
-pub(crate) mod words;
+pub mod words;
 
 use std::io;
 use std::sync::Arc;

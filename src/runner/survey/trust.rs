@@ -14,7 +14,7 @@ use crate::git::process::cancel::Purpose;
 use crate::git::{CommitError, Repo};
 
 use super::super::options::Trust;
-use super::verdict::{Branch, CommandsFrom, Exclusion, Leased, Reason, Verdict};
+use super::verdict::{Branch, CommandsFrom, Reason, Verdict};
 use crate::runner::authority::Authority;
 
 /// Why the commands could not be looked for.
@@ -98,8 +98,8 @@ fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
             Some(Verdict::Waiting { state: event.state.clone(), reason: Reason::Unsigned { why } })
         }
         // Our signature on what closes it would vouch for a tree that nobody has signed.
-        Verdict::Leased(Leased { over: true, .. }) => {
-            Some(Verdict::Excluded(Exclusion::UnsignedLease { why }))
+        Verdict::Leased(leased) if leased.over => {
+            Some(Verdict::UnsignedLease { leased: leased.clone(), why })
         }
         _ => None,
     }

@@ -53,6 +53,13 @@ pub enum Verdict {
     Invalid(Invalid),
     /// HEAD is a lease.
     Leased(Leased),
+    /// HEAD is a lease that is over, and is not closed: our commit would vouch for files that nobody has signed.
+    UnsignedLease {
+        /// The lease.
+        leased: Leased,
+        /// What is wrong with the signature.
+        why: String,
+    },
     /// A state whose time has not come.
     Parked {
         /// The state.
@@ -133,11 +140,6 @@ pub enum Exclusion {
     NotCurrent,
     /// It is the current branch, and there is nothing to run, or nothing that may be run unasked.
     Current,
-    /// Its lease has expired, and is not closed: our commit would vouch for files that nobody has signed.
-    UnsignedLease {
-        /// What is wrong with the signature.
-        why: String,
-    },
 }
 
 /// Why a state is not run.
@@ -321,7 +323,7 @@ impl Verdict {
             Self::Unmanaged => "unmanaged",
             Self::Invalid(_) => "invalid",
             Self::Leased(Leased { over: false, .. }) => "working",
-            Self::Leased(Leased { over: true, .. }) => "expired",
+            Self::Leased(Leased { over: true, .. }) | Self::UnsignedLease { .. } => "expired",
             Self::Parked { .. } => "parked",
             Self::Waiting { .. } => "waiting",
             Self::Ready { .. } => "ready",

@@ -8,8 +8,9 @@ use std::fmt::{Display, Formatter, Result};
 use super::verdict::{
     CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable,
 };
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::objects::tree::Unusable;
+use crate::words::shell_quote;
 
 impl Display for Invalid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -30,6 +31,22 @@ impl Display for Unreadable {
     }
 }
 
+/// That a lease is over and is not closed, as `why` says; the HEAD of its branch is `head`.
+pub fn unsigned_lease(branch: &BranchName, source: Option<&RemoteName>, head: CommitId, why: &str) -> String {
+    let next = if_you_vouch(branch, source, head);
+    format!("its lease is over and is not closed: {why}; {next}")
+}
+
+/// What to type for a branch whose HEAD nobody trusted has signed, once somebody has looked at it.
+pub fn if_you_vouch(branch: &BranchName, source: Option<&RemoteName>, head: CommitId) -> String {
+    let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    format!(
+        "if you vouch for all that `git show {}` shows, `aynig set-state --retry --accept-unsigned --branch {}{remote}` asks again",
+        head.short(),
+        shell_quote(&branch.to_string())
+    )
+}
+
 impl Display for Exclusion {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
@@ -41,7 +58,6 @@ impl Display for Exclusion {
             Self::Current => {
                 f.write_str("is checked out here; use --current-branch include or only to run it in place")
             }
-            Self::UnsignedLease { why } => write!(f, "its lease is over and is not closed: {why}"),
         }
     }
 }

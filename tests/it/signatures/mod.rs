@@ -8,6 +8,7 @@ mod guard;
 #[cfg(debug_assertions)]
 mod hanging;
 mod intruders;
+mod leases;
 mod odd;
 mod settings;
 mod words;

@@ -10,7 +10,7 @@ use crate::cli::work::target::runner_words;
 use aynig::clock;
 use aynig::contract::commits;
 use aynig::contract::head::Head;
-use aynig::contract::ids::{CommitId, StateName};
+use aynig::contract::ids::StateName;
 use aynig::contract::lease::Lease;
 use aynig::contract::message::Message;
 use aynig::contract::sighting::Watched;
@@ -21,6 +21,7 @@ use aynig::ops::missing;
 use aynig::runner::authority::Authority;
 use aynig::runner::shell_quote;
 use aynig::runner::survey::verdict::{Reason, RunIn, Severity};
+use aynig::runner::survey::words::{if_you_vouch, unsigned_lease};
 use aynig::runner::survey::{Branch, CommandsFrom, Verdict};
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
@@ -110,12 +111,17 @@ pub(crate) fn row(
                     Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
             }
         }
+        Verdict::UnsignedLease { leased: lease, why } => {
+            leased(&mut row, &lease.lease, lease.seen);
+            row.mistake = true;
+            row.reason = branch.head.map(|head| unsigned_lease(&branch.name, authority.source(), head, why));
+        }
         Verdict::Waiting { state, reason } => {
             row.mistake = reason.severity() == Severity::Misconfigured;
             row.rests = reason.severity() == Severity::Terminal;
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
-                stalled(&mut row, authority, branch.head, reason, unsigned);
+                stalled(&mut row, authority, branch, reason, unsigned);
             } else {
                 waiting(&mut row, repo, from, stored.as_ref(), state, reason);
             }
@@ -140,22 +146,12 @@ pub(crate) fn row(
 }
 
 /// Says how to ask again for what has stalled.
-fn stalled(
-    row: &mut Row,
-    authority: &Authority,
-    head: Option<CommitId>,
-    reason: &Reason,
-    unsigned: Option<&str>,
-) {
+fn stalled(row: &mut Row, authority: &Authority, surveyed: &Branch, reason: &Reason, unsigned: Option<&str>) {
     let branch = shell_quote(&row.branch);
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let commit = head.map(|head| head.short()).unwrap_or_default();
-    if let Some(why) = unsigned {
-        let reason = format!(
-            "{why}; if you vouch for all that `git show {commit}` shows, `aynig set-state --retry --accept-unsigned --branch \
-             {branch}{remote}` asks again"
-        );
-        row.reason = Some(reason);
+    let commit = surveyed.head.map(|head| head.short()).unwrap_or_default();
+    if let (Some(why), Some(head)) = (unsigned, surveyed.head) {
+        row.reason = Some(format!("{why}; {}", if_you_vouch(&surveyed.name, authority.source(), head)));
         return;
     }
     let hint = format!(

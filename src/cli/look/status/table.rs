@@ -89,7 +89,11 @@ fn state_words(row: &Row) -> String {
 /// What comes next, as people read it, where a line holds all of it.
 fn next_words(row: &Row) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
-        (Some(lease), _, _) => return ui::sanitize(&format!("{}: {}", lease.runner, time_words(lease))),
+        (Some(lease), _, _) => {
+            let more = row.reason.as_ref().filter(|_| row.mistake);
+            let more = more.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            return ui::sanitize(&format!("{}: {}{more}", lease.runner, time_words(lease)));
+        }
         (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
         (None, None, None) => "",
     };

@@ -7,7 +7,7 @@ use bstr::ByteSlice;
 
 use aynig::clock;
 use aynig::contract::alike::nearest;
-use aynig::contract::ids::CommitId;
+use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
 use aynig::git::objects::revspec::Content;
 use aynig::git::{CommitError, Repo};
@@ -16,6 +16,7 @@ use aynig::ops::run::{plain_options, survey_options};
 use aynig::runner::options::Trust;
 use aynig::runner::survey::trust;
 use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
+use aynig::runner::survey::words::if_you_vouch;
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 use aynig::runner::{error_chain, shell_quote};
 
@@ -222,25 +223,28 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Fin
         found.text.push_str(" (as last fetched)");
     }
     let mut findings = vec![found];
-    findings.extend(unsigned(repo, &options.trust, &surveyed, &option));
+    findings.extend(unsigned(repo, &options.trust, &surveyed, authority.source(), &option));
     findings
 }
 
 /// Branches that wait for a person because their HEAD has no good signature; the first of them, and how many more there are.
-fn unsigned(repo: &Repo, trust: &Trust, surveyed: &Survey, option: &str) -> Vec<Finding> {
+fn unsigned(
+    repo: &Repo,
+    trust: &Trust,
+    surveyed: &Survey,
+    source: Option<&RemoteName>,
+    option: &str,
+) -> Vec<Finding> {
     let stalls = trust::unsigned_stalls(repo, trust, &surveyed.branches);
     let mut found = surveyed.branches.iter().filter_map(|branch| {
         let head = branch.head?;
-        let why = match &branch.verdict {
-            Verdict::Waiting { reason: Reason::Unsigned { why }, .. } => why,
-            _ => stalls.get(&head)?,
+        let (what, why) = match &branch.verdict {
+            Verdict::UnsignedLease { why, .. } => ("its lease is over and is not closed: ", why),
+            Verdict::Waiting { reason: Reason::Unsigned { why }, .. } => ("", why),
+            _ => ("", stalls.get(&head)?),
         };
-        let next = format!(
-            "git show {}; if you vouch for all of it: aynig set-state --retry --accept-unsigned --branch {}{option}",
-            head.short(),
-            shell_quote(&branch.name.to_string())
-        );
-        Some(Finding::warning("signatures", format!("{}: {why}", branch.name), next))
+        let text = format!("{}: {what}{why}", branch.name);
+        Some(Finding::warning("signatures", text, if_you_vouch(&branch.name, source, head)))
     });
     let mut findings: Vec<Finding> = found.by_ref().take(MOST_UNSIGNED).collect();
     let more = found.count();
