@@ -16,7 +16,7 @@ use aynig::contract::message::Message;
 use aynig::contract::trailers::Trailer;
 use aynig::fsutil;
 use aynig::git::{Repo, Store};
-use aynig::ops::app::Process;
+use aynig::ops::app::{App, Process};
 use aynig::ops::outer::OuterCommand;
 use aynig::ops::settings;
 use aynig::runner::attempt::environment::own_environment;
@@ -24,6 +24,7 @@ use aynig::runner::error_chain;
 use aynig::runner::events::hook::{Hook, HookRunner};
 use aynig::runner::events::notice::Notice;
 use aynig::runner::events::payload::{Notification, PREFIX, Payload};
+use aynig::runner::events::warning::Warning;
 use aynig::stop::Stop;
 use aynig::supervise::{Watchdog, detach};
 
@@ -53,22 +54,22 @@ pub(crate) struct HookListener {
 impl HookListener {
     /// One for a run, if anybody is to be told.
     pub(crate) fn new(
-        repo: &Repo,
-        process: &Process,
+        app: &App,
         remote: Option<&RemoteName>,
         role: Option<&RoleName>,
         watchdog: &Watchdog,
         narrator: &Arc<Narrator>,
     ) -> Result<Option<Self>, CommandError> {
-        let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(repo)? else {
+        let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(&app.repo())? else {
             return Ok(None);
         };
         let hook_runner = (!has_notice()).then(|| {
-            let environment = environment(repo, process);
+            let repo = app.repo();
+            let environment = environment(&repo, &app.process);
             let directory = repo.top().to_owned();
             let hook = Hook { line, limit, directory, environment, watchdog: Some(watchdog.clone()) };
             let narrator = Arc::clone(narrator);
-            HookRunner::new(hook, Arc::new(move |text| narrator.tell(Notice::Warning { branch: None, text })))
+            HookRunner::new(hook, Arc::new(move |words| warn_of_hook(&narrator, words)))
         });
         let narrator = Arc::clone(narrator);
         Ok(Some(Self { hook_runner, narrator, states, remote: remote.cloned(), role: role.cloned() }))
@@ -81,7 +82,7 @@ impl HookListener {
             Some(hook_runner) => {
                 hook_runner.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
             }
-            None => self.narrator.tell(Notice::Warning { branch: None, text: NESTED.to_owned() }),
+            None => warn_of_hook(&self.narrator, NESTED.to_owned()),
         }
     }
 
@@ -92,6 +93,10 @@ impl HookListener {
             self.narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
         });
     }
+}
+
+fn warn_of_hook(narrator: &Narrator, words: String) {
+    narrator.tell(&Notice::Warning { branch: None, warning: Warning::Hook { words } });
 }
 
 /// What the program finds in its environment besides the notice: the way back to us, and nothing of any command around us. That has

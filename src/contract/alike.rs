@@ -32,14 +32,24 @@ fn slips(word: &str, name: &str) -> Option<usize> {
     (slips <= allowed && !is_number).then_some(slips)
 }
 
-/// Returns a question for each trailer whose key is nearly one of [`SETTABLE`]. Any other key belongs to the workflow.
-pub fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<String> {
+/// A trailer whose key is nearly one that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misspelt {
+    key: String,
+    near: &'static str,
+}
+
+impl std::fmt::Display for Misspelt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, near } = self;
+        write!(f, "the trailer {key} is set, but nothing here reads it; did you mean {near}?")
+    }
+}
+
+/// The trailers whose keys are nearly one of [`SETTABLE`]. Any other key belongs to the workflow.
+pub fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
     let keys = trailers.into_iter().filter_map(|trailer| trailer.key.to_str().ok());
-    keys.filter_map(|key| Some((key, nearest(key, SETTABLE)?)))
-        .map(|(key, near)| {
-            format!("the trailer {key} is set, but nothing here reads it; did you mean {near}?")
-        })
-        .collect()
+    keys.filter_map(|key| Some(Misspelt { key: key.to_owned(), near: nearest(key, SETTABLE)? })).collect()
 }
 
 #[cfg(test)]
@@ -62,7 +72,8 @@ mod tests {
             ("dwp-stage", None),
             ("not-befor", None),
         ] {
-            let said = misspelt([&Trailer::new(key, "x")]);
+            let said: Vec<String> =
+                misspelt([&Trailer::new(key, "x")]).iter().map(ToString::to_string).collect();
             let wanted = near.map(|near| format!("did you mean {near}?"));
             assert_eq!(said.len(), usize::from(near.is_some()), "{key}: {said:?}");
             assert!(wanted.is_none_or(|wanted| said[0].ends_with(&wanted)), "{key}: {said:?}");

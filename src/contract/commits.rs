@@ -65,13 +65,13 @@ pub(crate) fn renewal_draft(lease: &Message) -> Draft {
 }
 
 /// How a command ended that exited with 0 and declared nothing valid (CONTRACT 6.3), as it is told and written.
-pub fn undeclared(misspoken: bool) -> &'static str {
-    if misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
+pub fn undeclared(malformed: bool) -> &'static str {
+    if malformed { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
 }
 
 /// The lease that is kept for what such a command may have started: a renewal whose body says why there is no more of it.
-pub(crate) fn kept_draft(lease: &Message, misspoken: bool) -> Draft {
-    let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(misspoken));
+pub(crate) fn kept_draft(lease: &Message, malformed: bool) -> Draft {
+    let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(malformed));
     Draft { body: BString::from(body), ..renewal_draft(lease) }
 }
 

@@ -25,7 +25,7 @@ pub(crate) const MAX_TOTAL_BYTES: usize = 256 * 1024;
 
 /// Why a trailer does not become a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SkipReason {
+pub enum SkipReason {
     /// The name made of the key is not `[A-Z_][A-Z0-9_]*`.
     #[error("its key does not make a variable name")]
     IllegalName,

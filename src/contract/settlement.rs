@@ -9,7 +9,7 @@ use super::declaration::Declaration;
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// By itself, with this exit status.
     Exited(i32),
     /// By a signal the runner did not send.
@@ -25,7 +25,7 @@ pub(crate) enum Ending {
 
 /// Why the runner ends a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StopReason {
+pub enum StopReason {
     /// The runner itself was asked to stop.
     Interrupted {
         /// By this signal.

@@ -1,4 +1,4 @@
-//! Runs: the options that settings make.
+//! Runs: the options that settings make, and the passes.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -6,13 +6,77 @@ use std::time::Duration;
 use globset::GlobSet;
 
 use crate::contract::ids::RoleName;
-use crate::git::Repo;
+use crate::git::{Repo, Store};
+use crate::runner::Context;
+use crate::runner::authority::Authority;
+use crate::runner::events::feed::Feed;
 use crate::runner::options::{Options, Selection, Trust};
+use crate::runner::passes::backoff::Backoff;
+use crate::runner::passes::pass::{Halted, PassError, Summary, drain, pass};
+use crate::runner::passes::watch::watch;
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
 
 use super::app::Process;
 use super::error::Error;
 use crate::ops::settings;
 use crate::ops::settings::{Settings, globs};
+
+/// What a run needs besides a stop and a feed.
+#[derive(Debug)]
+pub struct Setup {
+    /// The settings.
+    pub options: Options,
+    /// Who decides races.
+    pub authority: Authority,
+    /// Ends the commands if this process is killed.
+    pub watchdog: Watchdog,
+}
+
+impl Setup {
+    /// `watchdog` is the word by which this program starts its watchdog.
+    pub fn new(options: Options, authority: Authority, watchdog: &str) -> Self {
+        let watchdog = Watchdog::lazy(options.program.clone(), vec![watchdog.into()]);
+        Self { options, authority, watchdog }
+    }
+
+    /// All of it, by reference.
+    pub fn context<'a>(&'a self, store: &'a Store, shutdown: &'a Stop, feed: &'a Feed<'a>) -> Context<'a> {
+        let Self { options, authority, watchdog } = self;
+        Context { store, authority, options, shutdown, watchdog, feed }
+    }
+}
+
+/// How long a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One pass.
+    Once,
+    /// Until a pass finds nothing to do.
+    Drain,
+    /// Until a stop is asked for; a look at least once in this time.
+    Watch(Duration),
+}
+
+/// Runs; `each` is given what a pass did, or all passes of a drained repository.
+pub fn run(
+    context: &Context<'_>,
+    repo: &Repo,
+    mode: Mode,
+    each: &mut dyn FnMut(Summary),
+) -> Result<(), PassError> {
+    match mode {
+        Mode::Once => pass(context, repo).map(each),
+        Mode::Drain => drain(context, repo, &mut Backoff::default()).map(&mut *each).map_err(|halted| {
+            let Halted { done, error } = *halted;
+            if done.passes > 0 {
+                each(done);
+            }
+            error
+        }),
+        Mode::Watch(interval) => watch(context, repo, interval, each),
+    }
+}
 
 /// The options that settings make.
 pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Options, Error> {

@@ -1,12 +1,15 @@
 //! What all stages of a run share: references, so that each thread can have them.
 
+use crate::contract::ids::BranchName;
 use crate::git::Store;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
 
 use super::options::Options;
 use crate::runner::authority::Authority;
-use crate::runner::events::notice::Listener;
+use crate::runner::events::feed::Feed;
+use crate::runner::events::notice::Notice;
+use crate::runner::events::warning::Warning;
 
 /// What all stages of a run share.
 #[derive(Clone, Copy)]
@@ -21,8 +24,20 @@ pub struct Context<'a> {
     pub shutdown: &'a Stop,
     /// Ends the commands if this process is killed.
     pub watchdog: &'a Watchdog,
-    /// Where notices go.
-    pub tell: Listener<'a>,
+    /// Who hears of what happens.
+    pub feed: &'a Feed<'a>,
+}
+
+impl Context<'_> {
+    /// Reports what happened.
+    pub(crate) fn report(&self, notice: &Notice) {
+        self.feed.publish(notice);
+    }
+
+    /// Reports what a person should look at.
+    pub(crate) fn warn(&self, branch: Option<&BranchName>, warning: Warning) {
+        self.report(&Notice::Warning { branch: branch.cloned(), warning });
+    }
 }
 
 impl std::fmt::Debug for Context<'_> {

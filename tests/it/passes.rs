@@ -103,6 +103,22 @@ fn one_pass_is_one_step_a_branch_and_drain_goes_to_the_end() {
 }
 
 #[test]
+fn warnings_have_a_code_for_programs() {
+    let repo = Repo::scene(&[("bad", "echo 'SET_STATE no'")]);
+    repo.ready("task", "bad");
+    let summary = json(&out(&repo.aynig_ok(["run", "--json", "--branch", "task", "--branch", "absent*"])));
+    let warnings = summary["warnings"].as_array().expect("warnings");
+    let about: Vec<_> = warnings.iter().map(|warning| (&warning["code"], &warning["branch"])).collect();
+    assert_eq!(about, [(&Value::from("invalidDeclaration"), &Value::from("task"))]);
+    let text = warnings[0]["text"].as_str().expect("words");
+    assert!(text.starts_with("`bad` wrote an invalid SET_STATE on line 1 of its output"), "{text}");
+
+    let summary = json(&out(&repo.aynig_ok(["run", "--json", "--branch", "absent*"])));
+    let warning = &summary["warnings"][0];
+    assert_eq!((&warning["code"], &warning["branch"]), (&Value::from("noBranchSelected"), &Value::Null));
+}
+
+#[test]
 fn drain_goes_on_after_a_failure_and_says_so() {
     let repo = Repo::scene(&[("a", "next b"), ("b", "next done"), ("bad", "exit 1")]);
     repo.ready("a-bad", "bad");
@@ -208,6 +224,7 @@ fn the_summary_is_one_json_object() {
     assert_eq!(summary["recovered"], 1);
     assert_eq!(summary["lostRaces"], 0);
     assert_eq!(summary["errors"], Value::Array(Vec::new()));
+    assert_eq!(summary["warnings"], Value::Array(Vec::new()));
     let steps = summary["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 4);
     let step = |branch: &str| steps.iter().find(|step| step["branch"] == branch).expect("a step");

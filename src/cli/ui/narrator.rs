@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aynig::clock;
 use aynig::contract::commits::undeclared;
 use aynig::contract::ids::AttemptId;
-use aynig::runner::events::notice::{Holder, Notice, Outcome, StepReport};
+use aynig::runner::events::notice::{Cleared, Holder, Notice, Outcome, StepReport};
 
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
@@ -39,29 +39,34 @@ impl Narrator {
     }
 
     /// Says one thing.
-    pub(crate) fn tell(&self, notice: Notice) {
+    pub(crate) fn tell(&self, notice: &Notice) {
         match notice {
             // `run` knows whether somebody asked for this branch.
             Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
-            Notice::Warning { branch, text } => {
-                let about = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
+            Notice::Warning { branch, warning } => {
+                let about = branch.as_ref().map(|branch| format!("{branch}: ")).unwrap_or_default();
                 self.once(format!(
                     "{} {}",
                     styled(CARE, "warning:"),
-                    ui::sanitize(&format!("{about}{text}"))
+                    ui::sanitize(&format!("{about}{warning}"))
                 ));
             }
-            Notice::Relieved { text } => {
-                self.note(&ui::sanitize(&text));
+            Notice::Cleared(cleared) => {
+                self.note(&ui::sanitize(&match cleared {
+                    Cleared::Repository { path } => {
+                        format!("the repository at {} is there again", path.display())
+                    }
+                    Cleared::Remote => "the remote answers again".to_owned(),
+                }));
                 // The same trouble may come again, and is worth saying again.
                 if let Ok(mut said) = self.said.lock() {
                     said.clear();
                 }
             }
-            Notice::Beaten { branch, holder } => {
+            Notice::LostRace { branch, holder } => {
                 let who = match holder {
                     Some(Holder { runner, until }) => {
-                        format!("{runner} holds it until {}", clock::format_utc(until))
+                        format!("{runner} holds it until {}", clock::format_utc(*until))
                     }
                     None => "another runner has moved it on already".to_owned(),
                 };
@@ -71,7 +76,7 @@ impl Narrator {
                 self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(started.attempt);
                 tracing::info!(branch = %started.branch, state = %started.state, attempt = %started.attempt, "started");
                 if let Some(live) = &self.live {
-                    live.begin(&started);
+                    live.begin(started);
                 }
             }
             Notice::Ended(report) => {
@@ -79,10 +84,10 @@ impl Narrator {
                 if let Some(live) = &self.live {
                     live.end(report.attempt);
                 }
-                self.transition(&transition(&report));
+                self.transition(&transition(report));
             }
             Notice::Recovered { branch, run_id, origin, rescued, .. } => {
-                let origin = origin.map_or_else(|| "?".to_owned(), |state| state.to_string());
+                let origin = origin.as_ref().map_or_else(|| "?".to_owned(), |state| state.to_string());
                 let mut line = format!(
                     "{}  {origin} → {}  {}",
                     styled(STRONG, ui::sanitize(&branch.to_string())),
@@ -139,8 +144,8 @@ fn transition(report: &StepReport) -> String {
         Outcome::AdvancedByCommand { state } => {
             (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
         }
-        Outcome::KeptWorking { misspoken, until } => {
-            let said = undeclared(*misspoken);
+        Outcome::KeptWorking { malformed, until } => {
+            let said = undeclared(*malformed);
             let why = format!(
                 "{said}; held until {}, then stalled unless `aynig set-state` sets a state",
                 clock::format_utc(*until)

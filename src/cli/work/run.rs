@@ -1,24 +1,25 @@
-//! `aynig run`: options out of arguments, passes, the summary.
+//! `aynig run`: settings out of arguments, who hears of the run, its answer and its exit code.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use aynig::contract::ids::{BranchName, RemoteName, StateName};
+use aynig::contract::commits::undeclared;
+use aynig::contract::ids::BranchName;
+use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::authority;
-use aynig::ops::run::options;
+use aynig::ops::run::{Mode, Setup, options};
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
-use aynig::runner::events::notice::Notice;
-use aynig::runner::events::notice::StepReport;
-use aynig::runner::passes::backoff::Backoff;
-use aynig::runner::passes::pass::{Halted, PassError, Summary, drain, pass};
-use aynig::runner::passes::watch::watch;
-use aynig::runner::{Context, error_chain, pluralize, shell_quote};
-use aynig::stop::Cause;
-use aynig::supervise::Watchdog;
+use aynig::runner::authority::Authority;
+use aynig::runner::events::feed::Feed;
+use aynig::runner::events::notice::{Notice, Outcome, StepReport};
+use aynig::runner::events::warning::Warning;
+use aynig::runner::passes::pass::{PassError, Summary};
+use aynig::runner::{error_chain, pluralize};
+use aynig::stop::{Cause, Stop, Subscription};
 
 use crate::cli::args::Run;
 use crate::cli::error::{CommandError, Exit};
@@ -38,92 +39,25 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     }
     let settings = Settings::of_run(&repo, &arguments.settings.0)?;
     let options = options(&repo, &app.process, &settings)?;
-    let authority = authority::for_run(&repo, settings.remote.as_ref())?;
-    let shutdown = signals::shutdown()?;
-    let watchdog = Watchdog::lazy(options.program.clone(), vec![internal::WATCHDOG.into()]);
+    let setup = Setup::new(options, authority::for_run(&repo, settings.remote.as_ref())?, internal::WATCHDOG);
+    let (authority, stop) = (&setup.authority, signals::shutdown()?);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
-    let teller = HookListener::new(
-        &repo,
-        &app.process,
-        authority.source(),
-        options.role.as_ref(),
-        &watchdog,
-        &narrator,
-    )?;
-    // What is checked out here is left alone on purpose. That is told to whoever sits at a terminal or names the branch, and else where
-    // nothing else was done; not by timers and the like, which come again and again.
-    let unsaid: Mutex<Option<Notice>> = Mutex::default();
-    let tell = |notice: Notice| {
-        if let Notice::SkippedCurrent { branch, state } = &notice {
-            let warning = left_alone(branch, state, settings.remote.as_ref());
-            if ui::somebody_listens() || settings.branch.iter().any(|glob| *glob == branch.to_string()) {
-                narrator.tell(warning);
-            } else if let Ok(mut unsaid) = unsaid.lock() {
-                *unsaid = Some(warning);
-            }
-        }
-        if let Some(teller) = &teller {
-            teller.hear(&app.store, &notice);
-        }
-        narrator.tell(notice);
-    };
-    let context = Context {
-        store: &app.store,
-        authority: &authority,
-        options: &options,
-        shutdown: &shutdown,
-        watchdog: &watchdog,
-        tell: &tell,
-    };
-    let grace = settings.grace_seconds;
-    let running = narrator.running();
-    let _panics = panics::stop(&shutdown, options.grace)?;
-    let (interrupt, longest) = (repo.interrupt().clone(), options.grace);
-    let _words = shutdown.subscribe(move |notice| {
-        // What has begun is to land, and its lease to be known; at the second signal that may fail.
-        if notice.signals == 1 {
-            interrupt.end_scans();
-            interrupt.end_signatures(longest);
-        } else {
-            interrupt.end_all();
-        }
-        let count = running.lock().map_or(0, |running| running.len());
-        if notice.signals == 1 && count > 0 {
-            let again = if notice.first == Cause::Panic { "Ctrl-C or SIGTERM" } else { "the same again" };
-            ui::narrate(&format!("stopping: {count} running, with {grace} s to end; {again} ends it now"));
-        } else if notice.signals == 1 && interrupt.is_at_work() {
-            ui::narrate("stopping, once what is under way is done; the same again ends that now");
-        }
-    });
-    let (mut exit, mut ran) = (Exit::Done, false);
-    let stays = arguments.watch.is_some();
-    let mut report = |summary: Summary| {
-        // Only to a person who waits for it: cron sends whatever is said.
-        let idle = !summary.did_something() && summary.failed.is_empty() && shutdown.cause().is_none();
-        if idle
-            && !stays
-            && !arguments.drain
-            && let Some(warning) = unsaid.lock().ok().and_then(|mut unsaid| unsaid.take())
-        {
-            narrator.tell(warning);
-        }
-        if idle && !stays && !arguments.json && ui::somebody_listens() {
-            let looked = pluralize(summary.branches, "branch");
-            ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
-        }
-        ran |= summary.did_something();
-        if summary.any_failure() {
-            exit = Exit::Failed;
-        } else if !summary.failed.is_empty() && exit == Exit::Done {
-            exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
-        }
-        if arguments.json {
-            ui::answer(&summary_json(&summary).to_string());
-        }
-    };
+    let hook =
+        HookListener::new(app, authority.source(), setup.options.role.as_ref(), &setup.watchdog, &narrator)?;
+    let (current, warnings) = (Current::new(&settings), Warnings::default());
+    let mut feed = Feed::default();
+    feed.subscribe(|notice| current.hear(notice, &narrator));
+    feed.subscribe(|notice| warnings.hear(notice));
+    if let Some(hook) = &hook {
+        feed.subscribe(|notice| hook.hear(&app.store, notice));
+    }
+    feed.subscribe(|notice| narrator.tell(notice));
+    let context = setup.context(&app.store, &stop, &feed);
+    let _panics = panics::stop(&stop, setup.options.grace)?;
+    let _calls = end_calls(&repo, &stop, setup.options.grace, &narrator);
     // Its lines go when it does, and must not be kept by who may never have a word.
     let waiting = Arc::downgrade(&narrator);
-    signals::say_when_waiting(repo.interrupt(), &authority, move |words| {
+    signals::say_when_waiting(repo.interrupt(), authority, move |words| {
         if let Some(narrator) = waiting.upgrade() {
             narrator.note(words);
         }
@@ -132,36 +66,31 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
         && !arguments.json
         && ui::somebody_listens()
     {
-        let place = match authority.source() {
-            Some(remote) => format!("{remote} of {}", repo.top().display()),
-            None => repo.top().display().to_string(),
-        };
-        narrator.note(&styled(
-            FAINT,
-            sanitize(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")),
-        ));
+        narrator.note(&watching(&repo, authority, seconds));
     }
-    let passed = match arguments.watch {
-        Some(seconds) => watch(&context, &repo, Duration::from_secs(seconds), &mut report),
-        None if arguments.drain => {
-            let drained = drain(&context, &repo, &mut Backoff::default());
-            drained.map(&mut report).map_err(|halted| {
-                let Halted { done, error } = *halted;
-                if done.passes > 0 {
-                    report(done);
-                }
-                error
-            })
-        }
-        None => pass(&context, &repo).map(&mut report),
+    let mut answer = Answer {
+        arguments,
+        narrator: &narrator,
+        current: &current,
+        warnings: &warnings,
+        exit: Exit::Done,
+        ran: false,
     };
+    let mode = match arguments.watch {
+        Some(seconds) => Mode::Watch(Duration::from_secs(seconds)),
+        None if arguments.drain => Mode::Drain,
+        None => Mode::Once,
+    };
+    let passed = aynig::ops::run::run(&context, &repo, mode, &mut |summary| answer.add(&summary, &stop));
+    let (exit, ran) = (answer.exit, answer.ran);
+    drop(feed);
     // However it ended: what is true by now is told.
-    if let Some(teller) = teller {
-        teller.close(&shutdown);
+    if let Some(hook) = hook {
+        hook.close(&stop);
     }
     match passed {
         // Nobody wants to know any more what the remote has.
-        Err(PassError::Remote(error)) if shutdown.cause().is_some() => {
+        Err(PassError::Remote(error)) if stop.cause().is_some() => {
             ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
         }
         other => other.map_err(|error| {
@@ -169,38 +98,152 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
             if ran { error.after_others() } else { error }
         })?,
     }
-    Ok(shutdown.cause().map_or(exit, Exit::from))
+    Ok(stop.cause().map_or(exit, Exit::from))
 }
 
-/// That the branch checked out here was not run, and what runs it.
-fn left_alone(branch: &BranchName, state: &StateName, remote: Option<&RemoteName>) -> Notice {
-    let remote =
-        remote.map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))).unwrap_or_default();
-    let text = format!(
-        "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
-    );
-    Notice::Warning { branch: Some(branch.clone()), text }
+fn watching(repo: &Repo, authority: &Authority, seconds: u64) -> String {
+    let place = match authority.source() {
+        Some(remote) => format!("{remote} of {}", repo.top().display()),
+        None => repo.top().display().to_string(),
+    };
+    styled(FAINT, sanitize(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")))
 }
 
-fn summary_json(summary: &Summary) -> Value {
+/// Lets a stop end calls of git. What has begun is to land, and its lease to be known; at the second signal that may fail.
+fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> Subscription {
+    let (interrupt, running) = (repo.interrupt().clone(), narrator.running());
+    stop.subscribe(move |notice| {
+        if notice.signals == 1 {
+            interrupt.end_scans();
+            interrupt.end_signatures(grace);
+        } else {
+            interrupt.end_all();
+        }
+        let count = running.lock().map_or(0, |running| running.len());
+        if notice.signals == 1 && count > 0 {
+            let again = if notice.first == Cause::Panic { "Ctrl-C or SIGTERM" } else { "the same again" };
+            let grace = grace.as_secs();
+            ui::narrate(&format!("stopping: {count} running, with {grace} s to end; {again} ends it now"));
+        } else if notice.signals == 1 && interrupt.is_at_work() {
+            ui::narrate("stopping, once what is under way is done; the same again ends that now");
+        }
+    })
+}
+
+/// The branch that is checked out here and left alone on purpose: a warning to whoever sits at a terminal or names the
+/// branch, and else where nothing else was done. Timers come again and again.
+struct Current<'a> {
+    settings: &'a Settings,
+    unsaid: Mutex<Option<Notice>>,
+}
+
+impl<'a> Current<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Self { settings, unsaid: Mutex::default() }
+    }
+
+    fn hear(&self, notice: &Notice, narrator: &Narrator) {
+        let Notice::SkippedCurrent { branch, state } = notice else { return };
+        let warning = Warning::SkippedCurrent { state: state.clone(), remote: self.settings.remote.clone() };
+        let warning = Notice::Warning { branch: Some(branch.clone()), warning };
+        if ui::somebody_listens() || self.settings.branch.iter().any(|glob| *glob == branch.to_string()) {
+            narrator.tell(&warning);
+        } else if let Ok(mut unsaid) = self.unsaid.lock() {
+            *unsaid = Some(warning);
+        }
+    }
+
+    fn unsaid(&self) -> Option<Notice> {
+        self.unsaid.lock().ok().and_then(|mut unsaid| unsaid.take())
+    }
+}
+
+/// The warnings since the last summary.
+#[derive(Default)]
+struct Warnings(Mutex<Vec<(Option<BranchName>, Warning)>>);
+
+impl Warnings {
+    fn hear(&self, notice: &Notice) {
+        if let Notice::Warning { branch, warning } = notice
+            && let Ok(mut kept) = self.0.lock()
+        {
+            kept.push((branch.clone(), warning.clone()));
+        }
+    }
+
+    fn take(&self) -> Vec<Value> {
+        let kept = self.0.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+        let one = |(branch, warning): (Option<BranchName>, Warning)| {
+            json!({
+                "code": warning.code(),
+                "branch": branch.map(|branch| branch.to_string()),
+                "text": warning.to_string(),
+            })
+        };
+        kept.into_iter().map(one).collect()
+    }
+}
+
+/// What a run answers: a summary a round, and the exit code that all of them come to.
+struct Answer<'a> {
+    arguments: &'a Run,
+    narrator: &'a Narrator,
+    current: &'a Current<'a>,
+    warnings: &'a Warnings,
+    exit: Exit,
+    /// Whether anything was run.
+    ran: bool,
+}
+
+impl Answer<'_> {
+    fn add(&mut self, summary: &Summary, stop: &Stop) {
+        let idle = !summary.did_something() && summary.failed.is_empty() && stop.cause().is_none();
+        if idle && self.arguments.watch.is_none() {
+            self.nothing_done(summary);
+        }
+        self.ran |= summary.did_something();
+        if summary.any_failure() {
+            self.exit = Exit::Failed;
+        } else if !summary.failed.is_empty() && self.exit == Exit::Done {
+            self.exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
+        }
+        let warnings = self.warnings.take();
+        if self.arguments.json {
+            ui::answer(&summary_json(summary, warnings).to_string());
+        }
+    }
+
+    /// Only to a person who waits for it: cron sends whatever is said.
+    fn nothing_done(&self, summary: &Summary) {
+        if !self.arguments.drain
+            && let Some(warning) = self.current.unsaid()
+        {
+            self.narrator.tell(&warning);
+        }
+        if !self.arguments.json && ui::somebody_listens() {
+            let looked = pluralize(summary.branches, "branch");
+            ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
+        }
+    }
+}
+
+fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
     json!({
         "passes": summary.passes,
         "branches": summary.branches,
         "steps": summary.steps.iter().map(step_json).collect::<Vec<_>>(),
         "recovered": summary.recovered,
-        "lostRaces": summary.beaten,
+        "lostRaces": summary.lost_races,
         "errors": summary.failed,
+        "warnings": warnings,
     })
 }
 
 fn step_json(step: &StepReport) -> Value {
-    use aynig::runner::events::notice::Outcome;
     let (state, reason) = match &step.outcome {
         Outcome::Advanced { state } | Outcome::AdvancedByCommand { state } => (Some(state.to_string()), None),
-        Outcome::KeptWorking { misspoken, .. } => {
-            let why =
-                if *misspoken { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" };
-            (Some("working".to_owned()), Some(why.to_owned()))
+        Outcome::KeptWorking { malformed, .. } => {
+            (Some("working".to_owned()), Some(undeclared(*malformed).to_owned()))
         }
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),

@@ -61,8 +61,8 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError>
     })?;
     warn_of_foreign_lease(&repo, &authority, &written.before);
     warn_of_a_slip(&repo, &written);
-    for text in misspelt(&options.trailer) {
-        warn(&text);
+    for slip in misspelt(&options.trailer) {
+        warn(&slip.to_string());
     }
     let declared = Head::read(&written.commit.facts()).state();
     let state = declared.as_ref().map_or("", StateName::as_str);

@@ -39,15 +39,15 @@ struct Level<'a> {
 }
 
 impl Repo {
-    /// Fetches the submodules, if the worktree has any; what went wrong comes back as a warning.
-    pub(crate) fn init_submodules(&self, worktree: &Worktree) -> Option<String> {
+    /// Fetches the submodules, if the worktree has any; returns what went wrong.
+    pub(crate) fn init_submodules(&self, worktree: &Worktree) -> Vec<String> {
         let modules = worktree.git_dir.join("modules");
         let level = Level { directory: &worktree.path, modules, home: self.top() };
         let mut wrong = Vec::new();
         if let Err(error) = self.fill(&level, &mut wrong) {
             wrong.push(error.to_string());
         }
-        (!wrong.is_empty()).then(|| format!("submodules were not initialised: {}", wrong.join("; ")))
+        wrong
     }
 
     /// Fetches the submodules of one working tree, and theirs. What fails is removed and named in `wrong`, the rest stays.

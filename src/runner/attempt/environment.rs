@@ -14,6 +14,7 @@ use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariabl
 use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
 use crate::git::process::call::LOCAL_VARIABLES;
+use crate::runner::events::warning::Warning;
 
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::Files;
@@ -46,8 +47,8 @@ const MOST_SKIPPED_TOLD: usize = 20;
 pub(crate) struct Environment {
     /// Name and value.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// One sentence each.
-    pub(crate) warnings: Vec<String>,
+    /// What is not in it.
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// The log level a command sees and the runner uses for it: the trigger's `dwp-log-level`, unless the command line decided.
@@ -93,11 +94,11 @@ pub(crate) fn environment(
     // Who lists some wants no word of the others.
     skipped.retain(|(_, reason)| *reason != SkipReason::NotListed);
     for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {
-        warnings.push(format!("trailer {key} is not passed to the command: {reason}"));
+        warnings.push(Warning::TrailerNotPassed { key: key.clone(), reason: *reason });
     }
     match skipped.len().saturating_sub(MOST_SKIPPED_TOLD) {
         0 => {}
-        untold => warnings.push(format!("{untold} more of its trailers are not passed to the command")),
+        count => warnings.push(Warning::MoreTrailersNotPassed { count }),
     }
     for (name, value) in set {
         variables.insert(name.into(), OsString::from_vec(value.into()));
@@ -106,10 +107,7 @@ pub(crate) fn environment(
     let mut give = |name: &str, value: OsString| variables.insert(name.into(), value);
     let body = &claim.trigger.message.body;
     if body.len() > BODY_INLINE_LIMIT {
-        warnings.push(format!(
-            "the body has {} bytes, too many for an environment variable: BODY is not set, the whole body is in the file BODY_PATH names",
-            body.len()
-        ));
+        warnings.push(Warning::BodyTooLong { bytes: body.len() });
     } else {
         give("BODY", OsStr::from_bytes(body).to_owned());
     }

@@ -68,7 +68,7 @@ pub(crate) struct Finished {
     /// The last valid declaration in its output.
     pub(crate) declaration: Option<Declaration>,
     /// Whether there were declarations that are not valid.
-    pub(crate) misspoken: bool,
+    pub(crate) malformed: bool,
     /// Its logs, if it got that far.
     pub(crate) files: Option<Files>,
     /// The last HEAD that was seen to be ours.

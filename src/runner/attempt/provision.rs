@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Repo;
 use crate::git::worktrees::held::Worktree;
+use crate::runner::events::warning::{NotCopied, Warning};
 use crate::stop::Stop;
 use crate::supervise::{How, Spec};
 
@@ -20,7 +21,6 @@ use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::log_directory;
 use crate::runner::attempt::finished::{Site, ending};
 use crate::runner::attempt::keeper::LeaseKeeper;
-use crate::runner::events::notice::Notice;
 use crate::runner::{Context, error_chain};
 
 /// The list of files that a new worktree is given.
@@ -105,18 +105,13 @@ fn copy_all(
         }
     }
     let ignored = repo.ignored_in(worktree, &wanted).map_err(|error| error_chain(&error))?;
-    let warn = |count: usize, why: &str| {
+    for (count, cause) in
+        [(beyond, NotCopied::LeadsElsewhere), (wanted.len() - ignored.len(), NotCopied::NotIgnored)]
+    {
         if count > 0 {
-            let text =
-                format!("{count} of the files that {LIST} lists were not copied into its worktree: {why}");
-            (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+            context.warn(Some(&claim.branch), Warning::FilesNotCopied { list: LIST, count, cause });
         }
-    };
-    warn(beyond, "on this branch their directory is a link or a file");
-    warn(
-        wanted.len() - ignored.len(),
-        "this branch does not ignore them (.gitignore), so they could get into a commit",
-    );
+    }
     let mut made = BTreeSet::new();
     for path in &ignored {
         if stop.cause().is_some() {

@@ -19,6 +19,7 @@ use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::FreeSpace;
 use crate::git::worktrees::registration::Mark;
 use crate::git::{Checkout, Repo, Swap};
+use crate::runner::events::warning::Warning;
 use crate::supervise::Spec;
 
 use crate::runner::attempt::claim::Claim;
@@ -75,22 +76,22 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
         catch_unwind(AssertUnwindSafe(attempt))
             .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
     });
-    let Course { ending, declaration, misspoken, elapsed } = course;
+    let Course { ending, declaration, malformed, elapsed } = course;
     let (held, lease_left) = (held.head, held.left);
-    Finished { claim, site, ending, declaration, misspoken, files, held, elapsed, lease_left }
+    Finished { claim, site, ending, declaration, malformed, files, held, elapsed, lease_left }
 }
 
 /// What an attempt came to: its command is over, or was never started.
 struct Course {
     ending: Ending,
     declaration: Option<Declaration>,
-    misspoken: bool,
+    malformed: bool,
     elapsed: Duration,
 }
 
 impl Course {
     fn unstarted(ending: Ending) -> Self {
-        Self { ending, declaration: None, misspoken: false, elapsed: Duration::ZERO }
+        Self { ending, declaration: None, malformed: false, elapsed: Duration::ZERO }
     }
 }
 
@@ -142,8 +143,9 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
     let worktree = repo
         .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
         .map_err(|error| format!("its worktree could not be made: {}", error_chain(&error)))?;
-    if let Some(text) = repo.init_submodules(&worktree) {
-        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    let wrong = repo.init_submodules(&worktree);
+    if !wrong.is_empty() {
+        context.warn(Some(&claim.branch), Warning::Submodules { wrong });
     }
     Ok(Site::Worktree(worktree))
 }
@@ -192,7 +194,7 @@ fn command(
         return Course::unstarted(ending);
     }
     let finished = crate::supervise::run(spec, keeper.stop(), || {
-        (context.tell)(Notice::Started(Started {
+        context.report(&Notice::Started(Started {
             branch: claim.branch.clone(),
             state: claim.trigger.state.clone(),
             attempt: claim.attempt,
@@ -207,9 +209,9 @@ fn command(
     let observed = read_declarations(&files.readers.0, length);
     tell_malformed(context, claim, &observed, &ending);
     tell_full_disk(context, claim, files, &ending);
-    let misspoken = observed.malformed_count > 0;
+    let malformed = observed.malformed_count > 0;
     let (declaration, elapsed) = (observed.declaration, finished.elapsed);
-    Course { ending, declaration, misspoken, elapsed }
+    Course { ending, declaration, malformed, elapsed }
 }
 
 /// What is to be run, and with what.
@@ -225,8 +227,8 @@ fn command_spec(
     let copy = claim.command.tree.map(|tree| copy_of(repo, tree)).transpose();
     let top = copy.map_err(|error| error_chain(&error))?.unwrap_or_else(|| directory.to_owned());
     let environment = environment::environment(repo, context.authority, options, claim, files, directory);
-    for text in environment.warnings {
-        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+    for warning in environment.warnings {
+        context.warn(Some(&claim.branch), warning);
     }
     crate::crashpoint::reach(crate::crashpoint::Point::FilesPrepared);
     Ok(Spec {
@@ -271,29 +273,26 @@ fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &
         && let Ok(room) = FreeSpace::at(logs)
         && room.bytes < NO_ROOM
     {
-        let text = format!(
-            "`{}` {ending}, and the disk of its logs is full: there is room for {} KiB in {}",
-            claim.trigger.state,
-            room.bytes >> 10,
-            logs.display()
-        );
-        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+        let warning = Warning::DiskFull {
+            state: claim.trigger.state.clone(),
+            ending: ending.clone(),
+            free: room.bytes,
+            logs: logs.to_owned(),
+        };
+        context.warn(Some(&claim.branch), warning);
     }
 }
 
 fn tell_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
     for line in &observed.malformed {
-        let text = format!(
-            "`{}` wrote an invalid SET_STATE on line {} of its output, which changes nothing: {}",
-            claim.trigger.state, line.line_number, line.reason
-        );
-        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+        let (state, reason) = (claim.trigger.state.clone(), line.reason.to_string());
+        let warning = Warning::InvalidDeclaration { state, line: line.line_number, reason };
+        context.warn(Some(&claim.branch), warning);
     }
     let untold =
         observed.malformed_count.saturating_sub(u64::try_from(observed.malformed.len()).unwrap_or(u64::MAX));
     if untold > 0 {
-        let text = format!("{untold} more invalid SET_STATE lines are in its log");
-        (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+        context.warn(Some(&claim.branch), Warning::MoreInvalidDeclarations { count: untold });
     }
     if observed.declaration.is_some() && !ending.is_success() {
         tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");

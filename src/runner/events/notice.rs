@@ -1,4 +1,4 @@
-//! What the runner has to say, as data; `cli::ui` finds the words. The runner itself prints nothing.
+//! What a run reports, as data. The runner itself prints nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use bstr::BString;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::git::contents::rescue::Saved;
+use crate::runner::events::warning::Warning;
 
 /// One thing worth telling.
 #[derive(Debug, Clone)]
@@ -23,15 +24,12 @@ pub enum Notice {
         /// Which branch it is about, if any.
         branch: Option<BranchName>,
         /// What, and what to do.
-        text: String,
+        warning: Warning,
     },
     /// What a warning was about is over.
-    Relieved {
-        /// What is well again.
-        text: String,
-    },
+    Cleared(Cleared),
     /// Another runner was faster. A normal outcome.
-    Beaten {
+    LostRace {
         /// On which branch.
         branch: BranchName,
         /// Who has it now, and until when, where HEAD tells.
@@ -63,6 +61,18 @@ pub enum Notice {
         /// Where it is.
         saved: Saved,
     },
+}
+
+/// What is well again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cleared {
+    /// The repository is there again.
+    Repository {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The remote answers again.
+    Remote,
 }
 
 /// Who holds a branch.
@@ -98,7 +108,7 @@ pub enum Outcome {
     /// Exit 0 without a valid declaration: a fresh lease was written for whatever the command left running.
     KeptWorking {
         /// Whether it tried to declare one, and could not be understood.
-        misspoken: bool,
+        malformed: bool,
         /// When that lease ends, seconds since the epoch.
         until: i64,
     },
@@ -183,6 +193,3 @@ pub struct Left {
     /// Why it is still there.
     pub why: String,
 }
-
-/// Where notices go. Called from several threads.
-pub(crate) type Listener<'a> = &'a (dyn Fn(Notice) + Sync);

@@ -137,8 +137,8 @@ impl Notification {
             }
             Notice::SkippedCurrent { .. }
             | Notice::Warning { .. }
-            | Notice::Relieved { .. }
-            | Notice::Beaten { .. }
+            | Notice::Cleared(_)
+            | Notice::LostRace { .. }
             | Notice::Started(_)
             | Notice::Rescued { .. } => None,
         }
@@ -231,6 +231,7 @@ mod tests {
 
     use super::*;
     use crate::runner::events::notice::StepReport;
+    use crate::runner::events::warning::Warning;
 
     fn globs(texts: &[&str]) -> globset::GlobSet {
         let mut globs = globset::GlobSetBuilder::new();
@@ -282,13 +283,13 @@ mod tests {
             assert_eq!(told(advanced(text), patterns), event, "{text} {patterns:?}");
         }
         for silent in [
-            Outcome::KeptWorking { misspoken: false, until: 0 },
+            Outcome::KeptWorking { malformed: false, until: 0 },
             Outcome::AdvancedByCommand { state: state("review") },
             Outcome::Unwritten { why: words(), open: false },
         ] {
             assert_eq!(told(silent.clone(), &["*"]), None, "{silent:?}");
         }
-        let warning = Notice::Warning { branch: None, text: words() };
+        let warning = Notice::Warning { branch: None, warning: Warning::Hook { words: words() } };
         assert_eq!(Notification::of_notice(&warning, &globs(&["*"])), None);
     }
 

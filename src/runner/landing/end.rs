@@ -10,12 +10,13 @@ use crate::contract::settlement::Settlement;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::remote::HASTE;
 use crate::git::{Repo, Swap, Workplace};
+use crate::runner::events::warning::Warning;
 
 use crate::runner::attempt::finished::{Finished, Site};
 use crate::runner::attempt::ground;
 use crate::runner::attempt::ground::{Ground, Taken};
 use crate::runner::attempt::heartbeat::{catch_up, look};
-use crate::runner::events::notice::{Left, Notice, Outcome};
+use crate::runner::events::notice::{Left, Outcome};
 use crate::runner::landing::deadline::Deadline;
 use crate::runner::{Context, error_chain};
 
@@ -51,8 +52,8 @@ impl<'a> End<'a> {
         let (mut landing, mut order) =
             Landing::begin(&claim.trigger.state, &finished.ending, declaration, store);
         if let Settlement::Advance(declaration) = landing.settlement() {
-            for text in misspelt(&declaration.trailers) {
-                (context.tell)(Notice::Warning { branch: Some(claim.branch.clone()), text });
+            for slip in misspelt(&declaration.trailers) {
+                context.warn(Some(&claim.branch), Warning::Misspelt(slip));
             }
         }
         let mut patience = Deadline::new(context, finished.lease_left);
@@ -223,7 +224,7 @@ impl<'a> End<'a> {
                 let outcome = match settlement {
                     Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
                     Settlement::KeepWorking => Outcome::KeptWorking {
-                        misspoken: self.finished.misspoken,
+                        malformed: self.finished.malformed,
                         until: clock::wall_seconds().saturating_add_unsigned(self.finished.claim.seconds),
                     },
                     Settlement::Stall => Outcome::Stalled { why },
@@ -313,10 +314,7 @@ impl<'a> End<'a> {
             Ok(Rescue::Saved(saved)) => self.rescued = Some(saved),
             Err(error) => {
                 let why = error_chain(&error);
-                (self.context.tell)(Notice::Warning {
-                    branch: Some(claim.branch.clone()),
-                    text: format!("work could not be saved, so its worktree stays: {why}"),
-                });
+                self.context.warn(Some(&claim.branch), Warning::WorkNotSaved { why: why.clone() });
                 self.left = self.place().map(|place| Left { path: place.path.clone(), why });
             }
         }

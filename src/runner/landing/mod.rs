@@ -27,12 +27,13 @@ use crate::contract::ids::CommitId;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::Repo;
 use crate::git::worktrees::held::Worktree;
+use crate::runner::events::warning::Warning;
 
 use self::end::{End, Landed};
 use crate::runner::Context;
 use crate::runner::attempt::files;
 use crate::runner::attempt::finished::{Finished, Site};
-use crate::runner::events::notice::{Left, Notice, Outcome, StepReport};
+use crate::runner::events::notice::{Left, Outcome, StepReport};
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep};
 
 /// Writes the result of a finished step, or saves it where it cannot be written, and cleans up.
@@ -117,10 +118,8 @@ fn clean_up(
         Fate::Kept { why } => report.left = left(why),
         Fate::Stuck { saved, why } => {
             report.rescued = saved.or(report.rescued.take());
-            (context.tell)(Notice::Warning {
-                branch: Some(finished.claim.branch.clone()),
-                text: format!("its worktree {} could not be removed: {why}", path.display()),
-            });
+            let warning = Warning::WorktreeNotRemoved { path: path.clone(), why: why.clone() };
+            context.warn(Some(&finished.claim.branch), warning);
             report.left = left(why);
         }
     }

@@ -3,7 +3,6 @@
 //! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
 //! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -26,6 +25,7 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Mark;
 use crate::git::worktrees::worktree::Found;
 use crate::git::{Repo, Swap};
+use crate::runner::events::warning::Warning;
 use crate::supervise::occupants;
 
 use crate::runner::attempt::files;
@@ -34,7 +34,6 @@ use crate::runner::events::notice::Notice;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep, save};
 use crate::runner::landing::{rescue_sentence, retry_sentence};
 use crate::runner::survey::trust;
-use crate::runner::survey::words::unsigned_lease;
 use crate::runner::{Context, error_chain, shows_rescued};
 
 /// How much of a log's end goes into a stalled body, bytes.
@@ -62,7 +61,7 @@ pub(crate) enum Closing {
     /// This runner closed it.
     Closed,
     /// Somebody else did, or renewed it.
-    Beaten,
+    Lost,
     /// It could not be closed, which was told.
     Failed {
         /// Whether a server refused.
@@ -90,8 +89,8 @@ fn close(
     over: Over,
     taken: Taken,
 ) -> Closing {
-    let warn = |text: String| {
-        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    let unclosed = |why: String| {
+        context.warn(Some(branch), Warning::LeaseNotClosed { why });
         Closing::Failed { refused: false }
     };
     // The work first: the closing commit says where it is.
@@ -103,7 +102,7 @@ fn close(
             None
         }
         Some((_, Ok(Found::Missing))) | None => None,
-        Some((_, Err(error))) => return warn(format!("its expired lease was not closed: {error}")),
+        Some((_, Err(error))) => return unclosed(error.to_string()),
     };
     let mut saved = None;
     let mut unsaved = None;
@@ -168,16 +167,15 @@ fn close(
     });
     let new = match written {
         Ok(new) => new,
-        Err(why) => return warn(format!("its expired lease was not closed: {why}")),
+        Err(why) => return unclosed(why),
     };
     crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
     let wanted = Move { branch: branch.clone(), expected: lease.commit, new, within: None };
     match context.authority.swap(repo, wanted, "aynig: recover an expired lease") {
         Ok(Swap::Won) => {}
-        Ok(Swap::Lost { .. }) => return Closing::Beaten,
+        Ok(Swap::Lost { .. }) => return Closing::Lost,
         Err(error) => {
-            let text = format!("its expired lease was not closed: {}", error_chain(&error));
-            (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+            context.warn(Some(branch), Warning::LeaseNotClosed { why: error_chain(&error) });
             return Closing::Failed { refused: error.is_final() };
         }
     }
@@ -185,7 +183,7 @@ fn close(
     if let Some(attempt) = lease.attempt() {
         forget(context, repo, attempt);
     }
-    (context.tell)(Notice::Recovered {
+    context.report(&Notice::Recovered {
         branch: branch.clone(),
         commit: new,
         run_id: lease.run_id.clone(),
@@ -217,31 +215,26 @@ fn end_worktree(
     told: Option<&Saved>,
 ) {
     let (branch, path) = (worktree.mark.branch.clone(), worktree.path.clone());
-    let warn = |text: String| (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
     let tell = |saved: Option<Saved>| {
         if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
-            (context.tell)(Notice::Rescued { branch: branch.clone(), saved });
+            context.report(&Notice::Rescued { branch: branch.clone(), saved });
         }
     };
     match dispose(repo, worktree, disposal) {
         Fate::Gone { saved } => tell(saved),
         Fate::InUse { .. } => {}
-        Fate::Kept { why } => warn(stays(&path, &why)),
+        Fate::Kept { why } => context.warn(Some(&branch), Warning::WorktreeKept { path, why }),
         Fate::Stuck { saved, why } => {
             tell(saved);
-            warn(format!("{} could not be removed: {why}", path.display()));
+            context.warn(Some(&branch), Warning::WorktreeNotRemoved { path, why });
         }
     }
 }
 
-fn stays(path: &Path, why: &str) -> String {
-    format!("{} stays where it is, its contents could not be saved: {why}", path.display())
-}
-
 /// Leaves a worktree to a person, and says so.
 fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
-    let (branch, text) = (Some(worktree.mark.branch.clone()), stays(&worktree.path, why));
-    (context.tell)(Notice::Warning { branch, text });
+    let warning = Warning::WorktreeKept { path: worktree.path.clone(), why: why.to_owned() };
+    context.warn(Some(&worktree.mark.branch), warning);
     keep(repo, worktree, head, why);
 }
 
@@ -277,8 +270,10 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
             {
                 let trust = &context.options.trust;
                 if let Some(reason) = trust::refused(repo, trust, lease.commit) {
-                    let text = unsigned_lease(&branch, context.authority.source(), head, &reason);
-                    (context.tell)(Notice::Warning { branch: Some(branch), text });
+                    let remote = context.authority.source().cloned();
+                    let about = branch.clone();
+                    context
+                        .warn(Some(&branch), Warning::LeaseNotTrusted { about, remote, head, why: reason });
                     continue;
                 }
                 let ground = Ground::new(repo, worktree.mark.attempt, lease.commit, Some(&worktree.git_dir));

@@ -48,7 +48,7 @@ impl End<'_> {
                 self.commit(&draft, tree, parent, named)
             }
             Settlement::KeepWorking => {
-                let draft = kept_draft(&claim.message, self.finished.misspoken);
+                let draft = kept_draft(&claim.message, self.finished.malformed);
                 self.commit(&draft, self.taken(parent).tree(repo)?, parent, None)
             }
             Settlement::Stall => {

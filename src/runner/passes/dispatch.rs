@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
+use crate::runner::events::warning::Warning;
 
 use crate::runner::attempt::claim::{Candidate, Claimed, claim_all};
 use crate::runner::attempt::step;
@@ -22,7 +23,7 @@ pub(crate) struct Dispatched {
     /// Steps that were run, in the order they ended.
     pub(crate) steps: Vec<StepReport>,
     /// Candidates somebody else took first.
-    pub(crate) beaten: usize,
+    pub(crate) lost_races: usize,
     /// Candidates that could not be claimed, with the reasons.
     pub(crate) failed: Vec<Unclaimed>,
 }
@@ -42,16 +43,13 @@ pub(crate) struct Unclaimed {
     pub(crate) refused: bool,
 }
 
-/// What follows from a claim that could not be tried here.
-const CLAIM_LATER: &str = "; the branch is as it was, and the next pass tries again";
-
 /// Claims and runs `candidates`; returns when the last step is settled.
 pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
     let mut waiting: VecDeque<Candidate> = candidates.into();
     let mut done = Dispatched::default();
     let (ended, endings) = mpsc::channel::<StepReport>();
     let take = |done: &mut Dispatched, report: StepReport| {
-        (context.tell)(Notice::Ended(report.clone()));
+        context.report(&Notice::Ended(report.clone()));
         done.steps.push(report);
     };
     thread::scope(|scope| {
@@ -80,15 +78,13 @@ pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candi
                         });
                     }
                     Ok(Claimed::Lost { holder }) => {
-                        done.beaten += 1;
-                        (context.tell)(Notice::Beaten { branch, holder });
+                        done.lost_races += 1;
+                        context.report(&Notice::LostRace { branch, holder });
                     }
                     Err(error) => {
                         let words = error_chain(&error);
                         let (remote, refused) = (error.is_remote(), error.is_refused());
-                        let next = if remote { "" } else { CLAIM_LATER };
-                        let text = format!("{words}{next}");
-                        (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+                        context.warn(Some(&branch), Warning::NotClaimed { why: words.clone(), remote });
                         done.failed.push(Unclaimed { branch, head, words, remote, refused });
                     }
                 }

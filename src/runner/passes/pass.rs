@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bstr::ByteSlice;
-
 use crate::clock;
 use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
@@ -14,6 +12,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
 use crate::git::repo::config::ConfigError;
+use crate::runner::events::warning::Warning;
 
 use crate::git::worktrees::error::WorktreeError;
 use crate::runner::attempt::claim::Candidate;
@@ -26,7 +25,6 @@ use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
 use crate::runner::survey::verdict::{Exclusion, Severity};
-use crate::runner::survey::words::unsigned_lease;
 use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
 use crate::runner::{Context, error_chain};
 
@@ -71,7 +69,7 @@ pub struct Summary {
     /// Expired leases closed.
     pub recovered: usize,
     /// Branches others took first.
-    pub beaten: usize,
+    pub lost_races: usize,
     /// Claims that could not be tried.
     pub failed: Vec<String>,
     /// Whether the remote was to blame for one of those.
@@ -90,7 +88,7 @@ impl Summary {
         self.branches = pass.branches;
         self.steps.extend(pass.steps);
         self.recovered += pass.recovered;
-        self.beaten += pass.beaten;
+        self.lost_races += pass.lost_races;
         self.failed.extend(pass.failed);
         self.remote_trouble |= pass.remote_trouble;
         self.next_expiry = pass.next_expiry;
@@ -100,7 +98,7 @@ impl Summary {
 
     /// Whether this pass found something to do, so that another may find more.
     pub fn did_something(&self) -> bool {
-        !self.steps.is_empty() || self.recovered > 0 || self.beaten > 0
+        !self.steps.is_empty() || self.recovered > 0 || self.lost_races > 0
     }
 
     /// Whether a command of these passes did not end well.
@@ -118,8 +116,7 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
 /// run again and again, by a command that sets its own branch back. So is what a server has refused.
 fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, PassError> {
     for name in repo.release_dead_locks() {
-        let text = format!("a runner that was killed had left {name} locked; the lock was removed");
-        (context.tell)(Notice::Warning { branch: None, text });
+        context.warn(None, Warning::LockRemoved { name });
     }
     context.authority.refresh(repo)?;
     commands_from(repo, context.authority, &context.options.trust)?;
@@ -153,9 +150,9 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
         repo.check_worktree_directory(&context.options.worktrees)?;
         repo.check_registry()?;
     }
-    let Dispatched { steps, beaten, failed } = dispatch(context, repo, candidates);
+    let Dispatched { steps, lost_races, failed } = dispatch(context, repo, candidates);
     summary.steps = steps;
-    summary.beaten = beaten;
+    summary.lost_races = lost_races;
     for Unclaimed { branch, head, words, remote, refused } in failed {
         summary.failed.push(words);
         summary.remote_trouble |= remote;
@@ -170,11 +167,8 @@ fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, Sur
     let question = Question { repo, authority: context.authority, options: context.options, now, notes };
     let Survey { branches, unnoted, .. } = survey(&question)?;
     if let Some(error) = unnoted {
-        let text = format!(
-            "how long leases are seen could not be kept ({error}), so none is taken over; make {} writable, or use --takeover clock",
-            own_directory(repo.common_dir()).display()
-        );
-        (context.tell)(Notice::Warning { branch: None, text });
+        let directory = own_directory(repo.common_dir());
+        context.warn(None, Warning::SightingsNotKept { why: error.to_string(), directory });
     }
     Ok(branches)
 }
@@ -207,23 +201,24 @@ impl Pass<'_> {
     /// Does what the verdict on one branch asks for, or says why nothing is done.
     fn take(&mut self, branch: &Branch) {
         let name = &branch.name;
-        let warn = |text: String| {
-            (self.context.tell)(Notice::Warning { branch: Some(name.clone()), text });
-        };
         match &branch.verdict {
             Verdict::Unmanaged => passed_over(name, &"HEAD declares no state"),
             Verdict::Excluded(exclusion) => passed_over(name, exclusion),
             Verdict::SkippedCurrent { state } => {
                 passed_over(name, &Exclusion::Current);
-                (self.context.tell)(Notice::SkippedCurrent { branch: name.clone(), state: state.clone() });
+                let (branch, state) = (name.clone(), state.clone());
+                self.context.report(&Notice::SkippedCurrent { branch, state });
             }
             Verdict::Waiting { state, reason } => match reason.severity() {
                 Severity::Terminal | Severity::Blocked => {
                     passed_over(name, &format_args!("{state}: {reason}"));
                 }
-                Severity::Misconfigured => warn(format!("{state} was not run: {reason}")),
+                Severity::Misconfigured => {
+                    let (state, reason) = (state.clone(), reason.clone());
+                    self.context.warn(Some(name), Warning::NotRun { state, reason });
+                }
             },
-            Verdict::Invalid(invalid) => warn(invalid.to_string()),
+            Verdict::Invalid(invalid) => self.context.warn(Some(name), Warning::Invalid(invalid.clone())),
             Verdict::Parked { state, until, .. } => {
                 self.summary.next_wake = earlier(self.summary.next_wake, *until);
                 passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
@@ -234,7 +229,9 @@ impl Pass<'_> {
             }
             Verdict::UnsignedLease { leased, why } => {
                 let source = self.context.authority.source();
-                warn(unsigned_lease(name, source, leased.lease.commit, why));
+                let (about, head, why) = (name.clone(), leased.lease.commit, why.clone());
+                self.context
+                    .warn(Some(name), Warning::LeaseNotTrusted { about, remote: source.cloned(), head, why });
             }
             Verdict::Ready { event, command, run_in } => {
                 let at = (name.clone(), event.commit);
@@ -260,7 +257,7 @@ impl Pass<'_> {
             let over = over(self.context.options.takeover, leased, self.now);
             match recover(self.context, self.repo, name, &leased.lease, over) {
                 Closing::Closed => self.summary.recovered += 1,
-                Closing::Beaten => {}
+                Closing::Lost => {}
                 Closing::Failed { refused } => self.backoff.failed(at, refused),
             }
         }
@@ -305,12 +302,7 @@ fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
     if selection.globs.is_empty() || branches.iter().any(|branch| selection.admits(&branch.name)) {
         return;
     }
-    let list = match context.authority.source() {
-        None => "git branch".to_owned(),
-        Some(remote) => format!("git ls-remote --heads {remote}"),
-    };
-    let text = format!("no branch matches --branch, or aynig.branch; `{list}` lists the branches there are");
-    (context.tell)(Notice::Warning { branch: None, text });
+    context.warn(None, Warning::NoBranchSelected { remote: context.authority.source().cloned() });
 }
 
 /// By what a lease that is over is known to be so.
@@ -357,16 +349,6 @@ fn warn_if_ahead(context: &Context<'_>, backoff: &mut Backoff, branch: &BranchNa
     if !backoff.remark((branch.clone(), lease.commit)) {
         return;
     }
-    let runner = match lease.runner.to_str_lossy() {
-        name if name.is_empty() => "a runner without a name".to_owned(),
-        name => name.into_owned(),
-    };
-    let text = format!(
-        "its lease is dated {} ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
-         and leases end late or early until it is set; --takeover observed does not go by clocks",
-        clock::span(ahead),
-        clock::format_utc(lease.committed_at),
-        clock::format_utc(now),
-    );
-    (context.tell)(Notice::Warning { branch: Some(branch.clone()), text });
+    let (runner, dated) = (lease.runner.clone(), lease.committed_at);
+    context.warn(Some(branch), Warning::LeaseDatedAhead { ahead, runner, dated, now });
 }

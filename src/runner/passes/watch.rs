@@ -15,9 +15,10 @@ use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
+use crate::runner::events::warning::Warning;
 
 use crate::runner::authority::error::AuthorityError;
-use crate::runner::events::notice::Notice;
+use crate::runner::events::notice::{Cleared, Notice};
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::pass::{Halted, PassError, Summary, drain};
 use crate::runner::{Context, error_chain};
@@ -59,21 +60,21 @@ pub fn watch(
     // Held until the end: dropping it ends the notifications.
     let mut _watcher = ring();
     let mut absence = Absence { limit: (interval * MOST_ABSENT).min(LONGEST_ABSENCE), since: None };
-    let mut doorbell = Doorbell::default();
+    let mut poller = Poller::default();
     let mut backoff = Backoff::staying(interval.min(FIRST_PAUSE));
     loop {
         let presence = absence.look(context, repo)?;
         if presence == Presence::Back {
             _watcher = ring();
-            doorbell = Doorbell::default();
+            poller = Poller::default();
         }
-        if presence != Presence::Gone && doorbell.rings(context, repo) {
+        if presence != Presence::Gone && poller.has_news(context, repo) {
             match drain(context, repo, &mut backoff) {
                 Ok(round) => {
-                    doorbell.answered(context);
-                    doorbell.next_expiry = round.next_expiry;
-                    doorbell.next_wake = round.next_wake;
-                    doorbell.next_look = earlier(
+                    poller.answered(context);
+                    poller.next_expiry = round.next_expiry;
+                    poller.next_wake = round.next_wake;
+                    poller.next_look = earlier(
                         round.next_due.and_then(|left| clock::monotonic().checked_add(left)),
                         backoff.next_try(),
                     );
@@ -90,7 +91,7 @@ pub fn watch(
                         PassError::Remote(_) if context.shutdown.cause().is_some() => return Ok(()),
                         // It went in the middle of a pass.
                         _ if repo.is_gone() => {}
-                        PassError::Remote(error) => doorbell.failed(context, &error),
+                        PassError::Remote(error) => poller.failed(context, &error),
                         error => return Err(error),
                     }
                 }
@@ -99,7 +100,7 @@ pub fn watch(
         if context.shutdown.cause().is_some() {
             return Ok(());
         }
-        let nap = if repo.is_gone() { interval.min(absence.left()) } else { doorbell.nap(context, interval) };
+        let nap = if repo.is_gone() { interval.min(absence.left()) } else { poller.nap(context, interval) };
         match woken.recv_timeout(nap) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             // A branch that was set back to a commit that has run already gets another try, once an interval.
@@ -107,7 +108,7 @@ pub fn watch(
                 if backoff.forget_runs() {
                     // What the remote answered before those runs is no news if it answers the same again: a branch may have
                     // been set back to where it was.
-                    doorbell.last = None;
+                    poller.last = None;
                 }
             }
             Ok(Wake::Refs) => {
@@ -136,23 +137,18 @@ enum Presence {
 impl Absence {
     /// Tells of its going and its coming back; an error once it has been away for too long.
     fn look(&mut self, context: &Context<'_>, repo: &Repo) -> Result<Presence, PassError> {
-        let place = repo.top().display();
         match (repo.is_gone(), self.since) {
             (false, None) => Ok(Presence::Here),
             (false, Some(_)) => {
                 self.since = None;
-                (context.tell)(Notice::Relieved {
-                    text: format!("the repository at {place} is there again"),
-                });
+                let path = repo.top().to_owned();
+                context.report(&Notice::Cleared(Cleared::Repository { path }));
                 Ok(Presence::Back)
             }
             (true, None) => {
                 self.since = Some(Stopwatch::start());
-                let text = format!(
-                    "there is no repository at {place} any more; waiting {} for it to come back",
-                    clock::span(self.limit.as_secs())
-                );
-                (context.tell)(Notice::Warning { branch: None, text });
+                let (path, wait) = (repo.top().to_owned(), self.limit.as_secs());
+                context.warn(None, Warning::RepositoryGone { path, wait });
                 Ok(Presence::Gone)
             }
             (true, Some(_)) if self.left().is_zero() => Err(PassError::Gone { path: repo.top().to_owned() }),
@@ -168,7 +164,7 @@ impl Absence {
 /// Whether it is worth looking. Of a remote that is one cheap question, and a fetch only when its answer changed or a lease
 /// has ended; each failure is said once, and its end.
 #[derive(Default)]
-struct Doorbell {
+struct Poller {
     last: Option<BTreeMap<BranchName, CommitId>>,
     /// When the next lease that is alive now ends, seconds since the epoch.
     next_expiry: Option<i64>,
@@ -179,8 +175,8 @@ struct Doorbell {
     failures: u32,
 }
 
-impl Doorbell {
-    fn rings(&mut self, context: &Context<'_>, repo: &Repo) -> bool {
+impl Poller {
+    fn has_news(&mut self, context: &Context<'_>, repo: &Repo) -> bool {
         let asked = match context.authority.ask(repo) {
             None => return true,
             Some(Ok(asked)) => asked,
@@ -201,14 +197,13 @@ impl Doorbell {
         self.last = None;
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
-            let text = format!("{}; trying again, less and less often", error_chain(error));
-            (context.tell)(Notice::Warning { branch: None, text });
+            context.warn(None, Warning::RemoteSilent { why: error_chain(error) });
         }
     }
 
     fn answered(&mut self, context: &Context<'_>) {
         if std::mem::take(&mut self.failures) > 0 {
-            (context.tell)(Notice::Relieved { text: "the remote answers again".to_owned() });
+            context.report(&Notice::Cleared(Cleared::Remote));
         }
     }
 

@@ -15,15 +15,15 @@ use std::time::Duration;
 use aynig::fsutil::found_in;
 use aynig::git::Git;
 use aynig::ops::app::{App, Process};
-use aynig::ops::run::plain_options;
+use aynig::ops::run::{Setup, plain_options};
 use aynig::runner::authority::Authority;
+use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::Notice;
 use aynig::runner::options::CurrentBranch;
 use aynig::runner::options::{Options, Selection};
 use aynig::runner::passes::pass::pass;
-use aynig::runner::{Context, shell_quote};
+use aynig::runner::shell_quote;
 use aynig::stop::Stop;
-use aynig::supervise::Watchdog;
 
 use crate::cli::args::Demo;
 use crate::cli::error::{CommandError, Exit};
@@ -126,30 +126,25 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
         jobs: NonZeroUsize::MIN.saturating_add(1),
         ..plain_options(&repo, &app.process)
     };
-    let watchdog = Watchdog::lazy(options.program.clone(), vec![crate::cli::internal::WATCHDOG.into()]);
+    let setup = Setup::new(options, Authority::Local, crate::cli::internal::WATCHDOG);
     let narrator = Narrator::new(false, Live::on_terminal());
     let times = Mutex::new(Times::new());
-    let tell = |notice: Notice| {
-        if let Notice::Ended(report) = &notice
+    let mut feed = Feed::default();
+    feed.subscribe(|notice| {
+        if let Notice::Ended(report) = notice
             && let Ok(mut times) = times.lock()
         {
             times.insert(report.attempt.to_string(), report.elapsed);
         }
-        narrator.tell(notice);
-    };
-    let context = Context {
-        store: &app.store,
-        authority: &Authority::Local,
-        options: &options,
-        shutdown,
-        watchdog: &watchdog,
-        tell: &tell,
-    };
+    });
+    feed.subscribe(|notice| narrator.tell(notice));
+    let context = setup.context(&app.store, shutdown, &feed);
     for _ in 0..PASSES {
         if !pass(&context, &repo)?.did_something() || shutdown.cause().is_some() {
             break;
         }
     }
+    drop(feed);
     Ok(times.into_inner().unwrap_or_default())
 }
 

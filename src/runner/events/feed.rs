@@ -1,0 +1,28 @@
+//! The feed of a run: every notice, to every subscriber, in the order of subscription.
+//!
+//! Invariant: a notice reaches all subscribers before the stage that reported it goes on. A subscriber that may be slow
+//! queues for itself.
+
+use super::notice::Notice;
+
+type Subscriber<'a> = Box<dyn Fn(&Notice) + Sync + 'a>;
+
+/// Who hears of what happens. Subscribers are called from several threads.
+#[derive(Default)]
+pub struct Feed<'a> {
+    subscribers: Vec<Subscriber<'a>>,
+}
+
+impl<'a> Feed<'a> {
+    /// Adds a subscriber.
+    pub fn subscribe(&mut self, subscriber: impl Fn(&Notice) + Sync + 'a) {
+        self.subscribers.push(Box::new(subscriber));
+    }
+
+    /// Hands a notice to all of them.
+    pub(crate) fn publish(&self, notice: &Notice) {
+        for subscriber in &self.subscribers {
+            subscriber(notice);
+        }
+    }
+}

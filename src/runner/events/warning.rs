@@ -1,0 +1,336 @@
+//! What a person should look at, as data with a code and words.
+//!
+//! Invariant: the sentences of the runner's warnings are composed here and nowhere else in the runner; nothing was lost
+//! where one is reported, and each that has a next step names it.
+
+use std::fmt::{Display, Formatter, Result};
+use std::path::PathBuf;
+
+use bstr::BString;
+
+use crate::clock;
+use crate::contract::alike::Misspelt;
+use crate::contract::environment::SkipReason;
+use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
+use crate::contract::settlement::Ending;
+use crate::runner::survey::verdict::{Invalid, Reason};
+use crate::runner::survey::words::unsigned_lease;
+
+/// A warning; the branch it is about stands beside it in [`Notice::Warning`](super::notice::Notice::Warning).
+#[derive(Debug, Clone)]
+pub enum Warning {
+    /// A lock that a killed runner left was removed.
+    LockRemoved {
+        /// The ref.
+        name: String,
+    },
+    /// How long leases were seen could not be written down, so none is taken over.
+    SightingsNotKept {
+        /// Why not.
+        why: String,
+        /// Where they are kept.
+        directory: PathBuf,
+    },
+    /// `--branch` matches nothing.
+    NoBranchSelected {
+        /// Whose branches were looked at; this repository's if none.
+        remote: Option<RemoteName>,
+    },
+    /// A state was not run because of a mistake that somebody can mend.
+    NotRun {
+        /// The state.
+        state: StateName,
+        /// The mistake.
+        reason: Reason,
+    },
+    /// The branch checked out here was not run.
+    SkippedCurrent {
+        /// Its state.
+        state: StateName,
+        /// Whose branches are run.
+        remote: Option<RemoteName>,
+    },
+    /// HEAD cannot be understood.
+    Invalid(Invalid),
+    /// A lease lies in the future of this host's clock.
+    LeaseDatedAhead {
+        /// Seconds.
+        ahead: u64,
+        /// Whose lease it is; empty if it does not say.
+        runner: BString,
+        /// The lease's date, seconds since the epoch.
+        dated: i64,
+        /// This host's, seconds since the epoch.
+        now: i64,
+    },
+    /// A branch could not be claimed.
+    NotClaimed {
+        /// Why not.
+        why: String,
+        /// Whether the remote is to blame.
+        remote: bool,
+    },
+    /// An expired lease could not be closed.
+    LeaseNotClosed {
+        /// Why not.
+        why: String,
+    },
+    /// An expired lease is not closed because its commit is not trusted.
+    LeaseNotTrusted {
+        /// The branch.
+        about: BranchName,
+        /// Whose branch it is; this repository's if none.
+        remote: Option<RemoteName>,
+        /// Its HEAD.
+        head: CommitId,
+        /// What is wrong with the signature.
+        why: String,
+    },
+    /// The repository is gone.
+    RepositoryGone {
+        /// Where it was.
+        path: PathBuf,
+        /// How long it is waited for, seconds.
+        wait: u64,
+    },
+    /// The remote does not answer.
+    RemoteSilent {
+        /// What it or git said.
+        why: String,
+    },
+    /// A trailer's key is nearly one that is read.
+    Misspelt(Misspelt),
+    /// A trailer is not in the command's environment.
+    TrailerNotPassed {
+        /// Its key.
+        key: BString,
+        /// Why not.
+        reason: SkipReason,
+    },
+    /// More such trailers.
+    MoreTrailersNotPassed {
+        /// How many.
+        count: usize,
+    },
+    /// The body is too long for an environment variable.
+    BodyTooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Files listed to be copied into the worktree were not.
+    FilesNotCopied {
+        /// The list's name.
+        list: &'static str,
+        /// How many.
+        count: usize,
+        /// Why not.
+        cause: NotCopied,
+    },
+    /// Submodules could not be filled.
+    Submodules {
+        /// What went wrong, each.
+        wrong: Vec<String>,
+    },
+    /// A line of output was meant as a declaration and is none.
+    InvalidDeclaration {
+        /// The state whose command wrote it.
+        state: StateName,
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// More such lines.
+    MoreInvalidDeclarations {
+        /// How many.
+        count: u64,
+    },
+    /// The disk of the logs was full when a command failed.
+    DiskFull {
+        /// The state whose command it was.
+        state: StateName,
+        /// How it ended.
+        ending: Ending,
+        /// What is free, bytes.
+        free: u64,
+        /// The directory of the logs.
+        logs: PathBuf,
+    },
+    /// Work could not be saved, so the worktree stays.
+    WorkNotSaved {
+        /// Why not.
+        why: String,
+    },
+    /// A worktree stays because its contents could not be saved.
+    WorktreeKept {
+        /// Where it is.
+        path: PathBuf,
+        /// Why they could not be saved.
+        why: String,
+    },
+    /// A worktree could not be removed.
+    WorktreeNotRemoved {
+        /// Where it is.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The operator's hook failed, or was not run.
+    Hook {
+        /// What happened, as a sentence.
+        words: String,
+    },
+}
+
+/// Why a listed file was not copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotCopied {
+    /// Its directory leads out of the worktree.
+    LeadsElsewhere,
+    /// The branch does not ignore it.
+    NotIgnored,
+}
+
+impl Warning {
+    /// The code for it in JSON; it never changes its meaning.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::LockRemoved { .. } => "lockRemoved",
+            Self::SightingsNotKept { .. } => "sightingsNotKept",
+            Self::NoBranchSelected { .. } => "noBranchSelected",
+            Self::NotRun { .. } => "notRun",
+            Self::SkippedCurrent { .. } => "skippedCurrent",
+            Self::Invalid(_) => "invalid",
+            Self::LeaseDatedAhead { .. } => "leaseDatedAhead",
+            Self::NotClaimed { .. } => "notClaimed",
+            Self::LeaseNotClosed { .. } => "leaseNotClosed",
+            Self::LeaseNotTrusted { .. } => "leaseNotTrusted",
+            Self::RepositoryGone { .. } => "repositoryGone",
+            Self::RemoteSilent { .. } => "remoteSilent",
+            Self::Misspelt(_) => "misspelt",
+            Self::TrailerNotPassed { .. } | Self::MoreTrailersNotPassed { .. } => "trailerNotPassed",
+            Self::BodyTooLong { .. } => "bodyTooLong",
+            Self::FilesNotCopied { .. } => "filesNotCopied",
+            Self::Submodules { .. } => "submodules",
+            Self::InvalidDeclaration { .. } | Self::MoreInvalidDeclarations { .. } => "invalidDeclaration",
+            Self::DiskFull { .. } => "diskFull",
+            Self::WorkNotSaved { .. } => "workNotSaved",
+            Self::WorktreeKept { .. } => "worktreeKept",
+            Self::WorktreeNotRemoved { .. } => "worktreeNotRemoved",
+            Self::Hook { .. } => "hook",
+        }
+    }
+}
+
+impl Display for Warning {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::LockRemoved { name } => {
+                write!(f, "a runner that was killed had left {name} locked; the lock was removed")
+            }
+            Self::SightingsNotKept { why, directory } => write!(
+                f,
+                "how long leases are seen could not be kept ({why}), so none is taken over; make {} writable, or use \
+                 --takeover clock",
+                directory.display()
+            ),
+            Self::NoBranchSelected { remote } => none_selected(f, remote.as_ref()),
+            Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
+            Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::LeaseDatedAhead { ahead, runner, dated, now } => {
+                dated_ahead(f, *ahead, runner, *dated, *now)
+            }
+            Self::NotClaimed { why, remote: true } => f.write_str(why),
+            Self::NotClaimed { why, remote: false } => {
+                write!(f, "{why}; the branch is as it was, and the next pass tries again")
+            }
+            Self::LeaseNotClosed { why } => write!(f, "its expired lease was not closed: {why}"),
+            Self::LeaseNotTrusted { about, remote, head, why } => {
+                f.write_str(&unsigned_lease(about, remote.as_ref(), *head, why))
+            }
+            Self::RepositoryGone { path, wait } => write!(
+                f,
+                "there is no repository at {} any more; waiting {} for it to come back",
+                path.display(),
+                clock::span(*wait)
+            ),
+            Self::RemoteSilent { why } => write!(f, "{why}; trying again, less and less often"),
+            Self::Misspelt(misspelt) => misspelt.fmt(f),
+            Self::TrailerNotPassed { key, reason } => {
+                write!(f, "trailer {key} is not passed to the command: {reason}")
+            }
+            Self::MoreTrailersNotPassed { count } => {
+                write!(f, "{count} more of its trailers are not passed to the command")
+            }
+            Self::BodyTooLong { bytes } => write!(
+                f,
+                "the body has {bytes} bytes, too many for an environment variable: BODY is not set, the whole body is in \
+                 the file BODY_PATH names"
+            ),
+            Self::FilesNotCopied { list, count, cause } => write!(
+                f,
+                "{count} of the files that {list} lists were not copied into its worktree: {}",
+                match cause {
+                    NotCopied::LeadsElsewhere => "on this branch their directory is a link or a file",
+                    NotCopied::NotIgnored => {
+                        "this branch does not ignore them (.gitignore), so they could get into a commit"
+                    }
+                }
+            ),
+            Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
+            Self::InvalidDeclaration { state, line, reason } => write!(
+                f,
+                "`{state}` wrote an invalid SET_STATE on line {line} of its output, which changes nothing: {reason}"
+            ),
+            Self::MoreInvalidDeclarations { count } => {
+                write!(f, "{count} more invalid SET_STATE lines are in its log")
+            }
+            Self::DiskFull { state, ending, free, logs } => write!(
+                f,
+                "`{state}` {ending}, and the disk of its logs is full: there is room for {} KiB in {}",
+                free >> 10,
+                logs.display()
+            ),
+            Self::WorkNotSaved { why } => write!(f, "work could not be saved, so its worktree stays: {why}"),
+            Self::WorktreeKept { path, why } => {
+                write!(f, "{} stays where it is, its contents could not be saved: {why}", path.display())
+            }
+            Self::WorktreeNotRemoved { path, why } => {
+                write!(f, "its worktree {} could not be removed: {why}", path.display())
+            }
+            Self::Hook { words } => f.write_str(words),
+        }
+    }
+}
+
+fn none_selected(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {
+    f.write_str("no branch matches --branch, or aynig.branch; `")?;
+    match remote {
+        None => f.write_str("git branch")?,
+        Some(remote) => write!(f, "git ls-remote --heads {remote}")?,
+    }
+    f.write_str("` lists the branches there are")
+}
+
+fn skipped_current(f: &mut Formatter<'_>, state: &StateName, remote: Option<&RemoteName>) -> Result {
+    let remote = remote
+        .map(|remote| format!(" --remote {}", crate::words::shell_quote(remote.as_str())))
+        .unwrap_or_default();
+    write!(
+        f,
+        "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
+    )
+}
+
+fn dated_ahead(f: &mut Formatter<'_>, ahead: u64, runner: &BString, dated: i64, now: i64) -> Result {
+    let runner = if runner.is_empty() { "a runner without a name".to_owned() } else { runner.to_string() };
+    write!(
+        f,
+        "its lease is dated {} ahead of this host's clock (lease by {runner}: {}, here: {}); one of the two clocks is wrong, \
+         and leases end late or early until it is set; --takeover observed does not go by clocks",
+        clock::span(ahead),
+        clock::format_utc(dated),
+        clock::format_utc(now),
+    )
+}
