@@ -508,7 +508,10 @@ fn nothing_is_written_where_no_remote_decides() {
         if signs {
             let bin = programs(
                 &repo,
-                &[("signer", "cat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; echo 'a signature'")],
+                &[(
+                    "signer",
+                    "cat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; echo '-----BEGIN PGP SIGNATURE-----'",
+                )],
             );
             repo.git(["config", "commit.gpgSign", "true"]);
             repo.git(["config", "gpg.program", bin.join("signer").to_str().expect("text")]);

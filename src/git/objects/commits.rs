@@ -15,7 +15,7 @@ use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::story::Told;
 use crate::fsutil::room_words;
-use crate::git::objects::signatures::SIGNING;
+use crate::git::objects::signatures::{SIGNING, headers, is_signed};
 use crate::git::process::call::ProcessError;
 use crate::git::process::cancel::Purpose;
 use crate::git::repo::config::ConfigError;
@@ -54,6 +54,15 @@ pub enum CommitError {
         /// What went wrong.
         #[source]
         source: Box<ProcessError>,
+    },
+    /// What the program wrote is no signature. Git stores it all the same, and nobody would take the commit for signed.
+    #[error(
+        "could not sign the commit with {program}: it ended well, and what it wrote is no signature (commit.gpgSign is set; \
+         `aynig doctor` tries it)"
+    )]
+    NoSignature {
+        /// What signs, and the setting that names it.
+        program: String,
     },
     /// Whether it is to be signed, and how, cannot be told.
     #[error("could not tell whether the commit is to be signed (commit.gpgSign)")]
@@ -248,10 +257,23 @@ impl Repo {
             .note_hung(matches!(signed, Err(ProcessError::TooSlow { .. } | ProcessError::Stopped { .. })));
         let output = signed
             .map_err(|error| CommitError::Unsigned { program: self.signer(), source: Box::new(error) })?;
-        CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {
+        let id = CommitId::parse_hex(output.text().as_bytes()).ok_or_else(|| CommitError::Unwritable {
             objects: self.common_dir().display().to_string(),
             why: format!("git commit-tree answered {:?}", output.text()),
-        })
+        })?;
+        let written = match elsewhere {
+            None => self.head_of(id),
+            Some(objects) => {
+                let git = self.git_here().env("GIT_OBJECT_DIRECTORY", objects);
+                let output = git.args(["cat-file", "commit", &id.to_string()]).run().ok();
+                output.map(|output| headers(&output.stdout).to_vec())
+            }
+        };
+        match written {
+            Some(head) if is_signed(&head) => Ok(id),
+            Some(_) => Err(CommitError::NoSignature { program: self.signer() }),
+            None => Err(CommitError::Unreadable { id, why: "it was written a moment ago".to_owned() }),
+        }
     }
 
     /// Rewrites the commits from `tip` down to (not including) `old` so that they lie on `new`, which has the tree of `old`; returns

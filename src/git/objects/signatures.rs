@@ -81,6 +81,25 @@ const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 /// The headers that hold signatures. Others whose names begin so are nothing to git.
 const HEADERS: [&[u8]; 2] = [b"gpgsig ", b"gpgsig-sha256 "];
 
+/// How all signatures that git knows begin.
+const BEGINNINGS: [&[u8]; 4] = [
+    BY_SSH,
+    b"-----BEGIN PGP SIGNATURE-----",
+    b"-----BEGIN PGP MESSAGE-----",
+    b"-----BEGIN SIGNED MESSAGE-----",
+];
+
+/// Returns what the headers of a commit have for its signature, from its first line on.
+fn signature_in(headers: &[u8]) -> Option<&[u8]> {
+    let mut lines = headers.lines();
+    lines.find_map(|line| HEADERS.iter().find_map(|header| line.strip_prefix(*header)))
+}
+
+/// Whether a commit has a signature that git would look at. Git itself takes what a program of ssh or x509 writes as it is.
+pub(crate) fn is_signed(headers: &[u8]) -> bool {
+    signature_in(headers).is_some_and(|text| BEGINNINGS.iter().any(|begin| text.starts_with(begin)))
+}
+
 impl Repo {
     /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
     /// of them, or hangs over one. `purpose` says when a stop ends that.
@@ -197,17 +216,15 @@ impl Repo {
     }
 
     /// The headers of a commit; `None` for one in a quarantine.
-    fn head_of(&self, id: CommitId) -> Option<Vec<u8>> {
-        let object = self.gix.find_object(gits(id)).ok()?;
-        object.data.split_str("\n\n").next().map(<[u8]>::to_vec)
+    pub(crate) fn head_of(&self, id: CommitId) -> Option<Vec<u8>> {
+        self.gix.find_object(gits(id)).ok().map(|object| headers(&object.data).to_vec())
     }
 
     /// Git has one letter for a commit without a signature and for some that it cannot check.
     fn explain_none(&self, found: &mut BTreeMap<CommitId, Checked>) {
         for (id, checked) in found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('N')) {
             let Some(head) = self.head_of(*id) else { continue };
-            let signed = |line: &[u8]| HEADERS.iter().any(|header| line.starts_with(header));
-            if head.lines().any(signed) {
+            if signature_in(&head).is_some() {
                 let unlisted = head.contains_str(BY_SSH)
                     && matches!(self.config_file("gpg.ssh.allowedSignersFile"), Ok(None));
                 *checked = if unlisted { Checked::NoSigners } else { Checked::Garbled };
@@ -254,6 +271,11 @@ impl Repo {
             *checked = Checked::Unrevocable(why.clone());
         }
     }
+}
+
+/// The part of a commit above its message.
+pub(crate) fn headers(commit: &[u8]) -> &[u8] {
+    commit.split_str("\n\n").next().unwrap_or_default()
 }
 
 /// What kept git from answering for a commit.

@@ -3,6 +3,7 @@
 mod by_hand;
 mod commands;
 mod files;
+mod garbage;
 mod gpg;
 mod guard;
 #[cfg(debug_assertions)]
