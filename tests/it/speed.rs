@@ -16,6 +16,7 @@ fn the_bench_makes_its_table() {
         later_steps: 2,
         jobs: 2,
         rounds: 1,
+        beside: None,
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
@@ -34,6 +35,11 @@ fn the_bench_makes_its_table() {
     let (git, ours) = connections(&rows[3]);
     assert_eq!(git, 7, "{}", rows[3]);
     assert!((3..=10).contains(&ours), "{}", rows[3]);
+
+    let beside = suite::Sizes { beside: Some(binary()), ..sizes.clone() };
+    let mut other = Vec::new();
+    suite::run(&beside, &["local".to_owned()], &mut |row| other.push(row));
+    assert!(other.len() == 1 && other[0].contains(" MiB"), "{other:?}");
 
     let mut only = Vec::new();
     suite::run(&sizes, &["idle-unm".to_owned()], &mut |row| only.push(row));

@@ -13,7 +13,8 @@ pub(super) fn case(sizes: &Sizes, state: Option<&str>) -> Row {
     for _ in 0..sizes.rounds {
         let format = "--format=%(refname) %(objectname) %(trailers:key=dwp-state)";
         let mut listing = room.program("git", &repository);
-        git.push(measure(listing.args(["for-each-ref", format, "refs/heads"])));
+        listing.args(["for-each-ref", format, "refs/heads"]);
+        git.push(measure(&mut room.other(sizes, &repository, &["run"]).unwrap_or(listing)));
         ours.push(measure(&mut room.aynig(&repository, &["run"])));
     }
     let what = match state {

@@ -1,12 +1,14 @@
 //! The cases, and the table they make. Shared by `cargo bench` and by the test that sees to it that they go on working.
 //!
-//! Every case is run by plain git and by `aynig`, in turns, several rounds in one go; the ratios are the medians of
+//! Every case is run by plain git (or by another build of `aynig`, `AYNIG_BENCH_BESIDE`) and by `aynig`, in turns, several rounds in one go; the ratios are the medians of
 //! the rounds' own ratios, so a machine that is slower for a while is slower for both.
 
 mod idle;
 mod measure;
 mod room;
 mod steps;
+
+use std::path::PathBuf;
 
 use measure::{Sample, median};
 
@@ -29,6 +31,8 @@ pub(super) struct Sizes {
     pub jobs: usize,
     /// Rounds (`AYNIG_BENCH_ROUNDS`).
     pub rounds: usize,
+    /// Another build of `aynig` to be measured in git's place (`AYNIG_BENCH_BESIDE`).
+    pub beside: Option<PathBuf>,
 }
 
 impl Sizes {
@@ -48,6 +52,7 @@ impl Sizes {
             later_steps: size("LATER_STEPS", 5),
             jobs: size("JOBS", 4),
             rounds: size("ROUNDS", 5),
+            beside: std::env::var_os("AYNIG_BENCH_BESIDE").map(PathBuf::from),
         }
     }
 }
@@ -69,9 +74,10 @@ type Pick = fn(&Sample) -> f64;
 
 /// What comes before the rows of the table.
 pub(super) fn head(sizes: &Sizes) -> String {
+    let other = if sizes.beside.is_some() { "other aynig" } else { "git" };
     format!(
         "{} rounds, {} commands at once; times in milliseconds\n\n\
-         | case | git | aynig | ratio | git, CPU | aynig, CPU | ratio | aynig, peak | connections git / aynig |\n\
+         | case | {other} | aynig | ratio | {other}, CPU | aynig, CPU | ratio | aynig, peak | connections {other} / aynig |\n\
          |---|---|---|---|---|---|---|---|---|",
         sizes.rounds, sizes.jobs
     )
@@ -90,13 +96,13 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
-            tell(row.text());
+            tell(row.text(sizes.beside.is_some()));
         }
     }
 }
 
 impl Row {
-    fn text(&self) -> String {
+    fn text(&self, peaks: bool) -> String {
         let of = |samples: &[Sample], pick: Pick| median(samples.iter().map(pick));
         let ratio =
             |pick: Pick| median(self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)));
@@ -107,14 +113,18 @@ impl Row {
         };
         let wall: Pick = |it| it.wall_ms;
         let cpu: Pick = |it| it.cpu_ms;
-        let peak = self.ours.iter().map(|it| it.peak_kib).max().unwrap_or(0) / 1024;
+        let peak_of = |samples: &[Sample]| samples.iter().map(|it| it.peak_kib).max().unwrap_or(0) / 1024;
+        let mut peak = format!("{} MiB", peak_of(&self.ours));
+        if peaks {
+            peak = format!("{} / {peak}", peak_of(&self.git));
+        }
         let connections = |samples: &[Sample]| samples.first().and_then(|it| it.connections);
         let connections = match (connections(&self.git), connections(&self.ours)) {
             (Some(git), Some(ours)) => format!("{git} / {ours}"),
             _ => "–".to_owned(),
         };
         format!(
-            "| {} | {} | {} | **{:.2}** | {} | {} | **{:.2}** | {peak} MiB | {connections} |",
+            "| {} | {} | {} | **{:.2}** | {} | {} | **{:.2}** | {peak} | {connections} |",
             self.what,
             time(&self.git, wall),
             time(&self.ours, wall),

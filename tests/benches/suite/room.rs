@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::Sizes;
+
 /// A temporary directory with a template in it, which is copied for every run.
 pub(super) struct Room {
     directory: tempfile::TempDir,
@@ -86,6 +88,13 @@ impl Room {
         let mut command = self.program(env!("CARGO_BIN_EXE_aynig"), directory);
         command.args(arguments);
         command
+    }
+
+    /// The other build of `aynig` in a directory, if there is one to compare with.
+    pub(super) fn other(&self, sizes: &Sizes, directory: &Path, arguments: &[&str]) -> Option<Command> {
+        let mut command = self.program(sizes.beside.as_ref()?, directory);
+        command.args(arguments);
+        Some(command)
     }
 
     /// `git` in a directory; it must succeed.

@@ -14,11 +14,15 @@ pub(super) fn local(sizes: &Sizes) -> Row {
     let (mut git, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
         let copy = room.copy(&template);
-        git.push(plainly(&room, &copy, &branches, sizes.jobs));
+        let jobs = sizes.jobs.to_string();
+        let arguments = ["run", "--drain", "--jobs", &jobs];
+        git.push(match room.other(sizes, &copy, &arguments) {
+            Some(mut other) => measure(&mut other),
+            None => plainly(&room, &copy, &branches, sizes.jobs),
+        });
         ended(&room, &copy, &branches);
         let copy = room.copy(&template);
-        let jobs = sizes.jobs.to_string();
-        ours.push(measure(&mut room.aynig(&copy, &["run", "--drain", "--jobs", &jobs])));
+        ours.push(measure(&mut room.aynig(&copy, &arguments)));
         ended(&room, &copy, &branches);
     }
     let what = format!("{} trivial steps, each", sizes.steps);
@@ -57,12 +61,12 @@ pub(super) fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
             let (hub, clone) = (place.join("hub.git"), place.join("clone.git"));
             room.git(&clone, &["config", "remote.origin.url", "../hub.git"], "");
             let calls = counted(&room, &clone, &place, delay_ms);
-            let mut sample = if plain {
-                plainly(&room, &clone, &branches, sizes.jobs)
-            } else {
-                let jobs = sizes.jobs.to_string();
-                let arguments = ["run", "--remote", "origin", "--drain", "--jobs", &jobs];
-                measure(&mut room.aynig(&clone, &arguments))
+            let jobs = sizes.jobs.to_string();
+            let arguments = ["run", "--remote", "origin", "--drain", "--jobs", &jobs];
+            let mut sample = match room.other(sizes, &clone, &arguments) {
+                Some(mut other) if plain => measure(&mut other),
+                None if plain => plainly(&room, &clone, &branches, sizes.jobs),
+                _ => measure(&mut room.aynig(&clone, &arguments)),
             };
             ended(&room, &hub, &branches);
             sample.connections =
@@ -91,7 +95,14 @@ pub(super) fn large(sizes: &Sizes) -> Vec<Row> {
     ];
     ended(&room, &copy, &branches);
     let copy = room.copy(&template);
-    let git = [plainly(&room, &copy, first, 1), plainly(&room, &copy, later, 1)];
+    let git = match room.other(sizes, &copy, &["run", "--branch", &first[0]]) {
+        Some(mut other) => {
+            let first = measure(&mut other);
+            let later = room.other(sizes, &copy, &["run"]).map(|mut other| measure(&mut other));
+            [first, later.expect("as the first")]
+        }
+        None => [plainly(&room, &copy, first, 1), plainly(&room, &copy, later, 1)],
+    };
     ended(&room, &copy, &branches);
     let whats = [
         format!("first step on {} files", sizes.files),
