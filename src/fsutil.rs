@@ -177,7 +177,7 @@ pub(crate) fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
 ///
 /// # Errors
 /// Whatever making or writing it failed with.
-pub fn nameless(bytes: &[u8]) -> io::Result<File> {
+pub(crate) fn nameless(bytes: &[u8]) -> io::Result<File> {
     // Where TMPDIR says, which may be gone with the command that set it.
     let mut file = tempfile::tempfile().or_else(|error| tempfile::tempfile_in("/tmp").map_err(|_| error))?;
     file.write_all(bytes)?;

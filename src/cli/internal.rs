@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::sys::stat::{SFlag, fstat};
 
+use aynig::ops::notify::{NOTIFY, has_notice};
 use aynig::stop::survive_size_limit;
 use aynig::supervise::watchdog;
 
@@ -26,7 +27,7 @@ pub(crate) fn call() -> Option<Result<Exit, CommandError>> {
     let name = words.next()?;
     if name == WATCHDOG {
         Some(guard(words.next()))
-    } else if name == notify::NOTIFY {
+    } else if name == NOTIFY {
         Some(tell(words.collect()))
     } else {
         None
@@ -47,9 +48,8 @@ fn guard(more: Option<OsString>) -> Result<Exit, CommandError> {
 }
 
 fn tell(words: Vec<OsString>) -> Result<Exit, CommandError> {
-    let refused =
-        || by_hand(notify::NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
-    let told = words.len() <= 3 && notify::has_notice();
+    let refused = || by_hand(NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
+    let told = words.len() <= 3 && has_notice();
     let mut words = words.into_iter();
     let line = words.next().and_then(|word| word.into_string().ok());
     let seconds = words.next().and_then(|word| word.to_str()?.parse().ok());

@@ -47,7 +47,7 @@ impl std::fmt::Display for Misspelt {
 }
 
 /// The trailers whose keys are nearly one of [`SETTABLE`]. Any other key belongs to the workflow.
-pub fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
+pub(crate) fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
     let keys = trailers.into_iter().filter_map(|trailer| trailer.key.to_str().ok());
     keys.filter_map(|key| Some(Misspelt { key: key.to_owned(), near: nearest(key, SETTABLE)? })).collect()
 }

@@ -54,7 +54,7 @@ pub enum SkipReason {
 
 /// What becomes of the trailers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TrailerVariables {
+pub(crate) struct TrailerVariables {
     /// Names and values to set, each name once, in the order of first appearance.
     pub set: Vec<(String, BString)>,
     /// The keys left out, as written, each once.
@@ -65,7 +65,7 @@ pub struct TrailerVariables {
 /// whether the runner's own environment has a variable, `listed` whether the operator admits a trailer, by its key and name.
 ///
 /// The real `dwp-*` keys are exposed, `DWP_STATE` included. Room is given in the order of appearance.
-pub fn trailer_variables(
+pub(crate) fn trailer_variables(
     trailers: &Trailers,
     exists: impl Fn(&str) -> bool,
     listed: impl Fn(&BString, &str) -> bool,

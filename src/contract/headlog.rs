@@ -24,7 +24,7 @@ pub(crate) struct Moved {
 
 /// Who put a HEAD onto the branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The attempt: its runner, its command, or a process that its command started.
     Here,
     /// The log does not reach back far enough to say.

@@ -35,23 +35,23 @@ pub struct ManualState {
 
 /// What `set-working` was asked for, with what is known of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManualLease {
+pub(crate) struct ManualLease {
     /// The trailers at HEAD.
-    pub head: Trailers,
+    pub(crate) head: Trailers,
     /// The attempt of a new lease; a renewal keeps the one HEAD names.
-    pub attempt: AttemptId,
+    pub(crate) attempt: AttemptId,
     /// The runner of a new lease; a renewal keeps the one HEAD names.
-    pub runner: String,
+    pub(crate) runner: String,
     /// The length asked for; else a renewal keeps HEAD's and a new lease takes the default.
-    pub seconds: Option<u64>,
+    pub(crate) seconds: Option<u64>,
     /// The subject; the default if absent or blank.
-    pub subject: Option<String>,
+    pub(crate) subject: Option<String>,
     /// The body.
-    pub body: Option<Vec<u8>>,
+    pub(crate) body: Option<Vec<u8>>,
     /// Extra trailers as given.
-    pub trailers: Vec<Trailer>,
+    pub(crate) trailers: Vec<Trailer>,
     /// The remote the commit is pushed to; else a renewal keeps HEAD's.
-    pub source: Option<RemoteName>,
+    pub(crate) source: Option<RemoteName>,
 }
 
 /// Why a commit by hand is refused before anything is composed.
@@ -95,7 +95,7 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
 ///
 /// # Errors
 /// [`ManualError::NoOrigin`] and [`ManualError::RunnerManaged`].
-pub fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualError> {
+pub(crate) fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualError> {
     check(&asked.trailers)?;
     let state = asked.head.last(STATE_KEY).and_then(|value| StateName::parse(value).ok());
     let origin = asked.head.last(ORIGIN_KEY).and_then(|value| StateName::parse(value).ok());

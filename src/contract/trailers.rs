@@ -37,7 +37,7 @@ pub(crate) const LOG_LEVEL_KEY: &str = "dwp-log-level";
 ///
 /// Reading is by exact case, but a user-supplied `Dwp-State` must not get into a commit either: it would look like
 /// the real one to every reader that is less strict, git's own `trailer.*` machinery among them.
-pub fn is_runner_managed(key: impl AsRef<[u8]>) -> bool {
+pub(crate) fn is_runner_managed(key: impl AsRef<[u8]>) -> bool {
     let key = key.as_ref();
     RUNNER_MANAGED.iter().any(|managed| key.eq_ignore_ascii_case(managed.as_bytes()))
 }

@@ -25,7 +25,7 @@ pub mod remote;
 pub mod repo;
 pub mod worktrees;
 
-pub use crate::git::contents::in_progress::Unconcluded;
+pub(crate) use crate::git::contents::in_progress::Unconcluded;
 pub use crate::git::objects::commits::CommitError;
 pub use crate::git::process::call::{Git, ProcessError};
 pub use crate::git::refs::cas::{RefError, Swap};

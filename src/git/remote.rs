@@ -133,7 +133,7 @@ impl Repo {
     }
 
     /// The branch on `remote` that `branch` follows, if it follows one there.
-    pub fn upstream_on(&self, branch: &BranchName, remote: &RemoteName) -> Option<BranchName> {
+    pub(crate) fn upstream_on(&self, branch: &BranchName, remote: &RemoteName) -> Option<BranchName> {
         if self.config(&format!("branch.{branch}.remote"))? != remote.as_str() {
             return None;
         }

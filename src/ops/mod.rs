@@ -5,9 +5,12 @@
 
 pub mod app;
 pub mod authority;
+pub mod declare;
 pub mod error;
 pub mod missing;
+pub mod notify;
 pub mod outer;
 pub mod run;
 pub mod settings;
 pub mod target;
+pub mod view;

@@ -14,7 +14,7 @@ use super::error::Error;
 
 /// The command we were called by, as its environment says.
 #[derive(Debug, Clone)]
-pub struct OuterCommand {
+pub(crate) struct OuterCommand {
     /// `AYNIG_BRANCH`.
     pub branch: BranchName,
     /// `AYNIG_RUN_ID`.
@@ -27,7 +27,7 @@ pub struct OuterCommand {
 
 impl OuterCommand {
     /// The surrounding command, if there is one and it belongs to this repository.
-    pub fn of(repo: &Repo) -> Result<Option<Self>, Error> {
+    pub(crate) fn of(repo: &Repo) -> Result<Option<Self>, Error> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let Some(branch) = variable("AYNIG_BRANCH") else { return Ok(None) };
         if let Some(git_dir) = variable("AYNIG_GIT_DIR")
@@ -50,6 +50,6 @@ impl OuterCommand {
 }
 
 /// Whether two paths lead to the same place.
-pub fn same_place(one: &Path, other: &Path) -> bool {
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -31,7 +31,7 @@ pub fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
 }
 
 /// The branch that is checked out here, under the authority's name for it.
-pub fn current_branch(repo: &Repo, authority: &Authority) -> Result<BranchName, Error> {
+pub(crate) fn current_branch(repo: &Repo, authority: &Authority) -> Result<BranchName, Error> {
     let local = checked_out(repo)?;
     let Some(remote) = authority.source() else { return Ok(local) };
     repo.upstream_on(&local, remote).ok_or_else(|| {
@@ -69,6 +69,10 @@ pub fn existing_head(repo: &Repo, authority: &Authority, branch: &BranchName) ->
 }
 
 /// Where a branch is; none if there is no such branch.
-pub fn head_of(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Option<CommitId>, Error> {
+pub(crate) fn head_of(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+) -> Result<Option<CommitId>, Error> {
     Ok(authority.head(repo, branch, PATIENCE)?)
 }

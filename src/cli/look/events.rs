@@ -13,6 +13,7 @@ use aynig::contract::message::Message;
 use aynig::git::objects::commits::Stored;
 use aynig::git::{CommitError, Repo};
 use aynig::ops::app::App;
+use aynig::ops::view::lease::runner_words;
 use aynig::ops::{missing, target};
 
 use crate::cli::args::Events;
@@ -20,7 +21,6 @@ use crate::cli::error::{CommandError, Exit};
 use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
-use crate::cli::work::target::runner_words;
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {

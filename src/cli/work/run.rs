@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::authority;
+use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, options};
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
@@ -24,7 +25,6 @@ use aynig::stop::{Cause, Stop, Subscription};
 use crate::cli::args::Run;
 use crate::cli::error::{CommandError, Exit};
 use crate::cli::internal;
-use crate::cli::notify::HookListener;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
 use crate::cli::ui::narrator::Narrator;
@@ -42,8 +42,14 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     let setup = Setup::new(options, authority::for_run(&repo, settings.remote.as_ref())?, internal::WATCHDOG);
     let (authority, stop) = (&setup.authority, signals::shutdown()?);
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
-    let hook =
-        HookListener::new(app, authority.source(), setup.options.role.as_ref(), &setup.watchdog, &narrator)?;
+    let teller = Arc::clone(&narrator);
+    let hook = HookListener::new(
+        app,
+        authority.source(),
+        setup.options.role.as_ref(),
+        &setup.watchdog,
+        Arc::new(move |notice| teller.tell(notice)),
+    )?;
     let (current, warnings) = (Current::new(&settings), Warnings::default());
     let mut feed = Feed::default();
     feed.subscribe(|notice| current.hear(notice, &narrator));
@@ -86,7 +92,8 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
     drop(feed);
     // However it ended: what is true by now is told.
     if let Some(hook) = hook {
-        hook.close(&stop);
+        let aside = || narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
+        hook.close(&stop, aside);
     }
     match passed {
         // Nobody wants to know any more what the remote has.

@@ -27,7 +27,7 @@ const FILES: [(&str, &str); 8] = [
 
 /// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unconcluded {
+pub(crate) struct Unconcluded {
     /// The file that says so.
     file: &'static str,
     /// What it is, with its article.
@@ -67,7 +67,7 @@ const NAMED: [&str; 4] = [HEADS, TRACKED, FETCHED, TAGS];
 
 impl Repo {
     /// What is under way in the checkout whose own git directory is `git_dir`.
-    pub fn unconcluded(git_dir: &Path) -> Option<Unconcluded> {
+    pub(crate) fn unconcluded(git_dir: &Path) -> Option<Unconcluded> {
         UNCONCLUDED.into_iter().find(|begun| git_dir.join(begun.file).symlink_metadata().is_ok())
     }
 

@@ -333,7 +333,7 @@ impl Repo {
     }
 
     /// The empty tree, written if the repository does not have it yet.
-    pub fn empty_tree(&self) -> Result<CommitId, CommitError> {
+    pub(crate) fn empty_tree(&self) -> Result<CommitId, CommitError> {
         let written = self.gix.write_object(gix::objs::Tree::empty());
         written.map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }

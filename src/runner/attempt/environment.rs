@@ -68,7 +68,7 @@ fn is_log_level(text: &str) -> bool {
 }
 
 /// The runner's own environment, less what belongs to git's calls of a hook and to an outer command.
-pub fn own_environment() -> BTreeMap<OsString, OsString> {
+pub(crate) fn own_environment() -> BTreeMap<OsString, OsString> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     for name in LOCAL_VARIABLES.iter().chain(&OURS) {
         variables.remove(OsStr::new(name));

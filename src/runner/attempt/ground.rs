@@ -25,7 +25,7 @@ const MOST_OF_A_NAME: usize = 60;
 
 /// An attempt's lease, and the log of the checkout it works in.
 #[derive(Debug)]
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     repo: &'a Repo,
     attempt: AttemptId,
     lease: CommitId,
@@ -43,13 +43,13 @@ pub(crate) struct Taken {
 
 impl<'a> Ground<'a> {
     /// `git_dir` is the checkout's own git directory, if there is a checkout.
-    pub fn new(repo: &'a Repo, attempt: AttemptId, lease: CommitId, git_dir: Option<&Path>) -> Self {
+    pub(crate) fn new(repo: &'a Repo, attempt: AttemptId, lease: CommitId, git_dir: Option<&Path>) -> Self {
         let log = git_dir.map(reflog::of_head).unwrap_or_default();
         Self { repo, attempt, lease, log }
     }
 
     /// Who put `head` onto the branch; it descends from the lease.
-    pub fn origin(&self, head: CommitId) -> Origin {
+    pub(crate) fn origin(&self, head: CommitId) -> Origin {
         origin(head, self.lease, &self.log, |commit| {
             let stored = self.repo.commit(commit).ok()?;
             match Head::read(&stored.facts()) {
@@ -80,7 +80,7 @@ impl<'a> Ground<'a> {
 
     /// Whether `tree`, an index, has everything that `commit` changes, as `commit` has it. That does not count where signatures are
     /// asked for and nobody vouches for `commit`: a push may put it into the index (`receive.denyCurrentBranch=updateInstead`).
-    pub fn is_in(&self, trust: &Trust, commit: CommitId, tree: CommitId) -> bool {
+    pub(crate) fn is_in(&self, trust: &Trust, commit: CommitId, tree: CommitId) -> bool {
         if self.taken(trust, commit).without.is_some() {
             return false;
         }
@@ -125,7 +125,7 @@ impl Taken {
 }
 
 /// A commit and its author, in words.
-pub fn named(repo: &Repo, commit: CommitId) -> String {
+pub(crate) fn named(repo: &Repo, commit: CommitId) -> String {
     match repo.author(commit).map(|name| plain_line(&name, MOST_OF_A_NAME)) {
         Ok(name) if !name.is_empty() => format!("{} ({name})", commit.short()),
         Ok(_) | Err(_) => commit.short(),

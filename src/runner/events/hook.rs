@@ -159,7 +159,7 @@ impl Hook {
 type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Takes letters and has them told, one at a time.
-pub struct HookRunner {
+pub(crate) struct HookRunner {
     letters: SyncSender<Payload>,
     /// Closes when all is told.
     over: Mutex<Receiver<Infallible>>,
@@ -177,7 +177,7 @@ impl std::fmt::Debug for HookRunner {
 
 impl HookRunner {
     /// One that has nothing to do yet.
-    pub fn new(hook: Hook, warn: Warn) -> Self {
+    pub(crate) fn new(hook: Hook, warn: Warn) -> Self {
         let (letters, inbox) = mpsc::sync_channel(MOST_WAITING);
         let (working, over) = mpsc::channel();
         let (end, limit) = (Stop::manual(), hook.limit);
@@ -215,7 +215,7 @@ impl HookRunner {
     }
 
     /// Has it told, some time soon; returns at once.
-    pub fn send(&self, letter: Payload) {
+    pub(crate) fn send(&self, letter: Payload) {
         if self.letters.try_send(letter).is_err() {
             (self.warn)(format!("some notices are not told (aynig.notify): too many wait already; {LOOK}"));
         }
@@ -223,7 +223,7 @@ impl HookRunner {
 
     /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
     /// told yet is given up. `long` is called if it is not over in a moment.
-    pub fn close(self, shutdown: &Stop, long: impl FnOnce()) {
+    pub(crate) fn close(self, shutdown: &Stop, long: impl FnOnce()) {
         drop(self.letters);
         let over = self.over.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_over = |patience| over.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);

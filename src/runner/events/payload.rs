@@ -37,7 +37,7 @@ const LOG: &str = "notify.log";
 /// One thing that happened, in the documented shape (README, "Being told"): its fields in JSON, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Notification {
+pub(crate) struct Notification {
     version: u32,
     event: &'static str,
     branch: String,
@@ -92,7 +92,11 @@ impl Notification {
     }
 
     /// A state that was written on a branch, if it is told: `stalled`, or one that the globs name.
-    pub fn of_state(branch: &BranchName, state: &StateName, states: &globset::GlobSet) -> Option<Self> {
+    pub(crate) fn of_state(
+        branch: &BranchName,
+        state: &StateName,
+        states: &globset::GlobSet,
+    ) -> Option<Self> {
         let event = if state.is_stalled() {
             "stalled"
         } else if states.is_match(state.as_str()) {
@@ -105,7 +109,7 @@ impl Notification {
 
     /// What of a run's notice is told. What the command wrote itself was told by what wrote it; a result that could not be written is
     /// told when its lease is closed.
-    pub fn of_notice(notice: &Notice, states: &globset::GlobSet) -> Option<Self> {
+    pub(crate) fn of_notice(notice: &Notice, states: &globset::GlobSet) -> Option<Self> {
         match notice {
             Notice::Ended(report) => {
                 let (mut told, reason) = match &report.outcome {
@@ -145,14 +149,19 @@ impl Notification {
     }
 
     /// With the state before (of a step, the one whose command ran) and the commit that was written.
-    pub fn after(mut self, previous: Option<&StateName>, commit: Option<CommitId>) -> Self {
+    pub(crate) fn after(mut self, previous: Option<&StateName>, commit: Option<CommitId>) -> Self {
         self.previous_state = previous.map(ToString::to_string);
         self.commit = commit.map(|commit| commit.to_string());
         self
     }
 
     /// Complete with what the repository knows of it on this host, and ready to go.
-    pub fn letter(mut self, repo: &Repo, remote: Option<&RemoteName>, role: Option<&RoleName>) -> Payload {
+    pub(crate) fn letter(
+        mut self,
+        repo: &Repo,
+        remote: Option<&RemoteName>,
+        role: Option<&RoleName>,
+    ) -> Payload {
         let mut paths = Vec::new();
         let mut path = |field: &'static str, path: &Path| {
             paths.push((field, path.to_owned()));

@@ -21,7 +21,7 @@ pub(crate) type Resolved = Result<Arc<Command>, NoCommand>;
 
 /// Looks commands up in trees, each of them once: most branches of a repository have the same few.
 #[derive(Debug)]
-pub struct Resolver<'a> {
+pub(crate) struct Resolver<'a> {
     role: Option<&'a RoleName>,
     states: HashMap<StateName, Known>,
 }
@@ -46,12 +46,12 @@ enum Found {
 
 impl<'a> Resolver<'a> {
     /// With nothing known yet.
-    pub fn new(role: Option<&'a RoleName>) -> Self {
+    pub(crate) fn new(role: Option<&'a RoleName>) -> Self {
         Self { role, states: HashMap::new() }
     }
 
     /// Looks in the tree of `commit`.
-    pub fn in_commit(
+    pub(crate) fn in_commit(
         &mut self,
         repo: &Repo,
         commit: CommitId,

@@ -6,7 +6,6 @@
 use bstr::ByteSlice;
 use serde_json::{Value, json};
 
-use crate::cli::work::target::runner_words;
 use aynig::clock;
 use aynig::contract::commits;
 use aynig::contract::head::Head;
@@ -18,6 +17,7 @@ use aynig::contract::story::Stall;
 use aynig::git::Repo;
 use aynig::git::objects::commits::Stored;
 use aynig::ops::missing;
+use aynig::ops::view::lease::runner_words;
 use aynig::runner::authority::Authority;
 use aynig::runner::shell_quote;
 use aynig::runner::survey::verdict::{Reason, RunIn, Severity};

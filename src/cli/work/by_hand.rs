@@ -1,0 +1,101 @@
+//! State commits by hand, as a command line has them: what `set-state` and `set-working` share.
+
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use aynig::clock::span;
+use aynig::ops::declare::{Advice, Content, Onto, Written};
+use aynig::ops::target::branch_name;
+use aynig::ops::view::lease::lease_words;
+
+use crate::cli::args::CommitOptions;
+use crate::cli::error::CommandError;
+use crate::cli::ui;
+use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
+
+/// The branch that was named, if one was.
+pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, CommandError> {
+    let branch = options.branch.as_deref().map(branch_name).transpose()?;
+    Ok(Onto { branch, accept_unsigned: options.accept_unsigned })
+}
+
+/// The text of the commit. Files are found from `start`.
+pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, CommandError> {
+    let body = body(options, start)?;
+    Ok(Content { subject: options.subject.clone(), body, trailers: options.trailer.clone() })
+}
+
+/// The body from wherever it is to come; bytes, since a file need not hold text. Files are found from `start`.
+fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, CommandError> {
+    if let Some(text) = &options.body {
+        return Ok(Some(text.clone().into_vec()));
+    }
+    match &options.body_file {
+        Some(file) if file.as_os_str() != "-" => {
+            let file = start.join(file);
+            std::fs::read(&file).map(Some).map_err(|error| {
+                CommandError::usage(format!("could not read the body from {}: {error}", file.display()))
+                    .hint("give an existing file, `--body TEXT`, or `--body-stdin`")
+            })
+        }
+        None if !options.body_stdin => Ok(None),
+        Some(_) | None => {
+            let mut bytes = Vec::new();
+            match std::io::stdin().lock().read_to_end(&mut bytes) {
+                Ok(_) => Ok(Some(bytes)),
+                Err(error) => Err(CommandError::because("read the body from stdin", &error)),
+            }
+        }
+    }
+}
+
+/// One line for what was set.
+pub(crate) fn transition(written: &Written, more: &str) -> String {
+    let before = written.previous.as_ref().map_or_else(|| "(no state)".to_owned(), ToString::to_string);
+    format!(
+        "{}  {before} → {}  {}",
+        styled(STRONG, ui::sanitize(&written.branch.to_string())),
+        styled(GOOD, &written.state),
+        styled(FAINT, ui::sanitize(&format!("({}{more})", written.commit.short())))
+    )
+}
+
+/// Prints all advice.
+pub(crate) fn advise(advice: &[Advice]) {
+    for advice in advice {
+        match advice {
+            Advice::PushedAlong { remote, branch, from, to, subject } => {
+                ui::narrate(&ui::sanitize(&format!(
+                    "with it went what {remote} did not have of {branch}: {}..{} ({subject})",
+                    from.short(),
+                    to.short()
+                )))
+            }
+            Advice::NotFollowed { why } => warn(&format!("this checkout did not follow: {why}")),
+            Advice::Overridden { branch, lease, left, by_hand } => {
+                let then = if *by_hand {
+                    "it was taken by hand, so no runner notices; tell whoever works under it"
+                } else {
+                    "its runner will notice, stop its command and save the work"
+                };
+                let (lease, left) = (lease_words(lease), span(*left));
+                warn(&format!("{branch} was leased to {lease} for another {left}; {then}"));
+            }
+            Advice::RenewedForOther { branch, lease, left } => warn(&format!(
+                "{branch} is leased to {} for another {}; the lease was renewed in its name, and the branch is not yours by that",
+                lease_words(lease),
+                span(*left)
+            )),
+            Advice::NoCommand { branch, state, near } => {
+                warn(&format!("{branch} has no command for {state}; did you mean {near}?"));
+            }
+            Advice::Misspelt(slip) => warn(&slip.to_string()),
+        }
+    }
+}
+
+/// Tells what a person should know about what was done all the same.
+pub(crate) fn warn(text: &str) {
+    ui::narrate(&format!("{} {}", styled(CARE, "warning:"), ui::sanitize(text)));
+}

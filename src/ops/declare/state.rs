@@ -1,0 +1,134 @@
+//! A state by hand.
+
+use bstr::ByteSlice;
+
+use crate::contract::alike::misspelt;
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::StateName;
+use crate::contract::lease::Lease;
+use crate::contract::manual::{ManualError, ManualState, set_state_draft};
+use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
+use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
+use crate::git::Repo;
+use crate::git::objects::commits::Stored;
+use crate::runner::attempt::files;
+use crate::runner::authority::Authority;
+use crate::runner::survey::resolve::Resolver;
+use crate::runner::survey::verdict::NoCommand;
+
+use super::target::Target;
+use super::write::write;
+use super::{Advice, Onto, StateRequest, Wanted, Written, misread, refused};
+use crate::ops::error::Error;
+use crate::ops::{missing, settings};
+
+/// Refuses a state that no branch can be set to, before anything else is asked for.
+pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Error> {
+    if state.is_some_and(StateName::is_working) {
+        return Err(refused(&ManualError::Working, ""));
+    }
+    match parking(&trailers.iter().cloned().collect(), 0) {
+        Parking::Unreadable(why) => Err(Error::usage(format!("the branch could never be run: {why}"))),
+        Parking::Over | Parking::Until(_) => Ok(()),
+    }
+}
+
+/// Sets the state of a branch.
+pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Result<Written, Error> {
+    let given: &[Trailer] = match &request.wanted {
+        Wanted::State { state, content, .. } => {
+            check(Some(state), &content.trailers)?;
+            &content.trailers
+        }
+        Wanted::Retry => &[],
+    };
+    let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
+        let asked = match &request.wanted {
+            Wanted::State { state, content, keep_trailers } => ManualState {
+                state: state.clone(),
+                subject: content.subject.clone(),
+                body: content.body.clone(),
+                trailers: content.trailers.clone(),
+                kept: if *keep_trailers { target.trailers() } else { Trailers::new() },
+                source: authority.source().cloned(),
+            },
+            Wanted::Retry => retry(repo, target, authority, &request.onto)?,
+        };
+        set_state_draft(&asked).map_err(|error| refused(&error, ""))
+    })?;
+    let Some(state) = Head::read(&landed.commit.facts()).state() else {
+        return Err(misread(landed.commit.id, "a state"));
+    };
+    let branch = landed.before.branch.clone();
+    let overridden = landed.before.foreign_lease().map(|(lease, left)| Advice::Overridden {
+        branch: branch.clone(),
+        lease: lease.clone(),
+        left,
+        by_hand: is_by_hand(repo, authority, lease),
+    });
+    let slip = slip(repo, &landed.commit, &state).map(|near| Advice::NoCommand {
+        branch,
+        state: state.clone(),
+        near,
+    });
+    let mut written = landed.written(state);
+    written.advice.extend(overridden.into_iter().chain(slip));
+    written.advice.extend(misspelt(given).into_iter().map(Advice::Misspelt));
+    Ok(written)
+}
+
+/// The newest request on the branch; leases and stalled commits only say what became of one.
+fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Result<ManualState, Error> {
+    let asked = target.head.as_ref().and_then(|head| {
+        repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
+            Head::Ready(event) if !event.state.is_stalled() => Some(event),
+            Head::Ready(_) | Head::Working(_) | Head::Unmanaged | Head::Invalid(_) => None,
+        })
+    });
+    let Some(Event { state, message, commit, .. }) = asked else {
+        return Err(Error::failed(format!(
+            "nothing was ever asked on {}, so nothing can be asked again",
+            target.branch
+        ))
+        .hint(format!(
+            "ask for something: `aynig set-state{} --state STATE --body TEXT`",
+            missing::options(repo, authority, &target.branch)
+        )));
+    };
+    // Below a commit of a runner there may be one that nobody has signed, whose files were left out and whose wish was not.
+    target.check_signed(repo, onto.accept_unsigned, commit)?;
+    Ok(ManualState {
+        state,
+        subject: Some(message.subject.to_str_lossy().into_owned()),
+        body: Some(message.body.into()),
+        // A retry is wanted now.
+        trailers: message
+            .trailers
+            .into_iter()
+            .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
+            .collect(),
+        kept: Trailers::new(),
+        source: authority.source().cloned(),
+    })
+}
+
+/// Advice on a state without a command that is nearly the name of one. It is lawful all the same.
+fn slip(repo: &Repo, commit: &Stored, state: &StateName) -> Option<String> {
+    // Where commands come from elsewhere, this tree does not tell.
+    if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
+        return None;
+    }
+    match Resolver::new(None).in_commit(repo, commit.id, commit.tree, state) {
+        Err(NoCommand::Missing { .. }) => {
+            missing::command(repo, repo.directory_in(commit.tree, ".aynig").ok()??, state)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
+/// remote's branch another clone may have it.
+fn is_by_hand(repo: &Repo, authority: &Authority, lease: &Lease) -> bool {
+    let ours = authority.source().is_none() && lease.runner == repo.runner_id();
+    ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none())
+}

@@ -1,0 +1,232 @@
+//! The branch that a commit by hand is to be put on, as it was when it was looked at.
+//!
+//! Invariant: inside a command the branch is the command's, and it moves only while the attempt holds it: a straggler of
+//! an attempt that is over cannot write over its successor (contract §5, "Working Lease").
+
+use bstr::BString;
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::Message;
+use crate::contract::trailers::Trailers;
+use crate::git::objects::commits::Stored;
+use crate::git::{Checkout, Repo};
+use crate::runner::authority::Authority;
+use crate::words::{error_chain, shell_quote};
+
+use super::Advice;
+use crate::ops::error::{Error, Kind, unlock};
+use crate::ops::missing::{Purpose, missing};
+use crate::ops::outer::{OuterCommand, same_place};
+use crate::ops::target::{current_branch, head_of};
+use crate::ops::view::lease::lease_words;
+
+/// A branch that a commit is to be put on, as it was when it was looked at.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// The branch.
+    pub(super) branch: BranchName,
+    /// Its HEAD; none on an unborn branch.
+    pub(super) head: Option<Stored>,
+    /// Whether the surrounding command's branch was taken because no other was named.
+    pub(super) inside: bool,
+    /// What HEAD means.
+    pub(super) meaning: Head,
+    /// Where HEAD declares no state: the nearest commit below that does, if that is a lease.
+    below: Option<Lease>,
+    /// Whether HEAD is of the attempt we belong to.
+    pub(super) held: bool,
+    /// The checkout whose index is the new tree; else the tree stays HEAD's.
+    pub(super) index: Option<Checkout>,
+}
+
+impl Target {
+    pub(super) fn look(
+        repo: &Repo,
+        authority: &Authority,
+        named: Option<&BranchName>,
+    ) -> Result<Self, Error> {
+        let around = OuterCommand::of(repo)?;
+        let inside = around.as_ref().filter(|_| named.is_none());
+        let branch = match (named, inside) {
+            (Some(named), _) => named.clone(),
+            (None, Some(inside)) => inside.branch.clone(),
+            (None, None) => current_branch(repo, authority)?,
+        };
+        let here = repo.checkout();
+        // A remote's branch that was named is moved as it stands there: what lies in this checkout, committed or staged, is this
+        // person's until they push it.
+        let attached = here
+            .as_ref()
+            .filter(|_| named.is_none() || authority.attaches())
+            .filter(|here| follows(repo, authority, here, &branch))
+            .cloned();
+        let head =
+            match head_of(repo, authority, &branch)? {
+                Some(id) => Some(repo.commit(id).map_err(|error| {
+                    Error::because(&format!("read the newest commit of {branch}"), &error)
+                })?),
+                None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
+                None => return Err(missing(repo, authority, &branch, Purpose::Write)),
+            };
+        let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
+        let below = match (&head, &meaning) {
+            (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, head),
+            _ => None,
+        };
+        let index = attached.or_else(|| {
+            let (inside, here) = (inside?, here?);
+            let own = inside.worktree.as_ref().is_some_and(|worktree| same_place(worktree, &here.path));
+            own.then_some(here)
+        });
+        let mut target = Self { branch, head, inside: inside.is_some(), meaning, below, held: false, index };
+        let ours = around.as_ref().and_then(|around| around.run.as_ref());
+        target.held = ours.is_some() && target.lease().map(|lease| &lease.run_id) == ours;
+        if let (Some(inside), false) = (inside, target.held)
+            && let Some(run) = &inside.run
+        {
+            return Err(target.refusal(run));
+        }
+        Ok(target)
+    }
+
+    /// The lease the branch is under: HEAD, or the one that commits without a state stand on.
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        match &self.meaning {
+            Head::Working(lease) => Some(lease),
+            Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => self.below.as_ref(),
+        }
+    }
+
+    /// The trailers a new commit may take over: HEAD's, or those of the lease below a command's own commits.
+    pub(super) fn trailers(&self) -> Trailers {
+        match (&self.below, &self.head) {
+            (Some(lease), _) => lease.message.trailers.clone(),
+            (None, Some(head)) => Message::parse(&head.message).trailers,
+            (None, None) => Trailers::new(),
+        }
+    }
+
+    /// Somebody else's lease that is still alive.
+    pub(super) fn foreign_lease(&self) -> Option<(&Lease, u64)> {
+        let lease = self.lease().filter(|_| !self.held)?;
+        match lease.liveness(clock::wall_seconds()) {
+            Liveness::Live { left } => Some((lease, left)),
+            Liveness::Expired { .. } => None,
+        }
+    }
+
+    /// What the new commit lies on: HEAD; with a remote, the checkout's own commits on top of it.
+    pub(super) fn parent(&self, repo: &Repo, authority: &Authority) -> Option<CommitId> {
+        let head = self.head.as_ref()?.id;
+        if authority.attaches() || self.index.is_none() {
+            return Some(head);
+        }
+        let own = repo.checkout().and_then(|here| repo.checked_out(&here));
+        Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
+    }
+
+    /// Commits of the checkout that the remote did not have are pushed with the one made on them.
+    pub(super) fn pushed_along(
+        &self,
+        repo: &Repo,
+        authority: &Authority,
+        parent: Option<CommitId>,
+    ) -> Option<Advice> {
+        let (remote, head, parent) = (authority.source()?, self.head.as_ref()?, parent?);
+        (parent != head.id).then(|| Advice::PushedAlong {
+            remote: remote.clone(),
+            branch: self.branch.clone(),
+            from: head.id,
+            to: parent,
+            subject: repo
+                .commit(parent)
+                .map_or_else(|_| String::new(), |stored| Message::parse(&stored.message).subject.to_string()),
+        })
+    }
+
+    /// With a remote the checkout is not the branch: it is taken along, if the commit was made from it.
+    pub(super) fn follow(
+        &self,
+        repo: &Repo,
+        authority: &Authority,
+        parent: Option<CommitId>,
+        new: CommitId,
+    ) -> Option<Advice> {
+        self.index.as_ref().filter(|_| !authority.attaches())?;
+        let here = repo.checkout()?;
+        let error = repo.advance(&here, parent?, new, "aynig: follow the state").err()?;
+        Some(Advice::NotFollowed { why: error_chain(&error) })
+    }
+
+    fn refusal(&self, run: &BString) -> Error {
+        let holder = head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref());
+        let message = format!("attempt {run} no longer holds {}: {holder}; nothing was changed", self.branch);
+        Error::new(Kind::Conflict, message).hint(format!(
+            "`--branch {}` says that you mean it nevertheless",
+            shell_quote(&self.branch.to_string())
+        ))
+    }
+
+    pub(super) fn tree(&self, repo: &Repo) -> Result<CommitId, Error> {
+        match (&self.index, &self.head) {
+            (Some(checkout), _) => {
+                repo.index_tree(checkout).map_err(|error| match repo.conflicts(&checkout.path) {
+                    Ok(paths) if !paths.is_empty() => Error::setup(format!(
+                        "could not take the index of {} as the tree of the commit: it has conflicts in {}",
+                        checkout.path.display(),
+                        paths.join(", ")
+                    ))
+                    .hint("resolve them and `git add` the files, or undo with `git merge --abort` (or what else is under way)"),
+                    Ok(_) | Err(_) => {
+                        let trying = format!("take the index of {} as the tree of the commit", checkout.path.display());
+                        let because = Error::because(&trying, &error);
+                        let lock = checkout.git_dir.join("index.lock");
+                        if lock.exists() { because.hint(unlock(&lock)) } else { because }
+                    }
+                })
+            }
+            (None, Some(head)) => Ok(head.tree),
+            (None, None) => repo.empty_tree().map_err(|error| Error::because("write the empty tree", &error)),
+        }
+    }
+}
+
+/// What a HEAD is, as part of a sentence.
+pub(super) fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&Lease>) -> String {
+    let Some(head) = head else { return "it does not exist any more".to_owned() };
+    let at = format!("HEAD is {}", head.short());
+    match (meaning, below) {
+        (Head::Working(lease), _) => format!("{at}, a lease of {}", lease_words(lease)),
+        (Head::Ready(event), _) => format!("{at}, which declares the state {}", event.state),
+        (Head::Unmanaged | Head::Invalid(_), Some(lease)) => {
+            format!("{at}, on top of a lease of {}", lease_words(lease))
+        }
+        (Head::Unmanaged | Head::Invalid(_), None) => format!("{at}, which declares no state"),
+    }
+}
+
+/// The nearest commit below `head` that declares a state, if it is a lease.
+fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
+    let below = repo.history(*head.parents.first()?).map_while(Result::ok);
+    match below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())? {
+        Head::Working(lease) => Some(lease),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
+}
+
+/// Whether a branch without a value is merely unborn, and not a symbolic ref.
+fn unborn(repo: &Repo, branch: &BranchName) -> bool {
+    repo.branches().is_ok_and(|tips| tips.iter().all(|tip| tip.branch != *branch))
+}
+
+/// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
+fn follows(repo: &Repo, authority: &Authority, here: &Checkout, branch: &BranchName) -> bool {
+    match (&here.branch, authority.source()) {
+        (None, _) => false,
+        (Some(local), None) => local == branch,
+        (Some(local), Some(remote)) => repo.upstream_on(local, remote).as_ref() == Some(branch),
+    }
+}

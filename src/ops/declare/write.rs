@@ -1,0 +1,116 @@
+//! Puts a commit on a branch.
+//!
+//! Invariant: the commit has the branch's HEAD as its only parent and lands by the same compare-and-swap as the runner's
+//! own, expecting the very HEAD that was judged.
+
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::lease::Lease;
+use crate::contract::message::Draft;
+use crate::git::objects::commits::{NewCommit, Stored};
+use crate::git::remote::Move;
+use crate::git::{Repo, Swap};
+use crate::runner::authority::Authority;
+use crate::words::{error_chain, shell_quote};
+
+use super::target::{Target, head_words};
+use super::{Advice, Onto, Written};
+use crate::ops::error::{Error, Kind};
+
+/// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
+const TRIES: u32 = 10;
+
+/// A commit that has landed.
+#[derive(Debug)]
+pub(super) struct Landed {
+    /// The branch as it was before.
+    pub(super) before: Target,
+    /// The commit, now its HEAD.
+    pub(super) commit: Stored,
+    /// What became of the checkout.
+    advice: Vec<Advice>,
+}
+
+impl Landed {
+    /// Returns what callers get to know of it; the commit declares `state`.
+    pub(super) fn written(self, state: StateName) -> Written {
+        Written {
+            parent: self.before.head.as_ref().map(|head| head.id),
+            previous: self.before.meaning.state(),
+            branch: self.before.branch,
+            commit: self.commit.id,
+            state,
+            advice: self.advice,
+        }
+    }
+}
+
+/// Puts the commit that `compose` drafts on top of the branch that is meant.
+///
+/// If the branch moved meanwhile that is an error, except for the attempt that holds it: its runner renews the lease
+/// at any moment, which is no reason to lose the state it wants to declare.
+pub(super) fn write(
+    repo: &Repo,
+    authority: &Authority,
+    onto: &Onto,
+    log: &str,
+    compose: impl Fn(&Target) -> Result<Draft, Error>,
+) -> Result<Landed, Error> {
+    let mut tries = 0;
+    loop {
+        let before = Target::look(repo, authority, onto.branch.as_ref())?;
+        let message = compose(&before)?.encode().map_err(|error| {
+            Error::usage(format!("could not set the state of {}: {}", before.branch, error_chain(&error)))
+        })?;
+        let trying = format!("write a commit on {}", before.branch);
+        let failed = |error: &dyn std::error::Error| Error::because(&trying, error);
+        let expected = before.head.as_ref().map(|head| head.id);
+        let tree = before.tree(repo)?;
+        before.check_concluded()?;
+        let parent = before.parent(repo, authority);
+        if let Some(stranger) = before.stranger(repo, tree, parent) {
+            return Err(before.overtaken(repo, stranger));
+        }
+        if let Some(parent) = parent {
+            before.check_signed(repo, onto.accept_unsigned, parent)?;
+        }
+        let parents = parent.as_slice();
+        // The holder says so, as a server may let nobody else move the branch.
+        let attempt =
+            before.lease().filter(|_| before.held && !authority.attaches()).and_then(Lease::attempt);
+        let new = repo
+            .write_commit(&NewCommit { tree, parents, message: &message, attempt })
+            .map_err(|e| failed(&e))?;
+        let swap = match expected {
+            Some(expected) => {
+                let wanted = Move { branch: before.branch.clone(), expected, new, within: None };
+                authority.swap(repo, wanted, log)
+            }
+            None => authority.create(repo, &before.branch, new, log),
+        };
+        tries += 1;
+        match swap? {
+            Swap::Won => {
+                let along = before.pushed_along(repo, authority, parent);
+                let behind = before.follow(repo, authority, parent, new);
+                let commit = repo.commit(new).map_err(|error| failed(&error))?;
+                return Ok(Landed { before, commit, advice: along.into_iter().chain(behind).collect() });
+            }
+            Swap::Lost { .. } if before.held && tries < TRIES => {}
+            Swap::Lost { actual } => return Err(lost(repo, &before.branch, actual)),
+        }
+    }
+}
+
+/// The branch moved between our look and our swap.
+fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> Error {
+    let now = actual.and_then(|id| repo.commit(id).ok());
+    let meaning = now.as_ref().map_or(Head::Unmanaged, |now| Head::read(&now.facts()));
+    let found = head_words(actual, &meaning, None);
+    let message =
+        format!("{branch} moved while its next commit was being written: {found}; nothing was changed");
+    Error::new(Kind::Conflict, message).hint(format!(
+        "look with `aynig status --branch {}`, then try again",
+        shell_quote(&branch.to_string())
+    ))
+}

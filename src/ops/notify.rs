@@ -1,0 +1,159 @@
+//! The operator's hook (`aynig.notify`): run for the states of a run, and for one that was set by hand.
+//!
+//! Invariant: the writer of a state announces it, once it is written. A run does so beside its work, [`announce`] when the state
+//! is set. Inside a command that is left to a process of its own: the runner may stop the command as soon as the branch
+//! has moved on.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use globset::GlobSet;
+
+use crate::contract::environment::trailer_variables;
+use crate::contract::ids::{CommitId, RemoteName, RoleName};
+use crate::contract::message::Message;
+use crate::contract::trailers::Trailer;
+use crate::fsutil;
+use crate::git::{Repo, Store};
+use crate::runner::attempt::environment::own_environment;
+use crate::runner::events::hook::{Hook, HookRunner};
+use crate::runner::events::notice::Notice;
+use crate::runner::events::payload::{Notification, PREFIX};
+use crate::runner::events::warning::Warning;
+use crate::stop::Stop;
+use crate::supervise::{Watchdog, detach};
+use crate::words::error_chain;
+
+use super::app::{App, Process};
+use super::declare::Written;
+use super::error::Error;
+use super::outer::OuterCommand;
+use super::settings;
+
+/// The program's call of itself that runs the hook for the payload it gets. [`announce`] makes it inside a command.
+pub const NOTIFY: &str = "__notify";
+
+/// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
+const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
+                      `aynig status --all` shows how branches stand";
+
+/// Takes the notices of a hook itself, from any thread.
+type Tell = Arc<dyn Fn(&Notice) + Send + Sync>;
+
+/// Runs the hook for the notices of a run.
+pub struct HookListener {
+    /// None in a process that a hook started.
+    hook_runner: Option<HookRunner>,
+    tell: Tell,
+    states: GlobSet,
+    remote: Option<RemoteName>,
+    role: Option<RoleName>,
+}
+
+impl HookListener {
+    /// Returns the listener of a run, if there is a hook. `tell` gets what goes wrong with it.
+    pub fn new(
+        app: &App,
+        remote: Option<&RemoteName>,
+        role: Option<&RoleName>,
+        watchdog: &Watchdog,
+        tell: Tell,
+    ) -> Result<Option<Self>, Error> {
+        let settings::Notify { line: Some(line), limit, states, .. } = settings::notify(&app.repo())? else {
+            return Ok(None);
+        };
+        let hook_runner = (!has_notice()).then(|| {
+            let repo = app.repo();
+            let environment = environment(&repo, &app.process);
+            let directory = repo.top().to_owned();
+            let hook = Hook { line, limit, directory, environment, watchdog: Some(watchdog.clone()) };
+            let tell = Arc::clone(&tell);
+            HookRunner::new(hook, Arc::new(move |words| tell(&warning(words))))
+        });
+        Ok(Some(Self { hook_runner, tell, states, remote: remote.cloned(), role: role.cloned() }))
+    }
+
+    /// Takes note of a notice; the hook runs some time soon.
+    pub fn hear(&self, store: &Store, notice: &Notice) {
+        let Some(told) = Notification::of_notice(notice, &self.states) else { return };
+        match &self.hook_runner {
+            Some(hook_runner) => {
+                hook_runner.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
+            }
+            None => (self.tell)(&warning(NESTED.to_owned())),
+        }
+    }
+
+    /// Waits until the hook has run for everything it is to run for; calls `long` if that takes more than a moment.
+    pub fn close(self, shutdown: &Stop, long: impl FnOnce()) {
+        if let Some(hook_runner) = self.hook_runner {
+            hook_runner.close(shutdown, long);
+        }
+    }
+}
+
+fn warning(words: String) -> Notice {
+    Notice::Warning { branch: None, warning: Warning::Hook { words } }
+}
+
+/// What the program finds in its environment besides the notice: the way back to us, and nothing of any command around us. That has
+/// variables of its commit's trailers, which are the choice of whoever can push.
+fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
+    let mut variables = own_environment();
+    let trigger = std::env::var("COMMIT_HASH").ok().and_then(CommitId::parse_hex);
+    if let Some(stored) = trigger.and_then(|trigger| repo.commit(trigger).ok()) {
+        // One by one, so that none is left out for want of room.
+        let trailers = Message::parse(&stored.message).trailers;
+        let one = |trailer: Trailer| {
+            trailer_variables(&std::iter::once(trailer).collect(), |_| false, |_, _| true).set
+        };
+        for (name, value) in trailers.into_iter().flat_map(one) {
+            let name = OsStr::new(&name);
+            if variables.get(name).is_some_and(|found| found.as_bytes() == value.as_slice()) {
+                variables.remove(name);
+            }
+        }
+    }
+    variables.retain(|name, _| !name.to_string_lossy().starts_with(PREFIX));
+    variables.insert("AYNIG_BIN".into(), process.program.clone().into());
+    variables.into_iter().collect()
+}
+
+/// Runs the hook for a state that was just set by hand, or by a command. Returns a warning if something went wrong: the state
+/// is set all the same.
+pub fn announce(
+    repo: &Repo,
+    process: &Process,
+    remote: Option<&RemoteName>,
+    written: &Written,
+) -> Result<(), String> {
+    let (line, limit, states) = match settings::notify(repo) {
+        Err(error) => return Err(format!("nobody is told: {}", error.message)),
+        Ok(settings::Notify { line: Some(line), limit, states, .. }) => (line, limit, states),
+        Ok(_) => return Ok(()),
+    };
+    let Some(told) = Notification::of_state(&written.branch, &written.state, &states) else { return Ok(()) };
+    if has_notice() {
+        return Err(NESTED.to_owned());
+    }
+    let told = told.after(written.previous.as_ref(), Some(written.commit));
+    let letter = told.letter(repo, remote, None);
+    let environment = environment(repo, process);
+    if matches!(OuterCommand::of(repo), Ok(None)) {
+        let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
+        // A signal ends this process, as everything that is to be done is done.
+        return hook.tell(&letter, &Stop::manual()).map_err(|failure| failure.warning);
+    }
+    let mut args = vec![NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
+    args.extend(letter.log.map(Into::into));
+    let variables = environment.into_iter().chain(letter.variables).collect();
+    fsutil::nameless(&letter.body)
+        .and_then(|body| detach(&process.program, args, variables, repo.top(), body))
+        .map_err(|error| format!("nobody is told, as no process could be started: {}", error_chain(&error)))
+}
+
+/// Whether the environment holds a notice: this process was started by a hook, or by one that a hook started.
+pub fn has_notice() -> bool {
+    std::env::var_os(format!("{PREFIX}EVENT")).is_some()
+}
