@@ -14,10 +14,11 @@ use aynig::git::process::call::LOCAL_VARIABLES;
 use aynig::git::repo::config::CONFIG_VARIABLES;
 use aynig::git::repo::open::GitVariables;
 use aynig::ops::app::{App, Process};
+use aynig::ops::error::Error;
 use aynig::stop::survive_size_limit;
 
-use super::error::{CommandError, Exit, render};
 use crate::cli::args::{Arguments, Verb};
+use crate::cli::exit::{Exit, render};
 use crate::cli::help::{complete, demo, manual};
 use crate::cli::look::{events, log, logs, status};
 use crate::cli::ui::logging;
@@ -51,7 +52,7 @@ fn whole() -> ExitCode {
     }
 }
 
-fn ended(result: Result<Exit, CommandError>) -> ExitCode {
+fn ended(result: Result<Exit, Error>) -> ExitCode {
     match result {
         _ if panics::happened() => {
             ui::narrate(&render(&panics::error(), false));
@@ -67,7 +68,7 @@ fn ended(result: Result<Exit, CommandError>) -> ExitCode {
     }
 }
 
-fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, CommandError> {
+fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error> {
     let variable = std::env::var("LOG_LEVEL").ok();
     let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
     logging::start(log_level);
@@ -77,15 +78,14 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Comman
             ui::sanitize(&odd)
         ));
     }
-    survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
+    survive_size_limit().map_err(|error| Error::because("listen for signals", &error))?;
     let process = Process {
         start: start(arguments.directory)?,
         variables,
         runner_id: runner_id(),
         log_level: log_level.as_str().to_owned(),
         log_level_fixed: arguments.log_level.is_some(),
-        program: std::env::current_exe()
-            .map_err(|error| CommandError::because("find this executable", &error))?,
+        program: std::env::current_exe().map_err(|error| Error::because("find this executable", &error))?,
     };
     let open = || App::open(process.clone());
     match &arguments.verb {
@@ -107,15 +107,15 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Comman
     }
 }
 
-fn start(directory: Option<PathBuf>) -> Result<PathBuf, CommandError> {
-    let here = std::env::current_dir()
-        .map_err(|error| CommandError::because("find the working directory", &error))?;
+fn start(directory: Option<PathBuf>) -> Result<PathBuf, Error> {
+    let here =
+        std::env::current_dir().map_err(|error| Error::because("find the working directory", &error))?;
     let Some(directory) = directory else { return Ok(here) };
     let there = here.join(directory);
     if there.is_dir() {
         return Ok(there);
     }
-    Err(CommandError::usage(format!("-C {}: there is no such directory", there.display())))
+    Err(Error::usage(format!("-C {}: there is no such directory", there.display())))
 }
 
 /// `AYNIG_RUNNER_ID`.

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use nix::sys::stat::{SFlag, fstat};
 
+use aynig::ops::error::Error;
 use aynig::ops::notify::{NOTIFY, has_notice};
 use aynig::stop::survive_size_limit;
 use aynig::supervise::watchdog;
 
-use super::error::{CommandError, Exit};
 use super::notify;
+use crate::cli::exit::Exit;
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 
@@ -22,7 +23,7 @@ use crate::cli::ui::logging::Level;
 pub(crate) const WATCHDOG: &str = "__watchdog";
 
 /// Makes the call if this process was started for one; else there is a command line to be read.
-pub(crate) fn call() -> Option<Result<Exit, CommandError>> {
+pub(crate) fn call() -> Option<Result<Exit, Error>> {
     let mut words = std::env::args_os().skip(1);
     let name = words.next()?;
     if name == WATCHDOG {
@@ -34,7 +35,7 @@ pub(crate) fn call() -> Option<Result<Exit, CommandError>> {
     }
 }
 
-fn guard(more: Option<OsString>) -> Result<Exit, CommandError> {
+fn guard(more: Option<OsString>) -> Result<Exit, Error> {
     let piped = fstat(std::io::stdin())
         .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO);
     if more.is_some() || !piped {
@@ -47,7 +48,7 @@ fn guard(more: Option<OsString>) -> Result<Exit, CommandError> {
     Ok(if served.is_ok() { Exit::Done } else { Exit::Bug })
 }
 
-fn tell(words: Vec<OsString>) -> Result<Exit, CommandError> {
+fn tell(words: Vec<OsString>) -> Result<Exit, Error> {
     let refused = || by_hand(NOTIFY, "`aynig set-state` inside a command starts it, to run aynig.notify");
     let told = words.len() <= 3 && has_notice();
     let mut words = words.into_iter();
@@ -56,13 +57,13 @@ fn tell(words: Vec<OsString>) -> Result<Exit, CommandError> {
     let (true, Some(line), Some(seconds)) = (told, line, seconds) else { return Err(refused()) };
     let (level, _) = Level::choose(None, std::env::var("LOG_LEVEL").ok().as_deref());
     logging::start(level);
-    survive_size_limit().map_err(|error| CommandError::because("listen for signals", &error))?;
-    let directory = std::env::current_dir()
-        .map_err(|error| CommandError::because("find the working directory", &error))?;
+    survive_size_limit().map_err(|error| Error::because("listen for signals", &error))?;
+    let directory =
+        std::env::current_dir().map_err(|error| Error::because("find the working directory", &error))?;
     notify::tell(line, Duration::from_secs(seconds), words.next().map(PathBuf::from), directory)
 }
 
-fn by_hand(name: &str, whose: &str) -> CommandError {
-    CommandError::usage(format!("{name} is not for people: {whose}; nothing was done"))
+fn by_hand(name: &str, whose: &str) -> Error {
+    Error::usage(format!("{name} is not for people: {whose}; nothing was done"))
         .hint("`aynig --help` lists the subcommands there are")
 }

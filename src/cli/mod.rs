@@ -18,7 +18,6 @@
 
 pub(crate) mod args;
 pub(crate) mod entry;
-pub(crate) mod error;
 pub(crate) mod exit;
 pub(crate) mod help;
 pub(crate) mod internal;

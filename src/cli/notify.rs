@@ -4,11 +4,12 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aynig::ops::error::Error;
 use aynig::runner::events::hook::Hook;
 use aynig::runner::events::payload::{PREFIX, Payload};
 use aynig::stop::Stop;
 
-use super::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 
 /// The body of the call to ourselves: tells what standard input and the environment hold, by `line`, which may take `limit`, in
@@ -18,12 +19,12 @@ pub(crate) fn tell(
     limit: Duration,
     log: Option<PathBuf>,
     directory: PathBuf,
-) -> Result<Exit, CommandError> {
+) -> Result<Exit, Error> {
     let mut body = Vec::new();
     std::io::stdin()
         .lock()
         .read_to_end(&mut body)
-        .map_err(|error| CommandError::because("read the notice", &error))?;
+        .map_err(|error| Error::because("read the notice", &error))?;
     let value = |name: &str| {
         std::env::var_os(format!("{PREFIX}{name}")).unwrap_or_default().to_string_lossy().into_owned()
     };

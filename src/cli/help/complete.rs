@@ -23,11 +23,12 @@ use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::contract::report::is_invisible_order;
 use aynig::git::repo::open::GitVariables;
 use aynig::git::{Repo, Store};
+use aynig::ops::error::Error;
 use aynig::runner::attempt::files;
 use aynig::runner::shell_quote;
 
 use crate::cli::args::{Arguments, Completions, Shell};
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 
 /// Set to the name of a shell, it makes this binary answer that shell.
@@ -37,7 +38,7 @@ const VARIABLE: &str = "AYNIG_COMPLETE";
 const HEADS_READ: usize = 500;
 
 /// `aynig completions SHELL`: the lines a shell reads.
-pub(crate) fn run(arguments: &Completions) -> Result<Exit, CommandError> {
+pub(crate) fn run(arguments: &Completions) -> Result<Exit, Error> {
     let shell = arguments.shell.name();
     let shells = Shells::builtins();
     let adapter = shells.completer(shell).expect("every shell in `args` is one that clap_complete knows");

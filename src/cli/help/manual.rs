@@ -10,11 +10,12 @@ use clap_mangen::Man;
 
 use aynig::fsutil;
 use aynig::ops::app::Process;
+use aynig::ops::error::Error;
 use aynig::ops::settings::keys::{Fallback, KEYS, Key};
 use aynig::supervise::Pager;
 
 use crate::cli::args::{Arguments, Manual};
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 
 /// Exit codes, variables and files, for `aynig(1)`.
@@ -25,7 +26,7 @@ const SEE_ALSO: &str = ".SH \"SEE ALSO\"\n\\fBaynig\\fR(1), \\fBgit\\fR(1)\n";
 const READER: &str = "man -l -";
 
 /// `aynig manual`.
-pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, CommandError> {
+pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, Error> {
     let pages = pages();
     if let Some(directory) = &arguments.into {
         let directory = process.start.join(directory);
@@ -36,7 +37,7 @@ pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, Command
     let wanted = arguments.page.as_ref().map_or("aynig".to_owned(), |verb| format!("aynig-{verb}"));
     let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
         let verbs: Vec<&str> = pages.iter().filter_map(|(name, _)| name.strip_prefix("aynig-")).collect();
-        return Err(CommandError::usage(format!("there is no page {wanted}(1)"))
+        return Err(Error::usage(format!("there is no page {wanted}(1)"))
             .hint(format!("there are pages for {}", verbs.join(", "))));
     };
     if !shown(page.as_bytes()) {
@@ -59,8 +60,8 @@ fn shown(page: &[u8]) -> bool {
     })
 }
 
-fn write(pages: &[(String, String)], directory: &Path) -> Result<(), CommandError> {
-    let failed = |path: &Path, error| CommandError::because(&format!("write {}", path.display()), &error);
+fn write(pages: &[(String, String)], directory: &Path) -> Result<(), Error> {
+    let failed = |path: &Path, error| Error::because(&format!("write {}", path.display()), &error);
     std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
     for (name, text) in pages {
         let path = directory.join(format!("{name}.1"));

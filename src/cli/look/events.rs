@@ -13,17 +13,18 @@ use aynig::contract::message::Message;
 use aynig::git::objects::commits::Stored;
 use aynig::git::{CommitError, Repo};
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 use aynig::ops::view::lease::runner_words;
 use aynig::ops::{missing, target};
 
 use crate::cli::args::Events;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
@@ -55,8 +56,8 @@ fn state_events(repo: &Repo, head: CommitId) -> impl Iterator<Item = Result<Stor
     })
 }
 
-fn unreadable(branch: &BranchName, error: &CommitError) -> CommandError {
-    CommandError::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
+fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
+    Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
 }
 
 fn text(value: &[u8]) -> String {

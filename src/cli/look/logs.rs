@@ -18,12 +18,13 @@ use aynig::contract::lease::{Lease, Liveness};
 use aynig::fsutil;
 use aynig::git::Repo;
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 use aynig::ops::{missing, target};
 use aynig::runner::attempt::files;
 use aynig::runner::attempt::files::Record;
 
 use crate::cli::args::Logs;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::escapes::Escapes;
 use crate::cli::ui::signals;
@@ -51,7 +52,7 @@ struct Found {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     let repo = app.repo();
     let found = match (&arguments.attempt, &arguments.commit) {
         (Some(id), _) => by_id(&repo, id)?,
@@ -61,7 +62,7 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
             let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
             let head = target::existing_head(&repo, &authority, &branch)?;
             let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
-                CommandError::failed(format!(
+                Error::failed(format!(
                     "no attempt was ever made on {branch}: there is no lease in its history"
                 ))
                 .hint(format!(
@@ -85,7 +86,7 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
+fn by_id(repo: &Repo, text: &str) -> Result<Found, Error> {
     let of_record = |record: Record| Found {
         run_id: record.attempt.as_str().into(),
         branch: BranchName::new(record.branch.as_str()).ok(),
@@ -101,11 +102,11 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, CommandError> {
     let mut matching: Vec<Record> =
         files::all(repo).into_iter().filter(|record| record.attempt.starts_with(&text)).collect();
     match matching.len() {
-        0 => Err(CommandError::failed(format!("no attempt {text} was made on this host"))
+        0 => Err(Error::failed(format!("no attempt {text} was made on this host"))
             .hint("`aynig log BRANCH --leases` names the attempts of a branch and the runners that made them")
             .hint("logs stay on the host that ran the command; look there")),
         1 => Ok(of_record(matching.remove(0))),
-        count => Err(CommandError::usage(format!("{count} attempts on this host begin with {text}"))
+        count => Err(Error::usage(format!("{count} attempts on this host begin with {text}"))
             .hint("give more of its id")),
     }
 }
@@ -119,9 +120,9 @@ fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
     }
 }
 
-fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
+fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
     let commit = repo.parse_commit(text).ok_or_else(|| {
-        CommandError::usage(format!("{text} is no commit in {}", repo.common_dir().display()))
+        Error::usage(format!("{text} is no commit in {}", repo.common_dir().display()))
             .hint("give a hash, a branch or a tag; `--attempt ID` for an attempt")
     })?;
     let hex = commit.to_string();
@@ -141,7 +142,7 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, CommandError> {
         });
     }
     newest(repo, commit, None).ok_or_else(|| {
-        CommandError::failed(format!("no attempt was made at or before {}", commit.short()))
+        Error::failed(format!("no attempt was made at or before {}", commit.short()))
             .hint("`aynig log BRANCH --leases` names the attempts of a branch")
     })
 }
@@ -188,13 +189,13 @@ fn contract_log(repo: &Repo, trigger: CommitId, stderr: bool) -> PathBuf {
     files::log_directory(repo).join(format!("{trigger}.{stream}.log"))
 }
 
-fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, CommandError> {
+fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, Error> {
     let recorded = found.record.as_ref().map(|record| if stderr { &record.stderr } else { &record.stdout });
     if let Some(log) = recorded {
         if log.exists() {
             return Ok(log.clone());
         }
-        return Err(CommandError::failed(format!(
+        return Err(Error::failed(format!(
             "the log of attempt {} was at {} and is not there any more",
             found.run_id,
             log.display()
@@ -209,7 +210,7 @@ fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, CommandEr
         "" => "on another host".to_owned(),
         runner => format!("by {runner}"),
     };
-    Err(CommandError::failed(format!(
+    Err(Error::failed(format!(
         "attempt {} was made {by}, and its logs are not in {}",
         found.run_id,
         files::log_directory(repo).display()
@@ -218,9 +219,9 @@ fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, CommandEr
     .hint("a lease taken by hand (`aynig set-working`) has no logs"))
 }
 
-fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), CommandError> {
+fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Error> {
     let trying = format!("read {}", log.display());
-    let failed = |error: std::io::Error| CommandError::because(&trying, &error);
+    let failed = |error: std::io::Error| Error::because(&trying, &error);
     let mut file = fsutil::open_plain(log).map_err(failed)?;
     let mut chunk = vec![0; CHUNK];
     let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));

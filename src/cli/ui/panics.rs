@@ -13,9 +13,10 @@ use std::time::Duration;
 use signal_hook::low_level::emulate_default_handler;
 
 use aynig::clock;
+use aynig::ops::error::{Error, Kind};
 use aynig::stop::{Cause, Stop, Subscription};
 
-use crate::cli::error::{CommandError, Exit, Kind};
+use crate::cli::exit::Exit;
 
 /// Whether there was one.
 static HAPPENED: AtomicBool = AtomicBool::new(false);
@@ -40,7 +41,7 @@ pub(crate) fn notice() {
 }
 
 /// Lets a panic stop everybody who listens to `shutdown`; commands have `grace` to end. To be called once.
-pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, CommandError> {
+pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, Error> {
     let (stopping, panicked) = mpsc::channel();
     let switch = shutdown.clone();
     let thread = std::thread::Builder::new().name("panics".to_owned());
@@ -53,7 +54,7 @@ pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, Com
         tracing::error!("the runner does not end after a panic; it is given up");
         give_up();
     };
-    thread.spawn(listen).map_err(|error| CommandError::because("start a thread", &error))?;
+    thread.spawn(listen).map_err(|error| Error::because("start a thread", &error))?;
     // A second call would be of another run in this process, of which there is none.
     STOPPING.set(stopping).ok();
     Ok(shutdown.subscribe(|notice| {
@@ -76,8 +77,8 @@ pub(crate) fn happened() -> bool {
 }
 
 /// What is said after a panic, which has been told already.
-pub(crate) fn error() -> CommandError {
-    CommandError::new(
+pub(crate) fn error() -> Error {
+    Error::new(
         Kind::Bug,
         "aynig failed because of a bug in it; the line with `panicked at` says where",
     )

@@ -15,11 +15,12 @@ use aynig::contract::ids::RemoteName;
 use aynig::git::Repo;
 use aynig::git::process::cancel::Interrupt;
 use aynig::ops::authority;
+use aynig::ops::error::Error;
 use aynig::ops::settings;
 use aynig::runner::authority::Authority;
 use aynig::stop::{Cause, Stop, Subscription};
 
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::{FAINT, sanitize, styled};
 
@@ -39,16 +40,16 @@ const SILENCE: Duration = Duration::from_secs(2);
 static PAGING: AtomicBool = AtomicBool::new(false);
 
 /// What hears SIGINT, SIGTERM and SIGHUP; from now on nobody dies of them unasked.
-pub(crate) fn shutdown() -> Result<Stop, CommandError> {
+pub(crate) fn shutdown() -> Result<Stop, Error> {
     if let Some(shutdown) = SHUTDOWN.get() {
         return Ok(shutdown.clone());
     }
-    let shutdown = Stop::install().map_err(|error| CommandError::because("listen for signals", &error))?;
+    let shutdown = Stop::install().map_err(|error| Error::because("listen for signals", &error))?;
     Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
 }
 
 /// Lets a signal end calls of git that wait for somebody else; where none is, and at a second one, we die of it.
-pub(crate) fn end_calls(repo: &Repo) -> Result<(), CommandError> {
+pub(crate) fn end_calls(repo: &Repo) -> Result<(), Error> {
     let interrupt = repo.interrupt().clone();
     let subscription = shutdown()?.subscribe(move |notice| {
         let Cause::Signal(signal) = notice.latest else { return };
@@ -71,7 +72,7 @@ pub(crate) fn end_calls(repo: &Repo) -> Result<(), CommandError> {
 /// checkout's HEAD says.
 ///
 /// Where that is a remote, or signatures are made or checked, a signal ends the calls that wait for somebody else from now on.
-pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, CommandError> {
+pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     let authority = authority::for_branch(repo, named)?;
     // Where that cannot be read, nothing will be written.
     let checks = settings::require_signed(repo).unwrap_or(true);

@@ -11,27 +11,27 @@ use aynig::clock;
 use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 use aynig::runner::clean;
 use aynig::runner::clean::{Action, CleanOptions, Item, Kind, Merged, Report};
 use aynig::runner::pluralize;
 
 use crate::cli::args::Clean;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     let repo = app.repo();
     let named = arguments.into.as_ref().map(|name| {
-        BranchName::new(name.as_bytes()).map_err(|error| CommandError::usage(format!("--into: {error}")))
+        BranchName::new(name.as_bytes()).map_err(|error| Error::usage(format!("--into: {error}")))
     });
     let named = named.transpose()?;
-    let main = repo
-        .main_branch(named.as_ref())
-        .map_err(|error| CommandError::because("find the main branch", &error))?;
+    let main =
+        repo.main_branch(named.as_ref()).map_err(|error| Error::because("find the main branch", &error))?;
     if let (Some(named), None) = (&named, &main) {
-        return Err(CommandError::usage(format!("--into {named}: there is no such branch"))
+        return Err(Error::usage(format!("--into {named}: there is no such branch"))
             .hint("`git branch --all` lists the branches there are"));
     }
     let narrowed = arguments.logs || arguments.worktrees || arguments.rescue;

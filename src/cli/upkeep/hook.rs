@@ -16,12 +16,13 @@ use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::git::objects::quarantine::Quarantine;
 use aynig::git::process::cancel::Purpose;
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 use aynig::ops::settings;
 use aynig::runner::shell_quote;
 use aynig::runner::survey::trust::refusals;
 
 use crate::cli::args::{Hook, HookName};
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::sanitize;
 use crate::cli::ui::signals;
@@ -35,18 +36,18 @@ struct Update {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Hook) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Hook) -> Result<Exit, Error> {
     match arguments.hook {
         HookName::PreReceive => pre_receive(app, arguments.tolerance_seconds),
     }
 }
 
-fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
+fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     let mut text = Vec::new();
     std::io::stdin()
         .lock()
         .read_to_end(&mut text)
-        .map_err(|error| CommandError::because("read what git tells the hook", &error))?;
+        .map_err(|error| Error::because("read what git tells the hook", &error))?;
     let repo = app.repo();
     let updates = updates(&text, |name| repo.meant(name))?;
     let quarantine = Quarantine::new(repo.common_dir(), &app.process.variables.objects);
@@ -54,9 +55,8 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
         shell_quote(&repo.common_dir().display().to_string())
     );
-    let damaged = |trying: &str, error: &dyn std::error::Error| {
-        CommandError::because(trying, error).hint(next.as_str())
-    };
+    let damaged =
+        |trying: &str, error: &dyn std::error::Error| Error::because(trying, error).hint(next.as_str());
     let unreadable = |error| damaged("read the commits of this push", &error);
     let mut there = HashMap::new();
     for Update { branch, .. } in &updates {
@@ -77,7 +77,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
         let message = format!(
             "could not read the commits of this push: {branch} is at {head}, which is missing or damaged"
         );
-        return Err(CommandError::setup(message).hint(next.as_str()));
+        return Err(Error::setup(message).hint(next.as_str()));
     }
     // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
     // branch is deleted all the same.
@@ -122,7 +122,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, CommandError> {
 
 /// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there". A push to a symbolic ref moves the ref
 /// that it stands for, which `meant` finds.
-fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>, CommandError> {
+fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>, Error> {
     let mut updates = Vec::new();
     for line in text.lines() {
         let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -141,8 +141,8 @@ fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>,
     Ok(updates)
 }
 
-fn not_gits(line: &[u8]) -> CommandError {
-    CommandError::usage(format!(
+fn not_gits(line: &[u8]) -> Error {
+    Error::usage(format!(
         "standard input is not what git tells a pre-receive hook: {:?} is not `OLD NEW REF`",
         line.to_str_lossy()
     ))

@@ -10,9 +10,10 @@ use serde_json::json;
 
 use aynig::fsutil;
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 
 use crate::cli::args::Init;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::{FAINT, GOOD, styled};
 
@@ -24,10 +25,10 @@ const EXAMPLE: &str = include_str!("init/example.sh");
 const IGNORED: [&str; 2] = [".worktrees/", ".aynig/logs/"];
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, Error> {
     let repo = app.repo();
     let Some(checkout) = repo.checkout() else {
-        return Err(CommandError::setup(format!(
+        return Err(Error::setup(format!(
             "could not write files for commands: the repository {} is bare and has no checkout",
             repo.common_dir().display()
         ))
@@ -82,7 +83,7 @@ const NEXT: [&str; 9] = [
 ];
 
 /// Writes a file unless something of that name is there; says whether it was written.
-fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, CommandError> {
+fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, Error> {
     if std::fs::symlink_metadata(path).is_ok() {
         return Ok(false);
     }
@@ -95,7 +96,7 @@ fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, CommandE
 }
 
 /// Adds what is missing to a `.gitignore`; returns what it added.
-fn ignore(path: &Path) -> Result<Vec<&'static str>, CommandError> {
+fn ignore(path: &Path) -> Result<Vec<&'static str>, Error> {
     let mut text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -126,8 +127,8 @@ fn is_ignored(text: &[u8], entry: &str) -> bool {
     })
 }
 
-fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::because(&format!("{verb} {}", path.display()), error)
+fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::because(&format!("{verb} {}", path.display()), error)
         .hint("`aynig init` can be repeated once that is mended; what it made stays")
 }
 

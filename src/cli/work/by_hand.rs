@@ -6,28 +6,28 @@ use std::path::Path;
 
 use aynig::clock::span;
 use aynig::ops::declare::{Advice, Content, Onto, Written};
+use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
 use aynig::ops::view::lease::lease_words;
 
 use crate::cli::args::CommitOptions;
-use crate::cli::error::CommandError;
 use crate::cli::ui;
 use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
 
 /// The branch that was named, if one was.
-pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, CommandError> {
+pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
     let branch = options.branch.as_deref().map(branch_name).transpose()?;
     Ok(Onto { branch, accept_unsigned: options.accept_unsigned })
 }
 
 /// The text of the commit. Files are found from `start`.
-pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, CommandError> {
+pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, Error> {
     let body = body(options, start)?;
     Ok(Content { subject: options.subject.clone(), body, trailers: options.trailer.clone() })
 }
 
 /// The body from wherever it is to come; bytes, since a file need not hold text. Files are found from `start`.
-fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, CommandError> {
+fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, Error> {
     if let Some(text) = &options.body {
         return Ok(Some(text.clone().into_vec()));
     }
@@ -35,7 +35,7 @@ fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, Comman
         Some(file) if file.as_os_str() != "-" => {
             let file = start.join(file);
             std::fs::read(&file).map(Some).map_err(|error| {
-                CommandError::usage(format!("could not read the body from {}: {error}", file.display()))
+                Error::usage(format!("could not read the body from {}: {error}", file.display()))
                     .hint("give an existing file, `--body TEXT`, or `--body-stdin`")
             })
         }
@@ -44,7 +44,7 @@ fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, Comman
             let mut bytes = Vec::new();
             match std::io::stdin().lock().read_to_end(&mut bytes) {
                 Ok(_) => Ok(Some(bytes)),
-                Err(error) => Err(CommandError::because("read the body from stdin", &error)),
+                Err(error) => Err(Error::because("read the body from stdin", &error)),
             }
         }
     }

@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::authority;
+use aynig::ops::error::Error;
 use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, options};
 use aynig::ops::settings;
@@ -23,7 +24,7 @@ use aynig::runner::{error_chain, pluralize};
 use aynig::stop::{Cause, Stop, Subscription};
 
 use crate::cli::args::Run;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::internal;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
@@ -32,7 +33,7 @@ use crate::cli::ui::{CARE, FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     let repo = app.repo();
     for text in settings::unknown(&repo) {
         ui::narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(&text)));
@@ -101,7 +102,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, CommandError> {
             ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
         }
         other => other.map_err(|error| {
-            let error = CommandError::from(error);
+            let error = Error::from(error);
             if ran { error.after_others() } else { error }
         })?,
     }

@@ -4,16 +4,17 @@ use serde_json::json;
 
 use aynig::ops::app::App;
 use aynig::ops::declare::{self, StateRequest, Wanted};
+use aynig::ops::error::Error;
 use aynig::ops::notify;
 
 use crate::cli::args::SetState;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::work::by_hand::{advise, content, onto, transition, warn};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let options = &arguments.commit;
     // Before stdin is waited for.
     declare::check(arguments.state.as_ref(), &options.trailer)?;

@@ -5,18 +5,19 @@ use serde_json::json;
 use aynig::clock;
 use aynig::ops::app::App;
 use aynig::ops::declare::{self, LeaseRequest, WrittenLease};
+use aynig::ops::error::Error;
 use aynig::ops::view::lease::runner_words;
 use aynig::words::shell_quote;
 
 use crate::cli::args::SetWorking;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, styled};
 use crate::cli::work::by_hand::{advise, content, onto, transition};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, Error> {
     let options = &arguments.commit;
     let content = content(options, &app.process.start)?;
     let repo = app.repo();

@@ -15,6 +15,7 @@ use std::time::Duration;
 use aynig::fsutil::found_in;
 use aynig::git::Git;
 use aynig::ops::app::{App, Process};
+use aynig::ops::error::Error;
 use aynig::ops::run::{Setup, plain_options};
 use aynig::runner::authority::Authority;
 use aynig::runner::events::feed::Feed;
@@ -26,7 +27,7 @@ use aynig::runner::shell_quote;
 use aynig::stop::Stop;
 
 use crate::cli::args::Demo;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::help::demo::story::Times;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
@@ -38,7 +39,7 @@ use crate::cli::ui::{panics, signals};
 const PASSES: usize = 20;
 
 /// Runs the subcommand.
-pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, CommandError> {
+pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, Error> {
     need_git(process)?;
     let place = place(process, arguments.place.as_deref())?;
     let shutdown = signals::shutdown()?;
@@ -76,21 +77,21 @@ pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, CommandEr
     if unfinished.is_empty() {
         return Ok(Exit::Done);
     }
-    Err(CommandError::failed(format!("not every branch came to its end: {}", unfinished.join(", ")))
+    Err(Error::failed(format!("not every branch came to its end: {}", unfinished.join(", ")))
         .hint(format!("`git -C {} log --all --graph` tells how far they got", place.display())))
 }
 
 /// Asks for git before anything is made.
-fn need_git(process: &Process) -> Result<(), CommandError> {
+fn need_git(process: &Process) -> Result<(), Error> {
     match Git::new(&process.start).arg("--version").run() {
         Ok(_) => Ok(()),
-        Err(error) => Err(CommandError::because("make the repository of the demo", &error)
+        Err(error) => Err(Error::because("make the repository of the demo", &error)
             .hint("the demo needs the program `git` on your PATH; install it and try again")),
     }
 }
 
 /// Where the repository is to be: DIR if it is free, else a fresh temporary directory, which stays.
-fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, CommandError> {
+fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, Error> {
     let made = match asked {
         None => tempfile::Builder::new().prefix("aynig-demo-").tempdir().map(tempfile::TempDir::keep),
         Some(directory) => {
@@ -98,14 +99,14 @@ fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, CommandErro
             match std::fs::read_dir(&place) {
                 Ok(mut entries) => {
                     if entries.next().is_some() {
-                        return Err(CommandError::setup(format!("{} is not empty", place.display())).hint(
+                        return Err(Error::setup(format!("{} is not empty", place.display())).hint(
                             "name a directory that is empty or does not exist, or none for a temporary one",
                         ));
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    return Err(CommandError::because(&format!("use {}", place.display()), &error)
+                    return Err(Error::because(&format!("use {}", place.display()), &error)
                         .hint("name a directory that is empty or does not exist"));
                 }
             }
@@ -113,13 +114,13 @@ fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, CommandErro
         }
     };
     made.and_then(|place| place.canonicalize()).map_err(|error| {
-        CommandError::because("make a directory for the demo", &error)
+        Error::because("make a directory for the demo", &error)
             .hint("name a place that can be written to: `aynig demo DIR`")
     })
 }
 
 /// Runs what is ready until nothing is.
-fn drive(app: &App, shutdown: &Stop) -> Result<Times, CommandError> {
+fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
     let repo = app.repo();
     let options = Options {
         selection: Selection { current: CurrentBranch::Skip, ..Selection::everything() },

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use bstr::{BString, ByteSlice};
 
-use crate::cli::error::CommandError;
 use aynig::contract::ids::{BranchName, CommitId, StateName};
 use aynig::contract::manual::{ManualState, set_state_draft};
 use aynig::contract::message::Draft;
@@ -20,6 +19,7 @@ use aynig::git::objects::commits::NewCommit;
 use aynig::git::repo::open::GitVariables;
 use aynig::git::{Git, ProcessError, Repo, Swap};
 use aynig::ops::app::{App, Process};
+use aynig::ops::error::Error;
 
 /// One thing to be written, on a branch of its own.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ const FILES: [(&str, &str, bool); 6] = [
 ];
 
 /// Makes the repository in the empty directory `place`, with a branch for each feature that asks for `implement`.
-pub(crate) fn build(place: &Path, process: &Process) -> Result<App, CommandError> {
+pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
     let git = || {
         Git::new(place)
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -76,7 +76,7 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, CommandError
             .env("GIT_DEFAULT_REF_FORMAT", "files")
             .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(place))
     };
-    let failed = |error: ProcessError| CommandError::because("make the repository of the demo", &error);
+    let failed = |error: ProcessError| Error::because("make the repository of the demo", &error);
     git().args(["init", "--quiet", "--initial-branch=main", "--template=", "."]).run().map_err(failed)?;
     // A key that wants a passphrase would ask for it a dozen times; the other two would change what is committed.
     for (key, value) in
@@ -111,7 +111,7 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, CommandError
 }
 
 /// The commit a person would make with `aynig set-state --state implement …`.
-fn wish(feature: &Feature) -> Result<Draft, CommandError> {
+fn wish(feature: &Feature) -> Result<Draft, Error> {
     let asked = ManualState {
         state: StateName::parse("implement").expect("a state name"),
         subject: Some(format!("{}: wanted", feature.name)),
@@ -120,7 +120,7 @@ fn wish(feature: &Feature) -> Result<Draft, CommandError> {
         kept: Trailers::new(),
         source: None,
     };
-    set_state_draft(&asked).map_err(|error| CommandError::because("ask for a feature", &error))
+    set_state_draft(&asked).map_err(|error| Error::because("ask for a feature", &error))
 }
 
 /// Writes a commit and makes `branch` at it.
@@ -130,23 +130,21 @@ fn commit(
     tree: CommitId,
     parent: Option<CommitId>,
     draft: &Draft,
-) -> Result<CommitId, CommandError> {
+) -> Result<CommitId, Error> {
     let trying = format!("make the branch {branch}");
-    let message = draft.encode().map_err(|error| CommandError::because(&trying, &error))?;
+    let message = draft.encode().map_err(|error| Error::because(&trying, &error))?;
     let parents: Vec<CommitId> = parent.into_iter().collect();
     let new = repo
         .write_commit(&NewCommit { tree, parents: &parents, message: &message, attempt: None })
-        .map_err(|error| CommandError::because(&trying, &error))?;
+        .map_err(|error| Error::because(&trying, &error))?;
     match repo.swap(branch.full_ref().as_bstr(), None, new, "aynig demo") {
         Ok(Swap::Won) => Ok(new),
-        Ok(Swap::Lost { .. }) => {
-            Err(CommandError::setup(format!("could not {trying}: somebody else made it")))
-        }
-        Err(error) => Err(CommandError::because(&trying, &error)),
+        Ok(Swap::Lost { .. }) => Err(Error::setup(format!("could not {trying}: somebody else made it"))),
+        Err(error) => Err(Error::because(&trying, &error)),
     }
 }
 
-fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), CommandError> {
+fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), Error> {
     let file = place.join(path);
     let written = std::fs::create_dir_all(file.parent().unwrap_or(place))
         .and_then(|()| fsutil::replace(&file, text.as_bytes()))
@@ -154,5 +152,5 @@ fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), Comm
             true => std::fs::set_permissions(&file, Permissions::from_mode(0o755)),
             false => Ok(()),
         });
-    written.map_err(|error| CommandError::because(&format!("write {}", file.display()), &error))
+    written.map_err(|error| Error::because(&format!("write {}", file.display()), &error))
 }

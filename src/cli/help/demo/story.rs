@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::cli::error::CommandError;
 use crate::cli::ui;
 use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled};
 use aynig::clock;
@@ -17,6 +16,7 @@ use aynig::contract::head::{Event, Head};
 use aynig::contract::ids::BranchName;
 use aynig::contract::lease::Lease;
 use aynig::git::Repo;
+use aynig::ops::error::Error;
 
 use crate::cli::help::demo::scene::Feature;
 
@@ -33,7 +33,7 @@ pub(crate) struct Story {
 }
 
 /// Tells the story of `feature`'s branch.
-pub(crate) fn tell(repo: &Repo, feature: &Feature, times: &Times) -> Result<Story, CommandError> {
+pub(crate) fn tell(repo: &Repo, feature: &Feature, times: &Times) -> Result<Story, Error> {
     let branch = feature.branch();
     let mut lines =
         vec![format!("{}  {}", styled(STRONG, &branch), styled(FAINT, format!("\"{}\"", feature.wish)))];
@@ -53,15 +53,15 @@ pub(crate) fn tell(repo: &Repo, feature: &Feature, times: &Times) -> Result<Stor
 }
 
 /// What the branch's commits say, oldest first.
-fn heads(repo: &Repo, branch: &BranchName) -> Result<Vec<Head>, CommandError> {
+fn heads(repo: &Repo, branch: &BranchName) -> Result<Vec<Head>, Error> {
     let trying = format!("read the history of {branch}");
     let tip = repo
         .branch_head(branch)
-        .map_err(|error| CommandError::because(&trying, &error))?
-        .ok_or_else(|| CommandError::setup(format!("could not {trying}: it is gone")))?;
+        .map_err(|error| Error::because(&trying, &error))?
+        .ok_or_else(|| Error::setup(format!("could not {trying}: it is gone")))?;
     let mut heads = Vec::new();
     for stored in repo.history(tip) {
-        let stored = stored.map_err(|error| CommandError::because(&trying, &error))?;
+        let stored = stored.map_err(|error| Error::because(&trying, &error))?;
         heads.push(Head::read(&stored.facts()));
     }
     heads.reverse();

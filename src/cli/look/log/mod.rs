@@ -16,10 +16,11 @@ use aynig::contract::story::{Entry, Story};
 use aynig::git::objects::commits::Signed;
 use aynig::git::{CommitError, Repo};
 use aynig::ops::app::App;
+use aynig::ops::error::Error;
 use aynig::ops::{missing, target};
 
 use crate::cli::args::Log;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::look::log::host::Host;
 use crate::cli::look::log::lines::Renderer;
 use crate::cli::ui;
@@ -28,7 +29,7 @@ use crate::cli::ui::signals;
 use crate::cli::ui::{FAINT, styled};
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
@@ -38,7 +39,7 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, CommandError> {
     let host = Host::new(&repo);
     if arguments.json {
         let values = history.map(|entry| entry.map(|entry| value::entry(&host, &entry)));
-        let mut entries = values.collect::<Result<Vec<Value>, CommandError>>()?;
+        let mut entries = values.collect::<Result<Vec<Value>, Error>>()?;
         if arguments.reverse {
             entries.reverse();
         }
@@ -124,7 +125,7 @@ impl<I> Iterator for History<'_, I>
 where
     I: Iterator<Item = Result<Signed, CommitError>>,
 {
-    type Item = Result<Entry, CommandError>;
+    type Item = Result<Entry, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -144,9 +145,7 @@ where
                 Some(Err(error)) => {
                     self.story = None;
                     let trying = format!("read the history of {}", self.branch);
-                    return Some(
-                        Err(CommandError::because(&trying, &error).hint("`git fsck` may tell more")),
-                    );
+                    return Some(Err(Error::because(&trying, &error).hint("`git fsck` may tell more")));
                 }
                 None => self.story.take().map(Story::end).unwrap_or_default(),
             }

@@ -13,6 +13,7 @@ use aynig::contract::head::Head;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
+use aynig::ops::error::Error;
 use aynig::ops::run::survey_options;
 use aynig::ops::settings::globs;
 use aynig::ops::{missing, target};
@@ -22,7 +23,7 @@ use aynig::runner::survey::trust;
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 
 use crate::cli::args::Status;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::look::status::row::{Row, row, row_json};
 use crate::cli::ui;
 use crate::cli::ui::signals;
@@ -53,13 +54,13 @@ struct Seen {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, CommandError> {
+pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     authority.refresh(&repo)?;
     let subject = subject(&repo, &app.process, &authority, arguments)?;
     if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {
-        return Err(CommandError::usage(format!("{seconds} would be the name of a branch here"))
+        return Err(Error::usage(format!("{seconds} would be the name of a branch here"))
             .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
             .hint(format!("for the branch: `--branch {seconds}`")));
     }
@@ -89,7 +90,7 @@ fn subject(
     process: &Process,
     authority: &Authority,
     arguments: &Status,
-) -> Result<Subject, CommandError> {
+) -> Result<Subject, Error> {
     let plain = survey_options(repo, process, arguments.role.clone())?;
     let json = arguments.json;
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
@@ -106,7 +107,7 @@ fn subject(
 }
 
 /// One look, as of the last time the remote was asked, if one decides.
-fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Result<Seen, CommandError> {
+fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Result<Seen, Error> {
     let question = Question { repo, authority, options: &subject.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
     let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
@@ -137,7 +138,7 @@ fn look(repo: &Repo, authority: &Authority, subject: &Subject, now: i64) -> Resu
     }
     match &subject.one {
         Some(branch) if seen.rows.is_empty() => {
-            Err(CommandError::failed(format!("branch {branch} vanished while it was looked at"))
+            Err(Error::failed(format!("branch {branch} vanished while it was looked at"))
                 .hint("`git branch` lists the branches there are"))
         }
         Some(_) | None => Ok(seen),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::columns::{cut, width};
 use crate::cli::ui::signals;
@@ -19,6 +19,7 @@ use aynig::clock;
 use aynig::clock::Stopwatch;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::{Repo, Store};
+use aynig::ops::error::Error;
 use aynig::runner::authority::Authority;
 use aynig::runner::passes::watch::{back_off, on_ref_changes};
 use aynig::runner::pluralize;
@@ -43,7 +44,7 @@ pub(crate) fn watch(
     authority: &Authority,
     subject: Subject,
     seconds: u64,
-) -> Result<Exit, CommandError> {
+) -> Result<Exit, Error> {
     let repo = store.handle();
     let shutdown = signals::shutdown()?;
     let (tell, news) = mpsc::channel();
@@ -127,7 +128,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Reads the repository, after a question to the remote if one is due.
-    fn look(&mut self) -> Result<Seen, CommandError> {
+    fn look(&mut self) -> Result<Seen, Error> {
         if self.unasked.elapsed() >= self.interval {
             self.unasked = Stopwatch::start();
             let asked = self.authority.ask(self.repo).transpose()?;
@@ -140,7 +141,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Notes a look, and prints it unless it is painted. Returns whether anybody still reads.
-    fn take_in(&mut self, looked: Result<Seen, CommandError>) -> Result<bool, CommandError> {
+    fn take_in(&mut self, looked: Result<Seen, Error>) -> Result<bool, Error> {
         match looked {
             Ok(seen) => {
                 if self.failures > 0 && !self.on_screen {

@@ -7,10 +7,10 @@ use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
+use aynig::ops::error::unlock;
 use aynig::runner::error_chain;
 use aynig::runner::landing::recover::lease_of;
 
-use crate::cli::error::unlock;
 use crate::cli::upkeep::doctor::Finding;
 
 /// A lock younger than this may be a git's that is at work, seconds.

@@ -13,10 +13,11 @@ use serde_json::json;
 use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
+use aynig::ops::error::Error;
 use aynig::runner::pluralize;
 
 use crate::cli::args::Doctor;
-use crate::cli::error::{CommandError, Exit};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, GOOD, styled};
@@ -62,7 +63,7 @@ impl Finding {
     }
 
     /// An error of a subcommand as a finding.
-    fn of(check: &'static str, error: CommandError) -> Self {
+    fn of(check: &'static str, error: Error) -> Self {
         let next =
             if error.hints.is_empty() { "aynig status --all".to_owned() } else { error.hints.join("; ") };
         Self::error(check, error.message, next)
@@ -70,7 +71,7 @@ impl Finding {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, CommandError> {
+pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> {
     let mut findings = surroundings::program(&process.start);
     match App::open(process.clone()) {
         Err(error) => findings.push(Finding::of("repository", error)),

@@ -17,10 +17,11 @@ use aynig::contract::ids::{RoleName, StateName};
 use aynig::git::objects::bundle::{Blob, Fetched, Files, PackError, is_refname};
 use aynig::git::{Checkout, ProcessError, Repo};
 use aynig::ops::app::App;
+use aynig::ops::error::{Error, Kind};
 use aynig::words::{error_chain, shell_quote};
 
 use crate::cli::args::Install;
-use crate::cli::error::{CommandError, Exit, Kind};
+use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, sanitize, styled};
@@ -61,8 +62,8 @@ impl Outcome {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, CommandError> {
-    let wrong = |why: String| CommandError::usage(sanitize(&why));
+pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, Error> {
+    let wrong = |why: String| Error::usage(sanitize(&why));
     let source = Source::parse(&app.process.start, &options.repository).map_err(|why| {
         wrong(why).hint("give a path, a URL, or OWNER/NAME: `aynig install OWNER/NAME [REF] [SUBFOLDER]`")
     })?;
@@ -75,7 +76,7 @@ pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, CommandError> {
     let asked = Asked { options, source, reference, subfolder };
     let repo = app.repo();
     let Some(checkout) = repo.checkout() else {
-        return Err(CommandError::setup(format!(
+        return Err(Error::setup(format!(
             "could not install a pack: the repository {} is bare and has no checkout",
             repo.common_dir().display()
         ))
@@ -88,8 +89,8 @@ pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, CommandError> {
 }
 
 /// Fetches, compares, and writes if that was asked for.
-fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcome, CommandError> {
-    let cannot = |error: ProcessError| CommandError::because("look at .aynig", &error);
+fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcome, Error> {
+    let cannot = |error: ProcessError| Error::because("look at .aynig", &error);
     let uncommitted = repo.uncommitted_below(checkout, AYNIG).map_err(cannot)?;
     if !uncommitted.is_empty() {
         return Err(not_committed(asked, &uncommitted));
@@ -98,8 +99,8 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     let record = read_record(repo, checkout, &here)?;
     // A signal ends the fetch; git goes on with what it writes.
     signals::end_calls(repo)?;
-    let room = tempfile::tempdir()
-        .map_err(|error| CommandError::because("make a directory to fetch into", &error))?;
+    let room =
+        tempfile::tempdir().map_err(|error| Error::because("make a directory to fetch into", &error))?;
     let failed = |error| no_pack(asked, &error);
     let fetched = repo.fetch_pack(room.path(), &asked.source.url, asked.reference);
     let mut fetched = fetched.map_err(failed)?;
@@ -116,7 +117,7 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     let mut outcome = Outcome { commit, steps, targets, record: None };
     if is_new {
         let text = recorded(asked, record, files, &outcome);
-        outcome.record = Some(text.map_err(|error| CommandError::because("write the record", &error))?);
+        outcome.record = Some(text.map_err(|error| Error::because("write the record", &error))?);
     }
     if outcome.is_nothing() {
         return Ok(outcome);
@@ -132,7 +133,7 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
         .map_err(|error| not_committed(asked, &[error_chain(&error)]))?;
     if asked.options.apply {
         repo.apply_below(checkout, AYNIG, &patch, None).map_err(|error| {
-            CommandError::because("write the files of the pack", &error)
+            Error::because("write the files of the pack", &error)
                 .hint("`git status -- .aynig` shows what was written; put it away, and install again")
         })?;
     }
@@ -144,7 +145,7 @@ fn files(
     repo: &Repo,
     asked: &Asked<'_>,
     fetched: &mut Fetched,
-) -> Result<(Files, BTreeMap<String, String>), CommandError> {
+) -> Result<(Files, BTreeMap<String, String>), Error> {
     let failed = |error| no_pack(asked, &error);
     let below = format!("{}/{AYNIG}", asked.subfolder);
     let below = below.trim_start_matches('/');
@@ -181,11 +182,7 @@ fn recorded(
 }
 
 /// Refuses changes that would make a directory of a file that stays, or a file of a directory.
-fn in_the_way(
-    asked: &Asked<'_>,
-    here: &Files,
-    changes: &[(&str, Option<&Blob>)],
-) -> Result<(), CommandError> {
+fn in_the_way(asked: &Asked<'_>, here: &Files, changes: &[(&str, Option<&Blob>)]) -> Result<(), Error> {
     // What is there in place of `.aynig/` has the empty name.
     let holds = |one: &str, other: &str| {
         one.is_empty() || other.strip_prefix(one).is_some_and(|rest| rest.starts_with('/'))
@@ -210,29 +207,29 @@ fn in_the_way(
         .hint("move it away, commit that, and install again"))
 }
 
-fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record, CommandError> {
+fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record, Error> {
     let Some(blob) = here.get(RECORD) else { return Ok(Record::default()) };
     let text = repo.content(checkout, blob).map_err(|error| error_chain(&error));
     text.and_then(|text| Record::parse(&text)).map_err(|why| {
-        CommandError::setup(format!("could not read {AYNIG}/{RECORD}, which says what was installed here: {why}"))
+        Error::setup(format!("could not read {AYNIG}/{RECORD}, which says what was installed here: {why}"))
             .hint(format!("`git log -p -- {AYNIG}/{RECORD}` shows how it came to that; `git restore` brings an older one back"))
             .hint("or remove it and commit that: then every file that is here counts as yours")
     })
 }
 
 /// Why there is nothing to install.
-fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
+fn no_pack(asked: &Asked<'_>, error: &PackError) -> Error {
     let error_chain = asked.source.hide(&error_chain(error));
     let shown = &asked.source.shown;
     let message = format!("nothing was installed from {shown}: {error_chain}");
-    let refusal = CommandError::setup(&message);
+    let refusal = Error::setup(&message);
     match error {
         PackError::Unreachable(ProcessError::NotStarted { .. }) => {
             refusal.hint("put the directory of the program `git` into PATH")
         }
         PackError::Unreachable(_) => {
             let hint = format!("`git ls-remote {}` shows whether it can be reached", shell_quote(shown));
-            CommandError::new(Kind::Remote, message).hint(hint)
+            Error::new(Kind::Remote, message).hint(hint)
         }
         PackError::NoRef(_) => refusal.hint(format!(
             "`git ls-remote {}` lists what it has; of a commit give the whole id",
@@ -242,9 +239,9 @@ fn no_pack(asked: &Asked<'_>, error: &PackError) -> CommandError {
     }
 }
 
-fn not_there(asked: &Asked<'_>, fetched: &Fetched, below: &str) -> CommandError {
+fn not_there(asked: &Asked<'_>, fetched: &Fetched, below: &str) -> Error {
     let (shown, at) = (&asked.source.shown, fetched.commit.short());
-    let error = CommandError::setup(format!(
+    let error = Error::setup(format!(
         "nothing was installed from {shown}: there is no directory {below} with files in it at {} ({at})",
         asked.reference
     ));
@@ -256,17 +253,17 @@ fn not_there(asked: &Asked<'_>, fetched: &Fetched, below: &str) -> CommandError 
     elsewhere.iter().take(LISTED).fold(error, |error, path| error.hint(hint(path)))
 }
 
-fn not_committed(asked: &Asked<'_>, list: &[String]) -> CommandError {
+fn not_committed(asked: &Asked<'_>, list: &[String]) -> Error {
     refused(asked, "what is below .aynig/ here is not what is committed", list)
         .hint("commit it, or put it away: `git stash push --include-untracked -- .aynig`; then install again")
 }
 
-fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> CommandError {
+fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> Error {
     let mut words = list.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ");
     if list.len() > LISTED {
         words.push_str(&format!("; and {} more", list.len() - LISTED));
     }
-    CommandError::setup(format!("nothing was installed from {}: {why}: {words}", asked.source.shown))
+    Error::setup(format!("nothing was installed from {}: {why}: {words}", asked.source.shown))
 }
 
 /// The command that installs from `subfolder`, to be typed.
