@@ -1,4 +1,4 @@
-//! What all stages of a run share: references, so that each thread can have them.
+//! The context shared by all stages of a run. It holds only references, so each thread can have a copy.
 
 use crate::contract::ids::BranchName;
 use crate::git::Store;
@@ -11,30 +11,30 @@ use crate::runner::events::feed::Feed;
 use crate::runner::events::notice::Notice;
 use crate::runner::events::warning::Warning;
 
-/// What all stages of a run share.
+/// The context shared by all stages of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The repository; each thread takes its own handle.
+    /// The repository. Each thread takes a handle of its own.
     pub store: &'a Store,
-    /// Who decides races.
+    /// The ref store that decides races.
     pub authority: &'a Authority,
     /// The settings.
     pub options: &'a Options,
-    /// Whether we were asked to stop.
+    /// Tripped by a signal or a panic; the run then stops.
     pub shutdown: &'a Stop,
-    /// Ends the commands if this process is killed.
+    /// Stops the commands if this process is killed.
     pub watchdog: &'a Watchdog,
-    /// Who hears of what happens.
+    /// Receives every notice.
     pub feed: &'a Feed<'a>,
 }
 
 impl Context<'_> {
-    /// Reports what happened.
+    /// Publishes a notice.
     pub(crate) fn report(&self, notice: &Notice) {
         self.feed.publish(notice);
     }
 
-    /// Reports what a person should look at.
+    /// Publishes a warning.
     pub(crate) fn warn(&self, branch: Option<&BranchName>, warning: Warning) {
         self.report(&Notice::Warning { branch: branch.cloned(), warning });
     }

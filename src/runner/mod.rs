@@ -5,20 +5,21 @@
 //!    └────────────▶ landing::recover (expired leases, worktrees whose runner is gone)
 //! ```
 //!
-//! Each stage consumes the value of the one before: only [`attempt::claim`] makes a [`attempt::claim::Claim`], only
-//! [`landing::settle`] takes it, by value. All moves of a branch go through [`authority`]. [`crate::contract`] decides
-//! what a HEAD, an exit or a line means. What happens leaves as [`events`] and is put into words elsewhere. The runner
-//! knows states, leases and commands, and nothing of what a workflow means by them.
+//! Each stage consumes the value of the one before: only [`attempt::claim`] makes an
+//! [`attempt::claim::Claim`], and only [`landing::settle`] takes it, by value. Every move of a branch goes
+//! through [`authority`]. [`crate::contract`] interprets HEADs, exits and output lines. Progress leaves as
+//! [`events`]. The runner knows states, leases and commands; it gives no meaning to the states of a workflow
+//! (CONTRACT 1.6).
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`passes`] | the loop: one pass, many passes, what is remembered between them |
-//! | [`survey`] | what each branch is, and why it is run or left |
+//! | [`passes`] | the loop: one pass, repeated passes, the backoff between them |
+//! | [`survey`] | a verdict on each branch, and the reason it is run or skipped |
 //! | [`attempt`] | one leased execution of a command |
-//! | [`landing`] | its result on the branch; recovery of what others left |
-//! | [`authority`] | who decides a race: this repository or a remote |
-//! | [`events`] | what a run reports, and the operator's hook |
-//! | [`clean`] | removes what is not needed any more |
+//! | [`landing`] | its result on the branch; recovery after dead runners |
+//! | [`authority`] | the ref store that decides races: this repository or a remote |
+//! | [`events`] | a run's reports, and the operator's hook |
+//! | [`clean`] | removes logs, worktrees and rescue refs that are no longer needed |
 
 pub mod attempt;
 pub mod authority;

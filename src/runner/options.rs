@@ -1,4 +1,4 @@
-//! What a run is asked to do: parsed and resolved by the edge, read-only from then on.
+//! The options of a run: parsed and resolved by the command line, read-only from then on.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -6,76 +6,77 @@ use std::time::Duration;
 
 use crate::contract::ids::{BranchName, RoleName, StateName};
 
-/// What to do with the branch that is checked out where the runner was started.
+/// How to treat the branch that is checked out where the runner was started (CONTRACT 11.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CurrentBranch {
-    /// Leave it alone: somebody is working there.
+    /// Skip it: the user is working there.
     Skip,
-    /// Treat it like the others, in place.
+    /// Run it too, in place.
     Include,
-    /// Look at nothing else.
+    /// Run no other branch.
     Only,
 }
 
-/// What decides that a lease of others is over.
+/// How to decide that another runner's lease has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takeover {
-    /// The date of its commit and the wall clock here.
+    /// By its commit date and this host's wall clock (CONTRACT 5.4).
     Clock,
-    /// That this host has seen it for as long as it lasts.
+    /// By this host having seen it for its full length (CONTRACT 5.21).
     Observed,
 }
 
-/// Which branches a pass looks at.
+/// The branches that a pass looks at.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// The current branch.
+    /// Treatment of the current branch.
     pub current: CurrentBranch,
     /// Globs on the short branch name; empty means all.
     pub globs: globset::GlobSet,
 }
 
 impl Selection {
-    /// All branches, the current one included: what `status --all` shows.
+    /// Selects all branches, the current one included, as `status --all` does.
     pub fn everything() -> Self {
         Self { current: CurrentBranch::Include, globs: globset::GlobSet::empty() }
     }
 
-    /// Whether the globs let `branch` through.
+    /// Whether the globs match `branch`.
     pub fn admits(&self, branch: &BranchName) -> bool {
         self.globs.is_empty() || self.globs.is_match(branch.to_string())
     }
 }
 
-/// Whose commands are run, whose commits, and which of their trailers commands are given.
+/// Limits on the commands, commits and trailers that a run accepts (CONTRACT 13.1 to 13.5, 3.13).
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// The ref whose tree holds the commands of all branches; none where each branch has its own.
+    /// The ref whose tree holds the commands of all branches. `None` if each branch has its own.
     pub commands_from: Option<String>,
     /// Whether only HEADs with a good signature are run.
     pub require_signed: bool,
     /// Globs on the states that are run; empty means all.
     pub states: globset::GlobSet,
-    /// Globs on the branches that are run, where more are looked at; empty means all.
+    /// Globs on the branches that are run, of those selected; empty means all.
     pub branches: globset::GlobSet,
-    /// Globs on the trailers that become variables besides `DWP_*`, by key or name; none means all that are not reserved.
+    /// Globs on the trailers that become variables besides `DWP_*`, by key or variable name. `None` means all
+    /// that are not reserved.
     pub variables: Option<globset::GlobSet>,
 }
 
 impl Trust {
-    /// Whether a trailer is among those that become variables.
+    /// Whether a trailer becomes a variable.
     pub(crate) fn lists(&self, key: &str, name: &str) -> bool {
         self.variables.as_ref().is_none_or(|globs| globs.is_match(key) || globs.is_match(name))
     }
 }
 
 impl Trust {
-    /// Whether `branch` is one that this runner runs.
+    /// Whether this runner runs `branch`.
     pub(crate) fn admits_branch(&self, branch: &BranchName) -> bool {
         self.branches.is_empty() || self.branches.is_match(branch.to_string())
     }
 
-    /// Whether `state` is one that this runner runs.
+    /// Whether this runner runs `state`.
     pub(crate) fn admits_state(&self, state: &StateName) -> bool {
         self.states.is_empty() || self.states.is_match(state.as_str())
     }
@@ -84,36 +85,37 @@ impl Trust {
 /// All settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whose commands are looked for first.
+    /// The role whose commands are tried first (CONTRACT 2.2).
     pub role: Option<RoleName>,
-    /// Which branches.
+    /// The branches that a pass looks at.
     pub selection: Selection,
-    /// Whose commands, and whose commits.
+    /// Limits on the commands and commits that are accepted.
     pub trust: Trust,
-    /// Where worktrees are made, absolute.
+    /// The directory of worktrees, absolute.
     pub worktrees: PathBuf,
-    /// How many commands at once.
+    /// The most commands that run at once.
     pub jobs: NonZeroUsize,
-    /// What decides that a lease is over.
+    /// How to decide that another runner's lease has expired.
     pub takeover: Takeover,
-    /// How far clocks of different hosts may be apart, seconds: a remote lease is taken over only so much later.
+    /// The clock skew allowed between hosts, in seconds. A lease on a remote is recovered only this much
+    /// after its end.
     pub skew_seconds: u64,
-    /// Length of the leases we take, seconds.
+    /// Length of the leases we take, in seconds.
     pub lease_seconds: u64,
     /// Whether leases are renewed while a command runs.
     pub heartbeat: bool,
-    /// What is run in a new worktree before the command, by `sh`.
+    /// The command line run by `sh` in a new worktree before the command.
     pub setup: Option<String>,
-    /// From TERM to KILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The longest a command may run.
+    /// The longest that a command may run.
     pub command_timeout: Option<Duration>,
-    /// Who we are in a lease.
+    /// The value of `dwp-runner-id` in our leases.
     pub runner_id: String,
-    /// What `LOG_LEVEL` a command sees, unless its trigger says otherwise.
+    /// The command's `LOG_LEVEL`, unless its trigger sets one.
     pub log_level: String,
-    /// Whether that level was given on the command line, which beats the trigger.
+    /// Whether the level was given on the command line, which overrides the trigger.
     pub log_level_fixed: bool,
-    /// This binary, for commands and for the watchdog.
+    /// The path of this binary, for commands and the watchdog.
     pub program: PathBuf,
 }

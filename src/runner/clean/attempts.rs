@@ -1,7 +1,8 @@
-//! Logs and records of attempts that are over, files that no record tells of, and sightings of leases that are gone.
+//! Cleans logs and records of attempts that are over, files that no record names, and sightings of past
+//! leases.
 //!
-//! Invariant: a file is removed only if it is a regular file of the very name the runner gives (CONTRACT.md §3), in the directory where it
-//! puts it. A record goes after the logs it names.
+//! Invariant: a file is removed only if it is a regular file with a name that the runner gives (CONTRACT 3.4,
+//! 3.11), in the runner's directory for it. A record is removed after the logs it names.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -21,10 +22,10 @@ use crate::runner::attempt::files::Record;
 use crate::runner::clean::settled;
 use crate::runner::clean::settled::Of;
 
-/// What a file is for, if its name is one that the runner gives.
+/// Returns the trigger or attempt in a file's name, if the name is one that the runner gives.
 type NameOf = fn(&str) -> Option<String>;
 
-/// Returns what was found, and how many attempts keep their logs by age or number.
+/// Returns the items found, and the number of attempts whose logs stay by age or number.
 pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, usize), CleanError> {
     files::check_log_directory(repo)?;
     let limit = wanted.older_than.unwrap_or(DEFAULT_AGE);
@@ -37,7 +38,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
         .into_iter()
         .filter_map(|registered| Some(registered.mark()?.attempt))
         .collect();
-    // Of a worktree that was kept the record alone says for which branch.
+    // The branch of a kept worktree is known only from the record.
     worktrees.extend(repo.kept_worktrees()?.into_iter().map(|kept| kept.attempt));
     for record in files::all(repo) {
         let (Some(id), Ok(branch)) =
@@ -82,11 +83,11 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
             let Some(trigger) = file.file_name().and_then(|name| name.to_str()).and_then(is_ours) else {
                 continue;
             };
-            let years = file_age(&file, wanted.now).unwrap_or(0);
-            if known.contains(&file) || years <= limit {
+            let seconds_old = file_age(&file, wanted.now).unwrap_or(0);
+            if known.contains(&file) || seconds_old <= limit {
                 continue;
             }
-            // Histories are read only if there is something to ask them about.
+            // Histories are read only if there is a stray file.
             let in_use = match &mut in_use {
                 Some(in_use) => in_use,
                 empty => empty.insert(triggers_in_use(repo)?),
@@ -95,7 +96,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
                 continue;
             }
             let mut item = Item::new(Kind::Logs, file.display().to_string());
-            item.age = Some(years);
+            item.age = Some(seconds_old);
             item.bytes = Some(disk_use(&file));
             let why =
                 format!("no record names it, no lease is for it, and it is older than {}", age_words(limit));
@@ -106,7 +107,8 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
     Ok((items, retained))
 }
 
-/// The logs a record names, where they are the runner's by place and name; then its body and the record itself.
+/// The files of an attempt: the logs its record names, if directory and name are the runner's; its body; the
+/// record.
 fn files_of(logs: &Path, records: &Path, record: &Record, id: AttemptId) -> Vec<PathBuf> {
     let ours = |path: &&PathBuf| {
         path.parent() == Some(logs)
@@ -145,7 +147,7 @@ fn list(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What leases at the HEAD of a branch are for, and the attempts that hold them.
+/// The triggers of leases at the HEADs of branches, and the attempts that hold them.
 fn triggers_in_use(repo: &Repo) -> Result<HashSet<String>, CleanError> {
     let mut found = HashSet::new();
     for tip in repo.branch_tips()? {
@@ -162,7 +164,7 @@ fn triggers_in_use(repo: &Repo) -> Result<HashSet<String>, CleanError> {
                     }
                     break;
                 }
-                // Before a lease only the holder's own commits count; after it, this was no trigger.
+                // Above a lease these are the holder's own commits. Below it, such a commit was no trigger.
                 Head::Unmanaged | Head::Invalid(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What `clean` looks at and what it finds: wishes in, items out, and the few facts about files that all kinds need.
+//! The types of `clean`: its options and the items it finds; disk use and age of files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::git::objects::landed::{Landed, LandedError};
 use crate::git::worktrees::error::WorktreeError;
 use crate::runner::attempt::files;
 
-/// What is to be looked at, and how.
+/// The kinds of items to look at, and how to treat them.
 #[derive(Debug, Clone)]
 pub struct CleanOptions {
     /// Logs, records and sightings.
@@ -18,26 +18,27 @@ pub struct CleanOptions {
     pub worktrees: bool,
     /// Rescue refs.
     pub rescue: bool,
-    /// The age from which logs and records go, in seconds, and rescue refs whose work is in no branch; the latter stay if nobody says.
+    /// The age in seconds from which logs and records are removed, and rescue refs whose work is in no
+    /// branch. If `None`, logs have a default age and such rescue refs stay.
     pub older_than: Option<u64>,
-    /// How many attempts of a branch keep their logs.
+    /// The number of attempts of a branch whose logs stay.
     pub keep: usize,
-    /// The branch that others are merged into, and what it points at.
+    /// The main branch, which others are merged into, and its commit.
     pub main: Option<(BString, CommitId)>,
-    /// Whether to look for branches that are merged.
+    /// Whether to look for merged branches.
     pub hints: bool,
-    /// Whether to remove, or only to tell.
+    /// Whether to remove items; otherwise a preview.
     pub apply: bool,
-    /// Now, seconds since the epoch.
+    /// The current time, in seconds since the epoch.
     pub now: i64,
 }
 
-/// What kind of thing it is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A worktree.
     Worktree,
-    /// The logs and the record of an attempt, or a file that no record tells of.
+    /// The logs and the record of an attempt, or a file that no record names.
     Logs,
     /// Sightings of leases.
     Sightings,
@@ -45,20 +46,20 @@ pub enum Kind {
     Rescue,
 }
 
-/// What becomes of it.
+/// The treatment of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It would be removed.
+    /// It would be removed (in a preview).
     Remove,
-    /// It was.
+    /// It was removed.
     Removed,
     /// It stays.
     Stays,
-    /// It was to be removed and could not be.
+    /// Its removal failed.
     Failed,
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// Its kind.
@@ -67,15 +68,15 @@ pub struct Item {
     pub name: String,
     /// The branch it was for.
     pub branch: Option<String>,
-    /// Seconds since it was made or last written.
+    /// Seconds since it was created or last written.
     pub age: Option<u64>,
-    /// The room it takes on disk; none for a ref, whose objects are git's to remove.
+    /// Its disk use in bytes. `None` for a ref, whose objects git removes.
     pub bytes: Option<u64>,
-    /// What becomes of it.
+    /// Its treatment.
     pub action: Action,
     /// Why it is safe to remove, or why it stays.
     pub why: String,
-    /// What to do, where it stays.
+    /// The next step for the user, if it stays.
     pub next: Option<String>,
 }
 
@@ -117,7 +118,8 @@ impl Item {
         self
     }
 
-    /// Carries out what `goes` said, if it is to be carried out.
+    /// Runs `act` if the item is to be removed and `wanted.apply` is set. `act` returns words to add to
+    /// `why`.
     pub(crate) fn carried_out(
         mut self,
         wanted: &CleanOptions,
@@ -139,24 +141,24 @@ impl Item {
     }
 }
 
-/// Why nothing could be looked at.
+/// Why nothing could be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
     /// Worktrees could not be listed.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
-    /// What is in a branch could not be told.
+    /// The contents of a branch could not be determined.
     #[error(transparent)]
     Landed(#[from] LandedError),
     /// Refs could not be listed.
     #[error(transparent)]
     Refs(#[from] crate::git::RefError),
-    /// The log directory is not to be used.
+    /// The log directory cannot be used.
     #[error(transparent)]
     Logs(#[from] files::AttemptError),
 }
 
-/// How work is in a branch.
+/// Describes how a branch contains some work.
 pub(crate) fn words(how: Landed) -> &'static str {
     match how {
         Landed::Reachable => "its commit is in the history",
@@ -165,7 +167,7 @@ pub(crate) fn words(how: Landed) -> &'static str {
     }
 }
 
-/// The room a file, or a directory with all below it, takes on disk; links are not followed.
+/// Disk use in bytes of a file, or of a directory with everything below it. Symbolic links are not followed.
 pub(crate) fn disk_use(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;
@@ -180,7 +182,7 @@ pub(crate) fn disk_use(path: &Path) -> u64 {
     total
 }
 
-/// Seconds since a file was last written.
+/// Seconds since `path` was last written.
 pub(crate) fn file_age(path: &Path, now: i64) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let written = path.symlink_metadata().ok()?.mtime();

@@ -1,4 +1,4 @@
-//! Branches whose work is in the main branch by now: a hint, never an act.
+//! Finds branches whose work is in the main branch. They are only listed, never removed.
 
 use crate::contract::head::Head;
 use crate::contract::ids::BranchName;
@@ -11,20 +11,21 @@ use super::super::survey::resolve::Resolver;
 use super::super::survey::verdict::NoCommand;
 use super::item::{CleanError, CleanOptions, words};
 
-/// A branch that could go.
+/// A branch that the user could delete.
 #[derive(Debug, Clone)]
 pub struct Merged {
-    /// Which.
+    /// Its name.
     pub branch: BranchName,
-    /// The branch its work is in.
+    /// The branch that contains its work.
     pub into: String,
     /// How that is known.
     pub how: &'static str,
-    /// What to type.
+    /// The command that deletes it.
     pub command: String,
 }
 
-/// Managed branches that rest (no lease, no command for their state), are checked out nowhere, and whose work is in the main branch.
+/// Finds managed branches whose work is in the main branch. Only those count that have no lease, no command
+/// for their state, and are checked out nowhere.
 pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, CleanError> {
     let Some((into, main)) = wanted.main.as_ref().filter(|_| wanted.hints) else { return Ok(Vec::new()) };
     let mut in_use: Vec<BranchName> =
@@ -45,7 +46,7 @@ pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, 
     Ok(found)
 }
 
-/// Whether HEAD declares a state that no command is there for.
+/// Whether HEAD declares a state without a command.
 fn rests(repo: &Repo, head: CommitId) -> bool {
     let Ok(stored) = repo.commit(head) else { return false };
     match Head::read(&stored.facts()) {

@@ -1,8 +1,9 @@
-//! What finished attempts have left on this host, and removing what of it nobody needs any more.
+//! Lists what finished attempts left on this host, and removes the part that is no longer needed.
 //!
-//! Invariant: a preview and the removal come from the same judgement, made anew under the hold of what is removed. Only what is proven
-//! ours goes (the mark of a worktree, the names of files and refs that the runner makes), only once the attempt's lease is over, and
-//! only if its content is in a branch, under a rescue ref, or was old enough for whoever asked (CONTRACT.md §9). Branches are never removed.
+//! Invariant: the preview and the removal use the same check, and the removal repeats it while holding the
+//! item's lock. An item is removed only if it is provably a runner's: by the mark of a worktree, or by the
+//! name of a file or ref. Its attempt's lease must be over. Its content must be in a branch or under a rescue
+//! ref, or be older than the given age (CONTRACT 9.5). Branches are never removed.
 
 mod attempts;
 mod item;
@@ -21,30 +22,31 @@ pub use merged::Merged;
 
 use item::disk_use;
 
-/// All that was found.
+/// The result of [`clean`].
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Item by item.
+    /// The items found.
     pub items: Vec<Item>,
-    /// Attempts whose logs stay because they are too young, or among the newest of their branch.
+    /// The number of attempts whose logs stay: too young, or among the newest of their branch.
     pub retained: usize,
     /// Branches whose work is in the main branch.
     pub merged: Vec<Merged>,
-    /// Bytes on disk of worktrees, logs and records before.
+    /// Disk use of worktrees, logs and records before, in bytes.
     pub before: u64,
-    /// The same afterwards; in a preview, what it would be.
+    /// Disk use afterwards, in bytes; in a preview, the estimate.
     pub after: u64,
 }
 
-/// Looks at everything that is wished for, and removes it if that is wished for.
+/// Looks at the requested kinds of items, and removes them if `wanted.apply` is set.
 ///
 /// # Errors
-/// Only if nothing could be looked at; what could not be removed is in the report.
+/// Only if nothing could be listed. A failed removal is an item of the report.
 pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
     let before = used(repo)?;
     let mut items = Vec::new();
     let mut retained = 0;
-    // Before worktrees: a commit that is just now rescued out of one may be old, and goes at the earliest with the next look.
+    // Before worktrees: a commit rescued from one of them in this call may be old, and stays at least until
+    // the next call.
     if wanted.rescue {
         items.extend(rescues::clean(repo, wanted)?);
     }
@@ -67,7 +69,7 @@ pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
     Ok(Report { items, retained, merged, before, after })
 }
 
-/// What worktrees of ours, kept ones among them, logs and records take on disk.
+/// Disk use of our worktrees (kept ones included), logs and records, in bytes.
 fn used(repo: &Repo) -> Result<u64, CleanError> {
     let ours = repo.linked_worktrees()?.into_iter().filter(|registered| registered.mark().is_some());
     let kept = repo.kept_worktrees()?.into_iter().map(|kept| kept.checkout.place.path);

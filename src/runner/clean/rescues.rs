@@ -1,7 +1,7 @@
-//! Rescue refs whose work is in a branch by now.
+//! Cleans rescue refs whose work is in a branch by now.
 //!
-//! Invariant: a ref whose work is in no branch goes only at an age that was asked for; each is removed by a compare-and-swap, right after it
-//! was judged.
+//! Invariant: a ref whose work is in no branch is removed only at an age the user gave. Each ref is removed
+//! by a compare-and-swap right after its check.
 
 use crate::contract::ids::CommitId;
 use crate::contract::layout::short;
@@ -30,8 +30,8 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
         Ok(stored) => stored,
         Err(error) => return item.stays(error.to_string(), "git fsck"),
     };
-    let years = age(stored.committed_at, wanted.now);
-    item.age = Some(years);
+    let seconds_old = age(stored.committed_at, wanted.now);
+    item.age = Some(seconds_old);
     if let Some(attempt) = rescue.attempt {
         let (lease, remote) =
             files::find(repo, attempt).map(|record| settled::of_record(repo, &record)).unwrap_or_default();
@@ -44,14 +44,14 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
         Err(error) => return item.stays(error_chain(&error), "git fsck"),
         Ok(Some(how)) => item.goes(how),
         Ok(None) => match wanted.older_than {
-            Some(limit) if years > limit => item.goes(format!(
+            Some(limit) if seconds_old > limit => item.goes(format!(
                 "its work is in no branch, but older than {}, as asked; until git prunes it, `git branch NAME {}` brings it back",
                 age_words(limit),
                 rescue.commit
             )),
             _ => {
                 let name = shell_quote(&rescue.name.to_string());
-                // Without a checkout there is nothing to pick it onto.
+                // A bare repository has no checkout for a cherry-pick.
                 let takes = if repo.is_bare() {
                     format!("`git branch NAME {name}` makes a branch of it, which a clone can fetch and merge")
                 } else {
@@ -70,7 +70,7 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
     })
 }
 
-/// The call that shows it, with the commits below it that the command made and no branch has.
+/// The git command that shows a rescue, with the command's own commits below it that no branch has.
 fn shows(repo: &Repo, rescue: &RescueRef) -> String {
     let name = rescue.name.to_string();
     let base = repo.commit(rescue.commit).ok().and_then(|stored| stored.parents.first().copied());
@@ -80,7 +80,7 @@ fn shows(repo: &Repo, rescue: &RescueRef) -> String {
     }
 }
 
-/// In which branch the work is, and how; what was staged beside it as well.
+/// Describes which branch contains the work, its staged part included, and how. `None` if no branch does.
 fn landed(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Result<Option<String>, LandedError> {
     if let Some(name) = repo.branch_with(rescue.commit)? {
         return Ok(Some(format!("its commit is in {}", short(&name.to_string()))));
@@ -88,7 +88,8 @@ fn landed(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Result<Opti
     let mut tips: Vec<(String, CommitId)> = Vec::new();
     tips.extend(repo.branch_head(&rescue.branch)?.map(|tip| (rescue.branch.to_string(), tip)));
     tips.extend(wanted.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
-    // What was staged is a second parent, a commit on the same base; what git had put aside follows.
+    // The second parent holds staged files, on the same base. Further parents are commits of in-progress
+    // operations.
     let besides = repo.commit(rescue.commit)?.parents;
     for (name, tip) in tips {
         let Some(how) = repo.landed(rescue.commit, tip)? else { continue };

@@ -1,7 +1,8 @@
-//! Whether an attempt is over for good, as far as this repository knows.
+//! Decides whether an attempt is over, as far as this repository knows.
 //!
-//! Invariant: no doubt is a yes. A remote's branch is judged as it was last fetched; where that was before the lease, the attempt may be under
-//! way and is taken for that (CONTRACT.md §5).
+//! Invariant: when in doubt, the attempt counts as running. A remote's branch is judged by the last fetch
+//! (CONTRACT 5.19). If that fetch is older than the lease, the attempt may still be running and counts as
+//! such.
 
 use crate::clock;
 use crate::contract::head::Head;
@@ -13,29 +14,26 @@ use crate::runner::attempt::files::Record;
 use crate::runner::landing::recover::lease_of;
 use crate::runner::shell_quote;
 
-/// Why an attempt is not known to be over, and what to do.
+/// Why an attempt is not known to be over, and the user's next step.
 #[derive(Debug, Clone)]
 pub(crate) struct NotSettled {
-    /// Why.
     pub(crate) why: String,
     /// The command to type.
     pub(crate) next: String,
 }
 
-/// An attempt as far as it is known here.
+/// What this repository knows of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Of<'a> {
-    /// Which.
     pub(crate) attempt: AttemptId,
-    /// Its branch.
     pub(crate) branch: &'a BranchName,
-    /// The remote that decides over the branch, if one does.
+    /// The authority of the branch, if that is a remote.
     pub(crate) remote: Option<&'a RemoteName>,
-    /// Its lease commit, if a record names it.
+    /// The lease commit, if a record names it.
     pub(crate) lease: Option<CommitId>,
 }
 
-/// What its branch points at, as far as it is known.
+/// The HEAD of its branch, as far as it is known here.
 pub(crate) fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettled> {
     let known = match of.remote {
         None => repo.branch_head(of.branch),
@@ -44,7 +42,7 @@ pub(crate) fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettl
     known.map_err(|error| NotSettled { why: error.to_string(), next: "git fsck".to_owned() })
 }
 
-/// Nothing, if the attempt is over.
+/// Checks that the attempt is over.
 pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     let there = of.remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = of.branch;
@@ -64,7 +62,7 @@ pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
         let why = format!("{branch} is under the lease of this attempt");
         return Err(NotSettled { why, next: look() });
     }
-    // Of a remote's branch only what was fetched after the lease says that the lease is over.
+    // For a remote's branch, only a fetch newer than the lease proves that the lease is over.
     let before = |lease: CommitId| lease != head && repo.descends(lease, head);
     if of.remote.is_some() && of.lease.is_none_or(before) {
         let why = format!("what is known of {branch} does not say that this attempt is over");
@@ -73,7 +71,8 @@ pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     Ok(())
 }
 
-/// What closes a lease that ran out: a pass, where it is at HEAD or the worktree of its attempt is here; else only a person.
+/// The command that closes an expired lease. A pass closes it if it is at HEAD, or if its attempt's worktree
+/// is on this host. Otherwise only the user can.
 fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
     let mut options = format!(" --branch {}", shell_quote(&of.branch.to_string()));
     options.extend(of.remote.map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))));
@@ -95,7 +94,7 @@ fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
     format!("aynig run{options}")
 }
 
-/// The lease commit that a record names, and the remote that the lease says decides.
+/// The lease commit that a record names, and the remote in the lease's `dwp-source`.
 pub(crate) fn of_record(repo: &Repo, record: &Record) -> (Option<CommitId>, Option<RemoteName>) {
     let lease = CommitId::parse_hex(&record.lease);
     let remote = lease.and_then(|lease| repo.commit(lease).ok()).and_then(|stored| {

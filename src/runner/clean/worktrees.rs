@@ -1,7 +1,7 @@
-//! Worktrees whose attempt is over, and those that were left to a person.
+//! Cleans worktrees whose attempt is over, and worktrees that were kept for the user (CONTRACT 9.7).
 //!
-//! Invariant: a worktree is removed under the hold of its lock, after everything was judged anew and what it holds was saved. A kept one is
-//! removed only if all it holds is elsewhere already.
+//! Invariant: a worktree is removed only while its lock is held, after a second check, with its work saved. A
+//! kept worktree is removed only if its contents are elsewhere already.
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::Repo;
@@ -47,7 +47,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Cle
     Ok(items)
 }
 
-/// Nothing, if the worktree may go.
+/// Checks that the worktree may be removed.
 fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Result<(), NotSettled> {
     let unsettled = |why: String, next: &str| Err(NotSettled { why, next: next.to_owned() });
     let path = &registered.checkout.path;
@@ -128,7 +128,8 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
     }
 }
 
-/// How a person removes a worktree. What git is told to remove it empties, also through a link.
+/// How the user removes a worktree. `git worktree remove` follows a symbolic link and empties its target, so
+/// a link is moved away first.
 fn by_hand(repo: &Repo, checkout: &Checkout) -> String {
     let path = &checkout.path;
     let shown = shell_quote(&path.display().to_string());
@@ -158,7 +159,8 @@ fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, Strin
     held.ok_or_else(|| "somebody has hold of it".to_owned())
 }
 
-/// Whether all that a kept worktree holds is reachable from a ref, or in the newest tree of its branch, the main one or a rescue ref.
+/// Checks that the contents of a kept worktree are safe: reachable from a ref, or in the newest tree of its
+/// branch, of the main branch or of a rescue ref.
 fn elsewhere(
     repo: &Repo,
     wanted: &CleanOptions,
