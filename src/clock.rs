@@ -1,19 +1,25 @@
-//! The one reader of time, and how times are said.
+//! Reads the clocks and formats times.
 //!
-//! Three clocks, never mixed: the wall clock dates commits and is compared with other hosts' (CONTRACT.md §5), so
-//! it may jump; the monotonic clock measures waits and cannot; the clock since boot measures from one process to the next,
-//! and goes on while the host is suspended. Everything that decides (is a
-//! lease over? is the grace used up?) takes a number read here and stays a pure function of it; how much skew between
-//! hosts is tolerable is decided by whoever compares.
+//! There are three clocks, and they are never mixed:
 //!
-//! Invariant: no other file calls `SystemTime::now` or `Instant::now` (clippy's `disallowed-methods`).
+//! - The wall clock dates commits and is compared with the dates other hosts wrote (CONTRACT 5.4).
+//!   It can jump.
+//! - The monotonic clock measures waits within this process. It cannot jump.
+//! - The clock since boot measures across processes and keeps counting while the host is suspended.
+//!
+//! Every decision (is the lease over? is the grace period used up?) takes a number read here and is
+//! a pure function of it. The caller decides how much clock skew between hosts it tolerates.
+//!
+//! Invariant: no other file calls `SystemTime::now` or `Instant::now` (clippy's
+//! `disallowed-methods`).
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Whole seconds since 1970-01-01T00:00:00Z by the wall clock, negative before it; the resolution of a commit's date.
+/// Whole seconds since 1970-01-01T00:00:00Z by the wall clock, negative before it. Commit dates
+/// have this resolution.
 #[must_use]
 pub fn wall_seconds() -> i64 {
     wall_millis().div_euclid(1000)
@@ -31,8 +37,8 @@ pub fn wall_millis() -> i64 {
     read.saturating_add(offset_millis())
 }
 
-/// By how much this process is to believe the wall clock wrong; only a debug build can be told to, for tests of hosts
-/// whose clocks differ.
+/// Offset added to the wall clock, from `AYNIG_CLOCK_OFFSET_SECONDS`. Debug builds only: tests
+/// simulate hosts whose clocks differ.
 #[cfg(debug_assertions)]
 fn offset_millis() -> i64 {
     static OFFSET: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
@@ -47,7 +53,7 @@ fn offset_millis() -> i64 {
     0
 }
 
-/// The wall clock as the system has it, to be compared with the dates of files.
+/// The system's wall clock without the test offset, for comparison with file timestamps.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the wall clock")]
 pub(crate) fn wall() -> SystemTime {
@@ -61,8 +67,9 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The clock that counts from the boot of this host, suspended time included, where there is one; else the monotonic clock of the
-/// system. Zero if it cannot be read, so that no time seems to pass.
+/// Time since this host booted, suspended time included (`CLOCK_BOOTTIME`). Uses the monotonic
+/// clock on systems without that clock. Returns zero if the clock cannot be read, so that no time
+/// appears to pass.
 #[must_use]
 pub(crate) fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -72,8 +79,9 @@ pub(crate) fn since_boot() -> Duration {
     clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
-/// What [`since_boot`] counts from: the kernel's name for this boot, and the time namespace, which may have a count of its own. Where
-/// the kernel names no boot, this process stands for it, so that nothing is compared beyond it.
+/// Identifies what [`since_boot`] counts from: the kernel's boot id and the time namespace, which
+/// can have its own offset. If the kernel reports no boot id, the result identifies this process,
+/// so no time is compared across processes.
 #[must_use]
 pub(crate) fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
@@ -88,7 +96,7 @@ pub(crate) fn boot() -> &'static str {
     })
 }
 
-/// Measures how long something took, on the monotonic clock.
+/// Measures elapsed time on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     started: Instant,
@@ -108,17 +116,17 @@ impl Stopwatch {
     }
 }
 
-/// A moment as a commit header spells it.
+/// A point in time as a commit header records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalTime {
     /// Seconds since the epoch.
     pub(crate) seconds: i64,
-    /// East of UTC, seconds.
+    /// Seconds east of UTC.
     pub(crate) offset_seconds: i32,
 }
 
 impl LocalTime {
-    /// The offset as git writes it: `+0200`.
+    /// The UTC offset in git's format: `+0200`.
     #[must_use]
     pub(crate) fn offset_text(&self) -> String {
         let minutes = self.offset_seconds.unsigned_abs() / 60;
@@ -127,7 +135,7 @@ impl LocalTime {
     }
 }
 
-/// Now, by the wall clock, in the zone of this host.
+/// The current wall-clock time, in this host's time zone.
 #[must_use]
 pub(crate) fn local_time() -> LocalTime {
     let seconds = wall_seconds();
@@ -136,14 +144,15 @@ pub(crate) fn local_time() -> LocalTime {
     LocalTime { seconds, offset_seconds: offset }
 }
 
-/// Seconds since the epoch as `2026-01-31T12:00:00Z`.
+/// Formats seconds since the epoch as `2026-01-31T12:00:00Z`; a number out of range as
+/// `@<seconds>`.
 #[must_use]
 pub fn format_utc(seconds: i64) -> String {
     chrono::DateTime::from_timestamp(seconds, 0)
         .map_or_else(|| format!("@{seconds}"), |utc| utc.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
 }
 
-/// So many whole seconds, as people say them: `42 s`, `2 min 5 s`, `3 d 2 h`.
+/// Formats whole seconds for people, in at most two units: `42 s`, `2 min 5 s`, `3 d 2 h`.
 #[must_use]
 pub fn span(seconds: u64) -> String {
     match seconds {
@@ -154,7 +163,7 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
-/// The same in its largest unit alone, where room is short.
+/// Formats whole seconds like [`span`], but in the largest unit only, for narrow columns.
 #[must_use]
 pub fn span_in_short(seconds: u64) -> String {
     match seconds {
@@ -165,7 +174,7 @@ pub fn span_in_short(seconds: u64) -> String {
     }
 }
 
-/// How long something took, as people say it: like [`span`], and a short one to a tenth of a second.
+/// Formats a duration like [`span`]; below ten seconds, to a tenth of a second.
 #[must_use]
 pub fn duration(time: Duration) -> String {
     match time.as_secs() {
@@ -174,7 +183,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Lets some time pass before something is tried again.
+/// Sleeps before a retry.
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,18 +1,17 @@
-//! The places between two effects where a debug build can be made to die, to stop or to panic, so that tests can show
-//! what remains to be done then (CONTRACT.md §8).
+//! Crash points: places between two effects where a debug build can be made to die, stop or panic.
+//! Tests use them to show that nothing is lost there (CONTRACT 8.3).
 //!
-//! `AYNIG_CRASH_AT=POINT[:kill|stop|panic][:N]` sends SIGKILL (or SIGSTOP) to the process when it comes to the point for
-//! the N-th time, the first if N is not given, or makes the thread that came there panic. `AYNIG_CLOCK_OFFSET_SECONDS`,
-//! read by [`crate::clock`], is of the same kind.
+//! `AYNIG_CRASH_AT=POINT[:kill|stop|panic][:N]` acts when the process reaches the point for the
+//! N-th time (default 1). It sends SIGKILL or SIGSTOP to the process, or makes the thread panic.
 //!
-//! Invariant: a build without debug assertions, which is what `cargo build --release` makes, has none of this: there
-//! [`reach`] is empty, and neither the names of the points nor that of the variable are in the binary.
+//! Invariant: a build without debug assertions (`cargo build --release`) contains none of this.
+//! There [`reach`] is empty, and neither the points' names nor the variable's are in the binary.
 
 use std::time::Duration;
 
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
-        /// Where, in the order in which a step comes by.
+        /// The crash points, in the order in which a step reaches them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Point {
             $($(#[$doc])* $point,)*
@@ -20,10 +19,10 @@ macro_rules! points {
 
         #[cfg(debug_assertions)]
         impl Point {
-            /// All of them.
+            /// Every crash point.
             pub const ALL: &[Self] = &[$(Self::$point,)*];
 
-            /// What `AYNIG_CRASH_AT` calls it.
+            /// The name used in `AYNIG_CRASH_AT`.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -37,83 +36,83 @@ macro_rules! points {
 points! {
     /// A ref is locked and not yet moved.
     RefLocked = "ref-locked",
-    /// A file that others read lies beside its place under another name.
+    /// A replacement file is complete under its draft name and not yet renamed.
     FileDrafted = "file-drafted",
-    /// The lease is an object that nothing points at.
+    /// The lease commit is written; no ref points to it.
     LeaseWritten = "lease-written",
-    /// The branch is ours: its ref was moved, or the push was accepted.
+    /// The branch is claimed: its ref was moved, or the push was accepted.
     LeaseMoved = "lease-moved",
-    /// The worktree is an empty directory, its registration made and not yet on the list.
+    /// The worktree is an empty directory; its registration is made but not yet listed by git.
     WorktreeDrafted = "worktree-drafted",
-    /// The worktree is on the list, and does not name its registration.
+    /// The worktree is listed by git; its `.git` file is not written yet.
     WorktreeRegistered = "worktree-registered",
     /// The worktree is registered and has no files.
     WorktreeAdded = "worktree-added",
     /// The worktree has its files.
     WorktreeFilled = "worktree-filled",
-    /// Logs, body and record are there.
+    /// Logs, body file and record are written.
     FilesPrepared = "files-prepared",
-    /// The command runs.
+    /// The command is running.
     CommandStarted = "command-started",
-    /// Its runner looks what became of the command.
+    /// The runner polls the running command.
     CommandWatched = "command-watched",
-    /// The renewal is an object.
+    /// The renewal commit is written; no ref points to it.
     RenewalWritten = "renewal-written",
-    /// The branch is at the renewal; of a remote, the worktree is not.
+    /// The branch is at the renewal. With a remote, the worktree is not yet.
     RenewalMoved = "renewal-moved",
-    /// The command has ended.
+    /// The command has exited.
     CommandEnded = "command-ended",
-    /// The result is an object.
+    /// The result commit is written; no ref points to it.
     ResultWritten = "result-written",
     /// The branch is at the result.
     ResultMoved = "result-moved",
-    /// Moves of several steps are about to be pushed together.
+    /// The moves of several steps are about to be pushed together.
     PushBegun = "push-begun",
-    /// Somebody is about to be told of a happening.
+    /// A notification is about to be sent.
     NoticeTaken = "notice-taken",
-    /// What is to be saved is an object.
+    /// The rescue commit is written; no ref points to it.
     RescueWritten = "rescue-written",
-    /// A rescue ref points at it.
+    /// A rescue ref points to the rescue commit.
     RescuePointed = "rescue-pointed",
     /// A worktree is about to be removed.
     RemovalBegun = "removal-begun",
-    /// Its files are gone; its registration is not.
+    /// The worktree's files are removed; its registration is not.
     RemovalHalfDone = "removal-half-done",
-    /// Its registration is off the list, and not gone.
+    /// The registration is no longer listed by git, but not yet removed.
     Unregistered = "unregistered",
-    /// It is gone; the directory for worktrees is not.
+    /// The worktree is gone; the directory for worktrees is not.
     RemovalDone = "removal-done",
-    /// A worktree is marked as one to keep, and still at its place.
+    /// A worktree is marked for the pool, and still at its place.
     PoolMarked = "pool-marked",
-    /// It is with those that are kept, with all that its command left in it.
+    /// The worktree is in the pool, with all that its command left in it.
     PoolShelved = "pool-shelved",
-    /// It is taken for another step, with the files of the one before.
+    /// A pooled worktree is taken for another step, with the files of the previous one.
     PoolTaken = "pool-taken",
-    /// It has the files of the next, and is nobody's yet.
+    /// The worktree has the files of the next step, and is not yet assigned to it.
     PoolRefilled = "pool-refilled",
-    /// The end of an expired lease is an object.
+    /// The stalled commit of an expired lease is written; no ref points to it.
     StalledWritten = "stalled-written",
-    /// The branch is at it; the worktree of the dead runner is still there.
+    /// The branch is at the stalled commit; the dead runner's worktree still exists.
     StalledMoved = "stalled-moved",
-    /// A worktree whose runner is gone is about to be saved.
+    /// The worktree of a dead runner is about to be rescued.
     AbandonedHeld = "abandoned-held",
 }
 
-/// The longest a program for signatures may take, if the environment says so (`AYNIG_SIGNATURE_SECONDS`), for tests that do not
-/// wait that long; in a release build never.
+/// Overrides the time limit of signature programs (`AYNIG_SIGNATURE_SECONDS`), for tests. Always
+/// `None` in a release build.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn signature_limit() -> Option<Duration> {
     None
 }
 
-/// The longest a program for signatures may take, if the environment says so.
+/// Overrides the time limit of signature programs (`AYNIG_SIGNATURE_SECONDS`), for tests.
 #[cfg(debug_assertions)]
 pub(crate) fn signature_limit() -> Option<Duration> {
     std::env::var("AYNIG_SIGNATURE_SECONDS").ok()?.parse().map(Duration::from_secs).ok()
 }
 
-/// Dies, stops or panics here if the environment says so; in a release build nothing at all.
+/// Dies, stops or panics here if the environment requests it. Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn reach(_point: Point) {}
@@ -139,15 +138,15 @@ mod armed {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Fate {
-        /// The process is sent this signal.
+        /// Sends this signal to the process.
         Signal(Signal),
-        /// The thread panics.
+        /// Panics in the current thread.
         Panic,
     }
 
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
-    /// Dies, stops or panics here if the environment says so.
+    /// Dies, stops or panics here if `AYNIG_CRASH_AT` requests it.
     pub(crate) fn reach(point: Point) {
         let plan = PLAN.get_or_init(|| {
             let text = std::env::var("AYNIG_CRASH_AT").ok()?;

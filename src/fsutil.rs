@@ -1,12 +1,12 @@
-//! The few things done to files that must be done right in one place: replace, private directories, tails, locks.
+//! File operations that must be right in one place: atomic replacement, private directories, tails
+//! of files and locks.
 //!
-//! Invariants: no reader ever sees half a file written by [`replace`] ("write, then make visible"); a lock taken here
-//! ends with its value or with the process, whichever is first, because its descriptor is close-on-exec and no
+//! Invariants: no reader ever sees a partly written file from [`replace`]. A lock taken here ends
+//! when its value is dropped or the process exits, because its descriptor is close-on-exec and no
 //! command inherits it.
 //!
-//! Not here: what is in the files, and when which lock is needed. `replace` is atomic for readers; it does not
-//! promise to survive a power failure, which nothing of ours needs, since git is the one store and these files are
-//! caches and logs.
+//! `replace` is atomic for readers but does not survive a power failure. None of our files needs
+//! that: git is the only store, and these files are caches and logs.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -17,22 +17,23 @@ use std::time::Duration;
 
 mod free_space;
 
-pub use free_space::{FreeSpace, room_words};
+pub use free_space::{FreeSpace, free_space_text};
 
-/// What the names of unfinished files begin with.
+/// Name prefix of unfinished files.
 const DRAFT: &str = ".aynig-";
 
-/// How often a draft that is taken away before it is locked is made anew.
+/// How many times to recreate a draft that was removed before it was locked.
 const DRAFT_TRIES: u32 = 1_000;
 
-/// Makes `path` hold exactly `bytes`: whoever opens it sees the old content or the new, never a part.
+/// Replaces the contents of `path` with `bytes`. A reader sees the old contents or the new, never a
+/// part.
 ///
-/// Written beside the target and renamed over it, so the directory must exist and be writable. An existing regular
-/// file's permission bits are kept; a new file gets what the umask leaves of 0666. A symbolic link at `path` is
-/// itself replaced.
+/// Writes a draft beside the target and renames it, so the directory must exist and be writable. An
+/// existing regular file keeps its permission bits; a new file gets 0666 less the umask. A symbolic
+/// link at `path` is itself replaced.
 ///
-/// # Errors
-/// Whatever the temporary file or the rename failed with; the target is then untouched and the temporary file removed.
+/// # Errors Any error from writing the draft or renaming it. The target is then unchanged and the
+/// draft is removed.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -50,19 +51,17 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that must not be there yet, where nobody looks for it before it is whole.
+/// Writes a new file. Not atomic: use it only where no reader looks before the file is complete.
 ///
-/// # Errors
-/// Whatever creating or writing failed with; [`ErrorKind::AlreadyExists`] if something is there.
+/// # Errors Any error from creating or writing; [`ErrorKind::AlreadyExists`] if the path exists.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::create_new(path)?.write_all(bytes)
 }
 
-/// A new file in `directory` that is locked by this process for as long as it is open; the path is a draft's, for
-/// [`remove_drafts`] to remove should we die before it has got its own.
+/// Creates a file in `directory` that this process holds locked while it is open. It has a draft's
+/// name, so [`remove_drafts`] removes it if this process dies before renaming it.
 ///
-/// # Errors
-/// Whatever creating it failed with.
+/// # Errors Any error from creating the file.
 pub(crate) fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut tries = 0;
     loop {
@@ -72,12 +71,13 @@ pub(crate) fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFi
             .permissions(Permissions::from_mode(0o666))
             .append(true)
             .tempfile_in(directory)?;
-        // Before its lock it may be taken for a dead process's; with the lock, and its name, it is safe.
+        // Until it is locked, another process may take it for a dead writer's draft and remove it.
+        // A link count above zero after locking proves that it was not removed.
         match draft.as_file().try_lock() {
             Ok(()) if draft.as_file().metadata()?.nlink() > 0 => return Ok(draft),
             Ok(()) | Err(TryLockError::WouldBlock) if tries < DRAFT_TRIES => {}
             Ok(()) | Err(TryLockError::WouldBlock) => return Err(ErrorKind::NotFound.into()),
-            // Where there are no locks nobody removes drafts either.
+            // On a file system without locks, drafts are never removed either.
             Err(TryLockError::Error(error)) => {
                 tracing::debug!(%error, "a draft could not be locked");
                 return Ok(draft);
@@ -86,7 +86,8 @@ pub(crate) fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFi
     }
 }
 
-/// Removes what processes that died in [`replace`] left in `directory`; what cannot be removed stays.
+/// Removes drafts that dead processes left in `directory` ([`replace`]). A draft that cannot be
+/// removed stays.
 pub(crate) fn remove_drafts(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if !entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {
@@ -100,29 +101,28 @@ pub(crate) fn remove_drafts(directory: &Path) {
     }
 }
 
-/// Creates `path` and its missing parents, each new one readable by its owner only (0700). An existing directory is
-/// left as it is.
+/// Creates `path` and its missing parents, each with mode 0700. An existing directory is left as it
+/// is.
 ///
-/// # Errors
-/// Whatever creating failed with, also when something that is not a directory is in the way.
+/// # Errors Any error from creating, including a path component that is not a directory.
 pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// The last `max_bytes` bytes of a file, or all of it if it is shorter, without reading what comes before.
+/// Reads the last `max_bytes` bytes of a file, or all of a shorter one, without reading what comes
+/// before.
 ///
-/// The cut may fall inside a line or a character. Bytes appended while reading are not included beyond the bound.
+/// The cut may fall inside a line or a character. Bytes appended while reading are not included
+/// beyond the bound.
 ///
-/// # Errors
-/// Whatever opening, seeking or reading failed with; a missing file is [`ErrorKind::NotFound`].
+/// # Errors Any error from opening, seeking or reading. A missing file is [`ErrorKind::NotFound`].
 pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     tail_of(&open_plain(path)?, max_bytes)
 }
 
-/// The same of a file that is open.
+/// Reads the last `max_bytes` bytes of an open file, like [`tail`].
 ///
-/// # Errors
-/// Whatever seeking or reading failed with.
+/// # Errors Any error from seeking or reading.
 pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
@@ -131,10 +131,10 @@ pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file for reading that somebody else may have put in its place: never waits, and takes nothing but a regular file.
+/// Opens an untrusted path for reading. Never blocks, and accepts only a regular file: reading a
+/// named pipe would block forever.
 ///
-/// # Errors
-/// Whatever opening failed with; what is no regular file (a pipe would be waited on without end) is [`ErrorKind::InvalidInput`].
+/// # Errors Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let file =
         fs::OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
@@ -144,21 +144,21 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
-/// Where the program `name` is found by `path`, which is as the variable `PATH` is.
+/// Finds the program `name` in `path`, a list of directories in the format of the variable `PATH`.
 pub fn found_in(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|directory| directory.join(name)).find(|file| is_executable(file))
 }
 
-/// Whether this is a file that somebody may execute.
+/// Whether this is a regular file with any executable bit set.
 pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Opens a log for appending that several processes share, made if it is not there. One that has grown beyond `most` bytes is moved
-/// aside first, to the same name with `.old`. Never waits, and follows no link: the place may hold what somebody else put there.
+/// Opens a log shared by several processes for appending, and creates it if needed. A log larger
+/// than `most` bytes is first renamed to `<name>.old`. Never blocks and follows no symbolic link,
+/// since the path may hold a file of another user.
 ///
-/// # Errors
-/// Whatever opening failed with; what is no regular file is [`ErrorKind::InvalidInput`].
+/// # Errors Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub(crate) fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > most) {
         let mut aside = path.as_os_str().to_owned();
@@ -173,22 +173,21 @@ pub(crate) fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
-/// A file that has no name and holds `bytes`, to be read from its beginning.
+/// Creates an unnamed file that contains `bytes`, positioned at its beginning.
 ///
 /// # Errors
-/// Whatever making or writing it failed with.
+/// Any error from creating or writing it.
 pub(crate) fn nameless(bytes: &[u8]) -> io::Result<File> {
-    // Where TMPDIR says, which may be gone with the command that set it.
+    // In `TMPDIR`, which may be gone together with the command that set it; then in /tmp.
     let mut file = tempfile::tempfile().or_else(|error| tempfile::tempfile_in("/tmp").map_err(|_| error))?;
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)
 }
 
-/// Whether `directory` is one that we may write in, or can be made; nothing is made.
+/// Checks that `directory` is writable or can be created. Creates nothing.
 ///
-/// # Errors
-/// What would stand in the way.
+/// # Errors The obstacle: a path component that is not a directory, or a missing permission.
 pub fn check_place(directory: &Path) -> io::Result<()> {
     let nearest = directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(directory);
     if !fs::metadata(nearest)?.is_dir() {
@@ -203,9 +202,10 @@ pub fn check_place(directory: &Path) -> io::Result<()> {
     })
 }
 
-/// An exclusive advisory lock on a file or directory that exists; released on drop.
+/// An exclusive advisory lock on an existing file or directory, released on drop.
 ///
-/// Holds against other processes and against other threads of this one, as each acquisition opens its own description.
+/// It also excludes other threads of this process, because each acquisition opens its own file
+/// description.
 #[derive(Debug)]
 #[must_use = "the lock ends when this is dropped"]
 pub(crate) struct DirLock {
@@ -213,12 +213,11 @@ pub(crate) struct DirLock {
 }
 
 impl DirLock {
-    /// Waits until the lock on `path` is ours, but no longer than `patience`: a process that was stopped holds its locks.
-    /// The path must exist; nothing is created and nothing in it is changed.
+    /// Waits for the lock on `path`, for at most `patience`, since a stopped process keeps its
+    /// locks. The path must exist; nothing is created and nothing in it is changed.
     ///
-    /// # Errors
-    /// Whatever opening or locking failed with, for instance a file system without locks; [`ErrorKind::TimedOut`] if
-    /// somebody holds it all the time.
+    /// # Errors Any error from opening or locking, for instance on a file system without locks.
+    /// [`ErrorKind::TimedOut`] if another process holds the lock for all that time.
     pub(crate) fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
         let file = File::open(path)?;
         let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(1));
@@ -252,7 +251,7 @@ impl Drop for DirLock {
     }
 }
 
-/// An exclusive advisory lock on a lock file, taken without waiting; released on drop. The file itself stays.
+/// An exclusive advisory lock on a lock file, released on drop. The file itself stays.
 #[derive(Debug)]
 #[must_use = "the lock ends when this is dropped"]
 pub(crate) struct FileLock {
@@ -260,19 +259,18 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Waits until the lock on `path` is ours. The file must exist.
+    /// Waits without limit for the lock on `path`. The file must exist.
     ///
-    /// # Errors
-    /// Whatever opening or locking failed with.
+    /// # Errors Any error from opening or locking.
     pub(crate) fn acquire(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         file.lock().map(|()| Self { file })
     }
 
-    /// Puts a new file with `bytes` at `path`, whose lock is ours from the moment it is there.
+    /// Replaces `path` by a new file that contains `bytes`. The file is already locked when it
+    /// becomes visible.
     ///
-    /// # Errors
-    /// Whatever writing, locking or renaming failed with; the old file is then untouched.
+    /// # Errors Any error from writing, locking or renaming; the old file is then unchanged.
     pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut draft = tempfile::Builder::new()
@@ -284,10 +282,10 @@ impl FileLock {
         draft.persist(path).map(|file| Self { file }).map_err(|failed| failed.error)
     }
 
-    /// Takes the lock on `path` if nobody holds it; `None` if somebody does. The file must exist.
+    /// Takes the lock on `path` without waiting; `None` if another holder has it. The file must
+    /// exist.
     ///
-    /// # Errors
-    /// Whatever opening or locking failed with; "held by another" is not an error.
+    /// # Errors Any error from opening or locking. A lock held by another process is not an error.
     pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = File::open(path)?;
         loop {
@@ -307,18 +305,20 @@ impl Drop for FileLock {
     }
 }
 
-// Closing alone would not do: a child of another thread between fork and exec still shares the description for a
-// moment, and the next one to try the lock would find it held by nobody.
+// Closing the descriptor is not enough: a child that another thread has forked but that has not yet
+// called exec shares the description for a moment. The next attempt to take the lock would then
+// fail although there is no holder.
 fn unlock(file: &File) {
     if let Err(error) = file.unlock() {
         tracing::debug!(%error, "could not release a lock; it ends with its descriptor");
     }
 }
 
-/// Removes a directory and all below it, also what is in directories that their owner may not write in. Links are not followed.
+/// Removes a directory tree, including directories whose mode denies their owner writing. Does not
+/// follow links.
 ///
-/// # Errors
-/// Whatever removing failed with; [`ErrorKind::NotADirectory`] for anything else, a link to one included.
+/// # Errors Any error from removing; [`ErrorKind::NotADirectory`] for anything but a directory,
+/// including a link to one.
 pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
@@ -341,10 +341,10 @@ pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
 
 const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a commit.\n*\n";
 
-/// Makes `directory` invisible to the repository it lies in, by a `.gitignore` of its own, unless it has one.
+/// Writes a `.gitignore` into `directory` that hides all of it from the surrounding repository,
+/// unless one exists.
 ///
-/// # Errors
-/// Whatever writing failed with.
+/// # Errors Any error from writing.
 pub(crate) fn hide_from_git(directory: &Path) -> io::Result<()> {
     let file = directory.join(".gitignore");
     if file.exists() {
@@ -353,13 +353,13 @@ pub(crate) fn hide_from_git(directory: &Path) -> io::Result<()> {
     replace(&file, HIDING.as_bytes())
 }
 
-/// Whether `directory` was hidden by [`hide_from_git`].
+/// Whether `directory` has exactly the `.gitignore` that [`hide_from_git`] writes.
 #[must_use]
 pub(crate) fn hidden_by_us(directory: &Path) -> bool {
     std::fs::read(directory.join(".gitignore")).is_ok_and(|text| text == HIDING.as_bytes())
 }
 
-/// Removes a directory that holds nothing but directories.
+/// Removes a directory tree that contains only directories; fails at the first file.
 pub(crate) fn remove_empty(directory: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         remove_empty(&entry?.path())?;
@@ -377,87 +377,87 @@ mod tests {
 
     #[test]
     fn drafts_go_with_their_writers() {
-        let room = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
         let [dead, alive, other] =
-            [".aynig-dead", ".aynig-alive", "other"].map(|name| room.path().join(name));
+            [".aynig-dead", ".aynig-alive", "other"].map(|name| scratch.path().join(name));
         for path in [&dead, &alive, &other] {
             File::create(path).unwrap();
         }
         let _writer = FileLock::acquire(&alive).unwrap();
-        remove_drafts(room.path());
+        remove_drafts(scratch.path());
         assert_eq!([dead.exists(), alive.exists(), other.exists()], [false, true, true]);
-        remove_drafts(&room.path().join("missing"));
+        remove_drafts(&scratch.path().join("missing"));
     }
 
     #[test]
     fn shared_logs_are_bounded_and_are_no_links() {
-        let room = tempfile::tempdir().unwrap();
-        let (log, old) = (room.path().join("a.log"), room.path().join("a.log.old"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (log, old) = (scratch.path().join("a.log"), scratch.path().join("a.log.old"));
         let write = |text: &[u8]| open_shared_log(&log, 4).unwrap().write_all(text).unwrap();
         write(b"12345");
         write(b"6");
         write(b"7");
         assert_eq!([fs::read(&old).unwrap(), fs::read(&log).unwrap()], [b"12345".to_vec(), b"67".to_vec()]);
-        let link = room.path().join("b.log");
+        let link = scratch.path().join("b.log");
         std::os::unix::fs::symlink(&old, &link).unwrap();
         assert!(open_shared_log(&link, 0).is_err());
         assert!(link.is_symlink(), "it is not moved either");
-        let pipe = room.path().join("c.log");
+        let pipe = scratch.path().join("c.log");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(open_shared_log(&pipe, 0).is_err());
     }
 
     #[test]
     fn a_file_is_replaced_although_drafts_are_being_removed() {
-        let room = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
         let over = std::sync::atomic::AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    remove_drafts(room.path());
+                    remove_drafts(scratch.path());
                 }
             });
             let done: io::Result<()> =
-                (0..2_000).try_for_each(|n| replace(&room.path().join("file"), n.to_string().as_bytes()));
+                (0..2_000).try_for_each(|n| replace(&scratch.path().join("file"), n.to_string().as_bytes()));
             over.store(true, std::sync::atomic::Ordering::Relaxed);
             done.unwrap();
         });
-        assert_eq!(fs::read(room.path().join("file")).unwrap(), b"1999");
+        assert_eq!(fs::read(scratch.path().join("file")).unwrap(), b"1999");
     }
 
     #[test]
     fn a_lock_that_is_never_released_is_told() {
-        let room = tempfile::tempdir().unwrap();
-        let _held = DirLock::acquire(room.path(), LONG).unwrap();
-        let error = DirLock::acquire(room.path(), Duration::from_millis(5)).unwrap_err();
+        let scratch = tempfile::tempdir().unwrap();
+        let _held = DirLock::acquire(scratch.path(), LONG).unwrap();
+        let error = DirLock::acquire(scratch.path(), Duration::from_millis(5)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert!(error.to_string().contains("fuser -v"), "{error}");
     }
 
     #[test]
     fn replace_keeps_the_mode_and_leaves_no_draft() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("state");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("state");
         replace(&path, b"one").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         replace(&path, b"two, longer").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two, longer");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn replace_into_nowhere_fails_and_leaves_nothing() {
-        let room = tempfile::tempdir().unwrap();
-        let error = replace(&room.path().join("missing/state"), b"x").unwrap_err();
+        let scratch = tempfile::tempdir().unwrap();
+        let error = replace(&scratch.path().join("missing/state"), b"x").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn readers_see_whole_files_only() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("state");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("state");
         replace(&path, &[b'0'; 4096]).unwrap();
         thread::scope(|scope| {
             let writer = scope.spawn(|| {
@@ -476,8 +476,8 @@ mod tests {
 
     #[test]
     fn private_directories_are_private() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a/b");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a/b");
         create_private_dir_all(&path).unwrap();
         create_private_dir_all(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
@@ -485,44 +485,44 @@ mod tests {
 
     #[test]
     fn tails() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("log");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("log");
         replace(&path, b"0123456789").unwrap();
         for (max, expected) in [(0, ""), (3, "789"), (10, "0123456789"), (999, "0123456789")] {
             assert_eq!(tail(&path, max).unwrap(), expected.as_bytes(), "{max}");
         }
-        assert_eq!(tail(&room.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(tail(&scratch.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
     fn directories_that_forbid_it_are_removed_and_links_not_followed() {
-        let room = tempfile::tempdir().unwrap();
-        let (inner, beside) = (room.path().join("a/b"), room.path().join("beside"));
+        let scratch = tempfile::tempdir().unwrap();
+        let (inner, beside) = (scratch.path().join("a/b"), scratch.path().join("beside"));
         fs::create_dir_all(&inner).unwrap();
         File::create(&beside).unwrap();
-        std::os::unix::fs::symlink(room.path(), inner.join("link")).unwrap();
+        std::os::unix::fs::symlink(scratch.path(), inner.join("link")).unwrap();
         File::create(inner.join("file")).unwrap();
-        for directory in [inner.clone(), room.path().join("a")] {
+        for directory in [inner.clone(), scratch.path().join("a")] {
             fs::set_permissions(&directory, Permissions::from_mode(0o555)).unwrap();
         }
-        remove_all(&room.path().join("a")).unwrap();
-        assert!(beside.exists() && !room.path().join("a").exists());
+        remove_all(&scratch.path().join("a")).unwrap();
+        assert!(beside.exists() && !scratch.path().join("a").exists());
     }
 
     #[test]
     fn a_pipe_is_not_waited_for() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("log");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("log");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(tail(&path, 9).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
     #[test]
     fn places() {
-        let room = tempfile::tempdir().unwrap();
-        check_place(room.path()).unwrap();
-        check_place(&room.path().join("a/b")).unwrap();
-        let file = room.path().join("file");
+        let scratch = tempfile::tempdir().unwrap();
+        check_place(scratch.path()).unwrap();
+        check_place(&scratch.path().join("a/b")).unwrap();
+        let file = scratch.path().join("file");
         File::create(&file).unwrap();
         for path in [file.clone(), file.join("a/b")] {
             assert_eq!(check_place(&path).unwrap_err().kind(), ErrorKind::NotADirectory);
@@ -531,8 +531,8 @@ mod tests {
 
     #[test]
     fn a_file_lock_has_one_holder_and_comes_back() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("lock");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("lock");
         std::fs::File::create(&path).unwrap();
         let held = FileLock::try_acquire(&path).unwrap().expect("free");
         assert!(FileLock::try_acquire(&path).unwrap().is_none());
@@ -542,12 +542,12 @@ mod tests {
 
     #[test]
     fn a_directory_lock_makes_the_second_wait() {
-        let room = tempfile::tempdir().unwrap();
-        let held = DirLock::acquire(room.path(), LONG).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let held = DirLock::acquire(scratch.path(), LONG).unwrap();
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let _second = DirLock::acquire(room.path(), LONG).unwrap();
+                let _second = DirLock::acquire(scratch.path(), LONG).unwrap();
                 sender.send(()).unwrap();
             });
             assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err(), "still held");
@@ -558,8 +558,8 @@ mod tests {
 
     #[test]
     fn no_command_inherits_a_lock() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("lock");
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("lock");
         std::fs::File::create(&path).unwrap();
         let held = FileLock::try_acquire(&path).unwrap().expect("free");
         let child = duct::cmd!("sleep", "60").unchecked().start().unwrap();

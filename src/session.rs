@@ -1,14 +1,19 @@
-//! Sessions and groups of processes: one of its own for a program that is to be started, and where each process is.
+//! Sessions and process groups: starts programs in sessions of their own, and reads process state
+//! from `/proc`.
 //!
-//! Invariant: what [`begin`] prepares leads a process group of the same number and has no terminal. What asks a question on the
-//! terminal of somebody else's foreground (a passphrase, whether to trust a host) is stopped there until a person notices;
-//! without one it fails at once. Looking ([`processes`], [`Place`]) changes nothing and never fails: who cannot be seen is not there.
+//! Invariant: a program prepared by [`begin`] leads its own session and process group and has no
+//! controlling terminal. A program that prompts on a terminal whose foreground group is another
+//! (for a passphrase, or to trust a host key) would be stopped by SIGTTIN until a user notices.
+//! Without a terminal it fails at once.
+//!
+//! [`processes`] and [`Place`] change nothing and never fail: a process that cannot be read counts
+//! as gone.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Lets the program begin a session; its group must not be chosen otherwise.
+/// Makes the program call `setsid` before exec. The caller must not set a process group for it.
 #[expect(
     unsafe_code,
     reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes one async-signal-safe call"
@@ -20,7 +25,7 @@ pub(crate) fn begin(command: &mut Command) {
     }
 }
 
-/// Every process id of this machine (of this namespace), ascending; `None` where `/proc` does not tell.
+/// All process ids of this pid namespace, ascending; `None` where there is no readable `/proc`.
 #[must_use]
 pub(crate) fn processes() -> Option<Vec<i32>> {
     if !cfg!(target_os = "linux") {
@@ -34,47 +39,47 @@ pub(crate) fn processes() -> Option<Vec<i32>> {
     if all.is_empty() { None } else { Some(all) }
 }
 
-/// Where a process is, and what it is doing: what `/proc/PID/stat` says (proc(5)).
+/// State and group membership of a process, from `/proc/PID/stat` (proc(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     state: u8,
-    /// The number of its group.
+    /// Process group id.
     pub(crate) group: i32,
-    /// The number of its session.
+    /// Session id.
     pub(crate) session: i32,
-    /// How much of the processor it has used, in ticks of the kernel's clock.
+    /// CPU time used, user and system together, in clock ticks.
     pub(crate) used: u64,
-    /// Whether it is a git, by the name of its program.
+    /// Whether the program's name is `git` or begins with `git-`.
     pub(crate) is_git: bool,
 }
 
 impl Place {
-    /// Reads it; `None` for a process that is gone.
+    /// Reads the state of `pid`; `None` for a process that is gone.
     #[must_use]
     pub(crate) fn of(pid: i32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it has not ended. One that its parent does not reap has.
+    /// Whether it has not exited. A zombie has.
     #[must_use]
     pub(crate) fn lives(self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 
-    /// Whether it stands still until it is told to go on.
+    /// Whether it is stopped (SIGSTOP, SIGTSTP) or traced.
     #[must_use]
     pub(crate) fn is_stopped(self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
-    /// Whether it runs or would, or waits for a disk.
+    /// Whether it is runnable or in uninterruptible sleep (disk).
     #[must_use]
     pub(crate) fn is_at_work(self) -> bool {
         matches!(self.state, b'R' | b'D')
     }
 
-    // The second field is the program's name in parentheses and may itself hold spaces, parentheses and bytes that are no
-    // text.
+    // The second field is the program's name in parentheses. The name may contain spaces,
+    // parentheses and bytes that are not UTF-8, so the last `)` ends it.
     fn parse(stat: &[u8]) -> Option<Self> {
         let begin_of_name = stat.iter().position(|byte| *byte == b'(')? + 1;
         let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
@@ -84,7 +89,8 @@ impl Place {
         let state = *fields.next()?.as_bytes().first()?;
         let group = fields.nth(1)?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
-        // Fields 14 and 15, of which 7 to 13 tell the terminal, flags and page faults.
+        // utime and stime are fields 14 and 15; the fields from 7 to 13 (terminal, flags, page
+        // faults) are skipped.
         let in_programs: u64 = fields.nth(7)?.parse().ok()?;
         let in_the_kernel: u64 = fields.next()?.parse().ok()?;
         let is_git = name == b"git" || name.starts_with(b"git-");
@@ -123,7 +129,8 @@ mod tests {
         assert!(place.lives());
         assert_eq!(place.group, nix::unistd::getpgrp().as_raw());
         assert_eq!(place.session, nix::unistd::getsid(None).unwrap().as_raw());
-        // Ends once looking itself has cost enough: a wrong field would not grow.
+        // Loops until these reads themselves have used two ticks. With a wrong field the value
+        // would not grow.
         while Place::of(pid.as_raw()).unwrap().used < place.used + 2 {}
     }
 }

@@ -1,11 +1,16 @@
-//! One way to say stop: a switch that all waits listen to, and parts of the work with a switch of their own below it.
+//! The stop switch: one switch for all waits, with child switches for parts of the work.
 //!
-//! Invariants: the first cause is the one reported, later signals only count up, and nothing is ever taken back. A panic
-//! counts like a first signal and is reported whenever it comes: a bug must not hide behind a signal. A waiter
-//! hears of a request at once, also of one made before it began to listen. A request to a switch reaches its children; a
-//! child's own does not reach its parent. Signals are *handled*, never blocked, since commands would inherit a mask and be
-//! deaf; a signal that was ignored when this process was started (`nohup`, a background job of a script) stays ignored
-//! (CONTRACT.md §10).
+//! Invariants:
+//!
+//! - The first cause is the one reported. Later signals only increase the count, and no request is
+//!   withdrawn.
+//! - A panic counts like a first signal and is reported even if it comes after a signal, so that a
+//!   signal cannot hide a bug.
+//! - A listener is called at once, also for a request made before it subscribed.
+//! - A request to a switch reaches its children; a request to a child does not reach its parent.
+//! - Signals are *handled*, never blocked, since commands would inherit the signal mask.
+//! - A signal that was ignored when this process started (`nohup`, a background job of a script)
+//!   stays ignored (CONTRACT 10.5).
 
 use std::fmt;
 use std::fs;
@@ -22,29 +27,30 @@ use signal_hook::iterator::Signals;
 
 use crate::clock;
 
-/// Why something is to stop.
+/// Why the work should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The process got this signal.
+    /// The process received this signal.
     Signal(i32),
-    /// The owner of the switch called the work off.
+    /// The owner of the switch cancelled the work.
     CalledOff,
     /// A thread of this process panicked.
     Panic,
 }
 
-/// One request, as listeners get it.
+/// One request, as listeners receive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The first request's cause, or a panic.
+    /// The cause of the first request; after a panic, the panic.
     pub first: Cause,
-    /// The number of signals so far, this one included; from the second on there is no grace.
+    /// The number of signals so far, including this one. From the second on there is no grace
+    /// period.
     pub signals: u32,
-    /// This request's cause.
+    /// The cause of this request.
     pub latest: Cause,
 }
 
-/// A shared, one-way switch. Clones are the same switch.
+/// A shared, one-way switch. A clone is the same switch.
 #[derive(Clone, Default)]
 pub struct Stop {
     inner: Arc<Inner>,
@@ -65,11 +71,11 @@ struct State {
     next: u64,
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, instead of the end of this process
-/// halfway through its work. A handler, since commands would inherit an ignored signal.
+/// Turns a write beyond the file size limit (`ulimit -f`) into an error, where SIGXFSZ would kill
+/// this process in the middle of its work. Installs a handler, since commands would inherit an
+/// ignored signal.
 ///
-/// # Errors
-/// Whatever registering the handler failed with.
+/// # Errors Any error from registering the handler.
 pub fn survive_size_limit() -> io::Result<()> {
     if !contains(ignored_signals(), SIGXFSZ) {
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
@@ -84,16 +90,16 @@ impl Stop {
         Self::default()
     }
 
-    /// A switch that SIGINT, SIGTERM and SIGHUP trip, from now until the process ends; those that are ignored now stay
-    /// ignored. To be called once, early in `main`. Two equal signals in the same instant may count as one.
+    /// A switch that SIGINT, SIGTERM and SIGHUP trip until the process ends. Signals that are
+    /// ignored now stay ignored. Call it once, early in `main`. Two equal signals at the same
+    /// instant may count as one.
     ///
-    /// # Errors
-    /// Whatever registering the handlers or starting their thread failed with.
+    /// # Errors Any error from registering the handlers or starting their thread.
     pub fn install() -> io::Result<Self> {
         let stop = Self::manual();
         let ignored = ignored_signals();
-        // With SIGCHLD ignored the kernel reaps every child itself and no exit code could be learned; any handler
-        // ends that.
+        // While SIGCHLD is ignored the kernel reaps children itself and no exit code is available.
+        // Any handler ends that.
         if contains(ignored, SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
         }
@@ -109,7 +115,8 @@ impl Stop {
         Ok(stop)
     }
 
-    /// A switch for a part of the work: as long as the second value lives, requests to this one reach it.
+    /// A child switch for a part of the work. Requests to this switch reach it while the returned
+    /// subscription lives.
     pub(crate) fn child(&self) -> (Self, Subscription) {
         let child = Self::default();
         let below = child.clone();
@@ -117,17 +124,18 @@ impl Stop {
         (child, subscription)
     }
 
-    /// Requests a stop on behalf of `signal`; a second signal means "at once".
+    /// Requests a stop because of `signal`. The second signal means "at once".
     pub(crate) fn request(&self, signal: i32) {
         self.trip(Cause::Signal(signal));
     }
 
-    /// Calls the work off.
+    /// Cancels the work.
     pub(crate) fn call_off(&self) {
         self.trip(Cause::CalledOff);
     }
 
-    /// Requests a stop after a panic. The work keeps its grace, also if it is being stopped already.
+    /// Requests a stop after a panic. The grace period is unchanged, even if a stop is already
+    /// under way.
     pub fn panicked(&self) {
         let mut state = self.lock();
         if let Some(notice) = &mut state.notice {
@@ -143,14 +151,16 @@ impl Stop {
         self.tell(|before| Notice { first: cause, signals: before.saturating_add(one), latest: cause });
     }
 
-    /// Notes a request that is made from the number of signals before it.
+    /// Records a request, which is built from the number of signals before it, and calls the
+    /// listeners.
     fn tell(&self, request: impl FnOnce(u32) -> Notice) {
         let mut state = self.lock();
         let request = request(state.notice.map_or(0, |before| before.signals));
         let notice = Notice { first: state.notice.map_or(request.first, |before| before.first), ..request };
         state.notice = Some(notice);
         for (_, listener) in &state.listeners {
-            // One listener's bug must not keep the others, or a later signal, from being heard.
+            // A panic in one listener must not keep other listeners, or a later signal, from being
+            // handled.
             if catch_unwind(AssertUnwindSafe(|| listener(notice))).is_err() {
                 tracing::error!("a listener panicked when it heard of a stop");
             }
@@ -158,7 +168,7 @@ impl Stop {
         self.inner.changed.notify_all();
     }
 
-    /// The first cause, or the panic, if there was a request.
+    /// The first cause, or the panic; `None` without a request.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.lock().notice.map(|notice| notice.first)
@@ -170,7 +180,8 @@ impl Stop {
         self.lock().notice.map_or(0, |notice| notice.signals)
     }
 
-    /// Waits for so many signals, for `timeout` at most; says whether they have come. At once if they had before.
+    /// Waits until `signals` signals have come, for at most `timeout`. Returns whether they have;
+    /// at once if they came before.
     #[must_use]
     pub(crate) fn wait(&self, signals: u32, timeout: Duration) -> bool {
         let deadline = clock::monotonic().checked_add(timeout);
@@ -181,7 +192,8 @@ impl Stop {
             if left.is_zero() {
                 return false;
             }
-            // Beyond a day the exact bound does not matter, and platforms disagree on the largest timeout they take.
+            // Beyond a day the exact bound does not matter, and platforms differ in the longest
+            // timeout they accept.
             let nap = left.min(Duration::from_secs(86_400));
             let woken = self.inner.changed.wait_timeout(state, nap);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -189,9 +201,11 @@ impl Stop {
         true
     }
 
-    /// Calls `listener` for every request until the returned value is dropped, and right now if there was one already.
+    /// Calls `listener` for every request until the returned value is dropped, and immediately if
+    /// there was one before.
     ///
-    /// It is called with the switch locked: it must be quick (send on a channel) and must not use the switch.
+    /// The listener runs with the switch locked. It must be quick (send on a channel) and must not
+    /// use the switch.
     pub fn subscribe(&self, listener: impl Fn(Notice) + Send + 'static) -> Subscription {
         let mut state = self.lock();
         if let Some(notice) = state.notice {
@@ -205,7 +219,7 @@ impl Stop {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A listener that panicked has not left the few fields half changed.
+        // A listener that panicked cannot have left these fields half changed.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -216,7 +230,7 @@ impl fmt::Debug for Stop {
     }
 }
 
-/// Keeps a listener listening; dropping it ends that.
+/// Keeps a listener subscribed until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
@@ -230,12 +244,13 @@ impl Drop for Subscription {
     }
 }
 
-// Bit n-1 stands for signal n. Outside Linux asking needs unsafe code, and the answer there is "none".
+// Signals this process ignores, as a mask: bit n-1 stands for signal n. Empty outside Linux, where
+// reading them needs unsafe code.
 fn ignored_signals() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|status| mask(&status, "SigIgn:")).unwrap_or(0)
 }
 
-/// One of the signal masks of a `/proc/<pid>/status`.
+/// A signal mask from the text of a `/proc/<pid>/status`.
 pub(crate) fn mask(status: &str, field: &str) -> Option<u64> {
     let hex = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(hex.trim(), 16).ok()

@@ -1,6 +1,7 @@
-//! Small pieces of text that several rooms write alike: an error with its causes, words to type, plurals.
+//! Text helpers shared by several rooms: error chains, shell quoting and plurals.
 
-/// An error and its causes on one line.
+/// Formats an error and its causes on one line, skipping a cause whose text the line already ends
+/// with.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
@@ -15,7 +16,8 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// A word as it is typed in a shell: names of branches and files may hold what a shell acts on.
+/// Quotes a word for a shell if it needs quoting: branch and file names may contain shell
+/// metacharacters.
 pub fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -25,12 +27,13 @@ pub fn shell_quote(word: &str) -> String {
     }
 }
 
-/// The call that shows what a rescue ref saved. Where something was staged that is a merge, and must be told which side to compare with.
+/// The command that shows what a rescue ref saved. If changes were staged the commit is a merge,
+/// hence `--first-parent`.
 pub fn shows_rescued(reference: &str) -> String {
     format!("git show --first-parent {}", shell_quote(reference))
 }
 
-/// So many of something, in words: `1 branch`, `2 branches`.
+/// Formats a count with its noun: `1 branch`, `2 branches`.
 pub fn pluralize(count: usize, noun: &str) -> String {
     let end = match noun {
         _ if count == 1 => "",

@@ -1,44 +1,44 @@
-//! How much a disk still takes.
+//! Free space on a file system.
 //!
-//! Invariant: a question about the file system that a path lies on; nothing is written to find out.
+//! Invariant: only queries the file system that contains a path; writes nothing.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// What is left on a file system.
+/// Free space and free inodes of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeSpace {
-    /// Bytes that we may still write.
+    /// Bytes this user may still write.
     pub bytes: u64,
-    /// How many more files can be made, where they are counted.
+    /// How many more files can be created; `None` on a file system that does not count inodes.
     pub files: Option<u64>,
 }
 
 impl FreeSpace {
-    /// What is left where `place` lies.
+    /// Queries the file system that contains `place`.
     ///
-    /// # Errors
-    /// Whatever asking failed with.
+    /// # Errors The error of `statvfs`.
     pub fn at(place: &Path) -> io::Result<Self> {
         let found = nix::sys::statvfs::statvfs(place)?;
         Ok(Self {
             bytes: found.blocks_available().saturating_mul(found.fragment_size()),
-            // A file system that does not count its files says that it has none.
+            // A file system that does not count its files reports a total of zero.
             files: (found.files() > 0).then(|| found.files_available()),
         })
     }
 }
 
-/// If `error`, or what caused it, is that a disk is full: what is left where `place` lies, as the end of a sentence.
-pub fn room_words(error: &(dyn std::error::Error + 'static), place: &Path) -> Option<String> {
+/// Describes the free space at `place` as the end of a sentence. `None` unless `error` or one of
+/// its causes is a full disk or an exceeded quota.
+pub fn free_space_text(error: &(dyn std::error::Error + 'static), place: &Path) -> Option<String> {
     let full = |error: &io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     let mut next = Some(error);
     while let Some(error) = next {
         if error.downcast_ref().is_some_and(full) {
             let here = place.ancestors().find(|path| path.exists()).unwrap_or(place);
-            let room = FreeSpace::at(here).ok()?;
-            let files = room.files.map(|files| format!(" and {files} more files")).unwrap_or_default();
-            return Some(format!("there is room for {} KiB{files} in {}", room.bytes >> 10, here.display()));
+            let space = FreeSpace::at(here).ok()?;
+            let files = space.files.map(|files| format!(" and {files} more files")).unwrap_or_default();
+            return Some(format!("there is room for {} KiB{files} in {}", space.bytes >> 10, here.display()));
         }
         next = error.source();
     }

@@ -1,7 +1,8 @@
-//! A process of its own: started, and from then on nobody's business.
+//! Starts a process that outlives its starter and is not supervised.
 //!
-//! Invariant: it holds nothing of the caller but the file it reads, and is in a session of its own, so that neither the end
-//! of the caller nor that of the caller's group or session takes it along. How long it may run is its own to see to.
+//! Invariant: it shares only its stdin file with the caller and runs in its own session, so the end
+//! of the caller, or of the caller's process group or session, does not kill it. It must limit its
+//! own run time.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,10 +11,10 @@ use std::path::Path;
 
 use crate::session;
 
-/// Starts `program` with these arguments and exactly this environment in `directory`; it reads `stdin`, and what it prints is not kept.
+/// Starts `program` with exactly this environment in `directory`. It reads `stdin`; its output is
+/// discarded.
 ///
-/// # Errors
-/// Whatever starting it failed with.
+/// # Errors Any error from starting it.
 pub fn detach(
     program: &Path,
     args: Vec<OsString>,

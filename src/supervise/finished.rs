@@ -1,7 +1,7 @@
-//! How a command ended, as a value: the only thing supervision hands on.
+//! How a command ended, as a value: the only result of supervision.
 //!
-//! Invariant: an outcome a command can bring about is never an error of ours. A failing, killed or unstartable
-//! command is a variant here, and the contract's outcome table (CONTRACT.md §6) reads it elsewhere.
+//! Invariant: anything a command can do is a variant here, never an error. That covers a command
+//! that fails, is killed or cannot be started. CONTRACT 6.4 has the outcome of each.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,12 +15,13 @@ use crate::stop::Cause;
 pub(crate) struct Finished {
     /// How it ended.
     pub(crate) how: How,
-    /// From its start until it exited (not until its group was gone); zero if it never started.
+    /// Time from the start until the command exited (not until its group was gone); zero if it
+    /// never started.
     pub(crate) elapsed: Duration,
 }
 
 impl Finished {
-    /// An end without a beginning.
+    /// The end of a command that was never started.
     pub(crate) fn unstarted(how: How) -> Self {
         Self { how, elapsed: Duration::ZERO }
     }
@@ -31,38 +32,40 @@ impl Finished {
 pub(crate) enum How {
     /// It exited by itself with this code, 0 to 255.
     Exited(i32),
-    /// A signal that we did not send ended it.
+    /// It was killed by a signal that we did not send.
     Signalled(i32),
     /// It could not be started.
     NotStarted(NotStarted),
     /// We stopped it. This holds from the moment the stop began, even if the command then exited 0.
     Stopped(StopCause),
-    /// It is gone (or beyond even SIGKILL) and the system could not say how it ended: a failure, never a success.
+    /// It is gone, or not even SIGKILL ends it, and its exit status is unknown. Counts as a
+    /// failure.
     Lost(String),
 }
 
 /// Why a command was stopped; the first reason counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopCause {
-    /// The runner was told to stop by this signal. If the command had not been started yet, it was not.
+    /// The runner received this signal. If the command had not been started yet, it never was.
     Signal(i32),
-    /// It ran longer than it may; carries the bound, not the time used.
+    /// It exceeded its time limit; contains the limit, not the time used.
     TimedOut(Duration),
-    /// The caller called it off.
+    /// The caller cancelled it.
     CalledOff,
     /// A thread of the runner panicked.
     Panic,
 }
 
-/// A command that could not be started: on what, and as precisely as can be found out why.
+/// A command that could not be started, with the most precise reason available.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start {}: {why}", program.display())]
 pub(crate) struct NotStarted {
-    /// What was to be started.
+    /// The program that was to be started.
     pub(crate) program: PathBuf,
-    /// The reason in words, including what is usually behind it (missing interpreter, missing permission bit).
+    /// The reason in words, including the usual cause (missing interpreter, missing permission
+    /// bit).
     pub(crate) why: String,
-    /// What the system said.
+    /// The error of the system call.
     #[source]
     pub(crate) source: io::Error,
 }

@@ -1,7 +1,7 @@
-//! Gits that are at work, as opposed to those that wait for input.
+//! Tells git processes that are at work from git processes that wait for input.
 //!
-//! Invariant: this only looks. A git at work may hold locks, or be about to end; whoever asks decides how long that is worth
-//! waiting for.
+//! Invariant: only observes. A git at work may hold lock files or be about to exit; the caller
+//! decides how long to wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,17 +9,19 @@ use std::time::Duration;
 use crate::clock::Stopwatch;
 use crate::session::Place;
 
-/// A git that neither runs nor reads a disk for so long waits for somebody, and holds nothing that it is just making.
+/// A git that used no CPU time and no disk for this long is waiting for input, and is not just
+/// creating a lock file.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// What was seen of some gits so far: the processor time of each, and since when it is the same.
+/// Observations so far: the CPU time of each git, and how long it has been unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Gits {
     seen: BTreeMap<i32, (u64, Stopwatch)>,
 }
 
 impl Gits {
-    /// Whether one of them was at work within the last [`IDLE`]. One that was not seen before counts.
+    /// Whether one of them was at work within the last [`IDLE`]. A git seen for the first time
+    /// counts.
     pub(crate) fn any_at_work(&mut self, gits: &[(i32, Place)]) -> bool {
         let mut any = false;
         for (pid, place) in gits {

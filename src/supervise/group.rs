@@ -1,9 +1,10 @@
-//! Process groups: who is in one, and signals to all of it; and to what left it for a group of its own within the session that its
-//! leader began (`timeout`, jobs of a shell).
+//! Process groups: members, and signals to all of them. A group here includes processes that moved
+//! to a group of their own within the leader's session (`timeout`, shell job control).
 //!
-//! Invariant: only a real group is ever signalled; 0 ("my own group") and 1 ("everybody", once negated) cannot be
-//! expressed. Zombies do not count as members: one whose parent never reaps it (a container's first process, often)
-//! would otherwise be waited for without end. When to signal is `machine`'s to decide (CONTRACT.md §10).
+//! Invariant: only a real group is ever signalled. 0 ("my own group") and 1 ("every process", once
+//! negated) cannot be expressed. Zombies are not members: one whose parent never reaps it (often a
+//! container's first process) would otherwise be waited for without end. `machine` decides when to
+//! signal (CONTRACT 10.5).
 
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ use crate::clock;
 use crate::clock::Stopwatch;
 use crate::session::{Place, processes};
 
-/// How long a group that is to end is waited for, for the gits in it.
+/// Longest wait for the gits in a group that is about to be terminated.
 const GITS: Duration = Duration::from_secs(1);
 
-/// How often is looked.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The living, non-zombie processes of the group, ascending.
 ///
-/// One system call when the group is gone. Otherwise `/proc` is read on Linux; elsewhere, or where `/proc` cannot be
-/// read, the answer for a group that exists is its own number, alive or not.
+/// One system call if the group is gone. Otherwise reads `/proc` on Linux. Elsewhere, or if `/proc`
+/// cannot be read, returns the group's own number for a group that exists, alive or not.
 #[must_use]
 pub(crate) fn members(pgid: i32) -> Vec<i32> {
     if !exists(pgid) {
@@ -37,26 +38,29 @@ pub(crate) fn members(pgid: i32) -> Vec<i32> {
     }
 }
 
-/// Whether nobody is left in the group, nor in the session of the same number. Read from `/proc`, so not for every step.
+/// Whether the group and the session of that number have no living process. Reads `/proc`, so it is
+/// too slow for every step.
 #[must_use]
 pub(crate) fn is_deserted(pgid: i32) -> bool {
-    // Who comes into the group between two lines of a list, as its parent leaves it, is not on that list: so twice.
+    // A process forked while the list is read, whose parent then exits, is missing from that list.
+    // So it is read twice.
     let is_empty = || members(pgid).is_empty() && strays(pgid).is_empty();
     is_empty() && (!exists(pgid) || is_empty())
 }
 
-/// The same where nothing may escape: the system has no group of this number any more. A dead process that its parent does not reap
-/// is still in one.
+/// Whether the system has no group of this number any more and its session is empty. Stricter than
+/// [`is_deserted`]: an unreaped zombie still counts.
 pub(crate) fn is_gone(pgid: i32) -> bool {
     !exists(pgid) && strays(pgid).is_empty()
 }
 
-/// Who is in the session that the group's leader began, if it did, but in another group.
+/// Living processes of the session that the group's leader began, in other groups.
 fn strays(pgid: i32) -> Vec<i32> {
     crew(pgid).into_iter().filter(|(_, place)| place.group != pgid).map(|(pid, _)| pid).collect()
 }
 
-/// Sends `signal` to every process of the group and of its leader's own session; one that is gone is fine.
+/// Sends `signal` to every process of the group and of its leader's session. A process that is gone
+/// is no error.
 pub(crate) fn signal(pgid: i32, signal: Signal) {
     if pgid <= 1 {
         return;
@@ -74,18 +78,20 @@ pub(crate) fn signal(pgid: i32, signal: Signal) {
     }
 }
 
-/// SIGTERM, then SIGCONT so that a stopped process wakes up to act on it; when no git among them is at work any more, or
-/// after [`GITS`].
+/// Sends SIGTERM, then SIGCONT so that a stopped process acts on it. First waits until no git among
+/// them is at work, for at most [`GITS`].
 pub(crate) fn terminate(pgid: i32) {
     let_gits_end(pgid);
     signal(pgid, Signal::SIGTERM);
     signal(pgid, Signal::SIGCONT);
 }
 
-/// Lets the gits at work come to their end, while all others stand still and so begin no further ones.
+/// Lets the gits at work finish while all other processes are stopped and so cannot start further
+/// gits.
 ///
-/// Git takes its locks along when it is sent SIGTERM, but not one that it is just making: of `git commit`s ended at any moment one in
-/// eight leaves one, of the branch or of all refs at times, and who comes after needs a person to remove it.
+/// On SIGTERM git removes its lock files, except one that it is just creating. One in eight `git
+/// commit`s terminated at a random moment leaves one, sometimes that of the branch or of
+/// packed-refs. It then blocks every later git until a user removes it.
 fn let_gits_end(pgid: i32) {
     let (watch, mut seen) = (Stopwatch::start(), Gits::default());
     loop {
@@ -93,7 +99,8 @@ fn let_gits_end(pgid: i32) {
         let (gits, others): (Vec<_>, Vec<_>) = crew.into_iter().partition(|(_, place)| place.is_git);
         let mut all_still = true;
         for (pid, _) in others.iter().filter(|(_, place)| !place.is_stopped()) {
-            // One that is gone, or another user's, is not waited for.
+            // Stopping fails for a process that is gone or belongs to another user; it is not
+            // waited for.
             all_still &= kill(Pid::from_raw(*pid), Signal::SIGSTOP).is_err();
         }
         if (all_still && !seen.any_at_work(&gits)) || watch.elapsed() >= GITS {
@@ -103,20 +110,21 @@ fn let_gits_end(pgid: i32) {
     }
 }
 
-/// Who is in the group or in the session that its leader began, and has not ended. Empty where `/proc` cannot be read.
+/// The living processes in the group or in the session that its leader began. Empty if `/proc`
+/// cannot be read.
 fn crew(pgid: i32) -> Vec<(i32, Place)> {
     let all = if pgid > 1 { processes().unwrap_or_default() } else { Vec::new() };
     located(all).filter(|(_, place)| place.group == pgid || place.session == pgid).collect()
 }
 
-/// Those that have not ended, and where they are.
+/// Keeps the processes that have not exited, with their state.
 fn located(pids: Vec<i32>) -> impl Iterator<Item = (i32, Place)> {
     let place = |pid| Place::of(pid).filter(|place| place.lives()).map(|place| (pid, place));
     pids.into_iter().filter_map(place)
 }
 
 fn exists(pgid: i32) -> bool {
-    // "Not permitted" is an answer from a process that is there.
+    // EPERM proves that a process exists.
     pgid > 1 && killpg(Pid::from_raw(pgid), None) != Err(Errno::ESRCH)
 }
 

@@ -1,12 +1,13 @@
-//! One command from start to end: owns its processes, threads and clock, and carries out what `machine` decides.
+//! One command from start to end: owns its processes, threads and clock, and carries out the orders
+//! of `machine`.
 //!
-//! The caller's own thread starts the command (the parent-death signal is tied to it) and then waits on one channel for
-//! whatever comes first: the command's end, a request to stop, a deadline. A second thread, the *waiter*, does nothing but
-//! block until the command exits.
+//! The caller's thread starts the command, since the parent-death signal is tied to the starting
+//! thread. It then waits on one channel for whatever comes first: the command's exit, a stop
+//! request or a deadline. A second thread, the *waiter*, only blocks until the command exits.
 //!
-//! Invariants (CONTRACT.md §10): the step ends when the command exits, not at the end of its streams; a stop reaches
-//! the whole group and is checked afterwards; a group is signalled only while its number cannot belong to anybody
-//! else (see [`await_exit`]). What the end means is the caller's to say.
+//! Invariants (section 10 of CONTRACT.md): the step ends when the command exits, not when its
+//! streams close. A stop reaches the whole group, and the group is checked afterwards. A group is
+//! signalled only while its number cannot have been reused (see [`await_exit`]).
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -27,8 +28,8 @@ use super::watchdog::{Guard, Watchdog};
 use crate::clock::Stopwatch;
 use crate::stop::Stop;
 
-// Nothing tells us that a process which is not our child has gone, so the rest of a group is looked for: soon, then
-// less often.
+// No event reports the exit of a process that is not our child, so the rest of a group is polled:
+// soon, then less often.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LATER_LOOKS: Duration = Duration::from_millis(100);
 
@@ -45,13 +46,14 @@ struct Ended {
     elapsed: Duration,
 }
 
-/// Runs the command to its end and says how it ended; blocks until then.
+/// Runs the command to its end and returns how it ended; blocks until then.
 ///
-/// `started` is called on this thread right after the start. A command that exits 0 by itself leaves its background
-/// processes alone and listed in [`Finished::survivors`]; after any other end its whole group is ended too. If a stop
-/// has been requested before the start, nothing is started.
+/// Calls `started` on this thread right after the start. A command that exits 0 by itself leaves
+/// its background processes alone; after any other end its whole group is stopped. If a stop was
+/// requested before the start, nothing is started.
 ///
-/// If something here panics, `started` for one, the group is stopped with its grace before the panic goes on.
+/// If something here panics, such as `started`, the group is stopped with its grace period before
+/// the panic continues.
 pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     if let Some(cause) = stop.cause() {
         return Finished::unstarted(How::Stopped(cause.into()));
@@ -59,8 +61,8 @@ pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     let (events, inbox) = mpsc::channel();
     let heard = events.clone();
     let subscription = stop.subscribe(move |notice| post(&heard, Event::Stop(notice)));
-    // The thread comes before the command: if there is none to be had, nothing needs to be undone. It is not joined,
-    // which would hang on a command that even SIGKILL does not end.
+    // The thread is started before the command: if it cannot be, nothing needs to be undone. It is
+    // not joined, since that would hang on a command that survives even SIGKILL.
     let (to_waiter, for_waiter) = mpsc::channel::<(Arc<duct::Handle>, i32)>();
     let waiter = thread::Builder::new().name("waiter".to_owned()).spawn(move || {
         if let Ok((handle, pid)) = for_waiter.recv() {
@@ -89,14 +91,15 @@ pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     let abandoned = Abandoned { pgid, grace, stop };
     post(&to_waiter, (Arc::clone(&handle), pgid));
     started();
-    let ended = tend(Running { handle, pgid, watch, guard }, machine, &inbox);
+    let ended = supervise(Running { handle, pgid, watch, guard }, machine, &inbox);
     drop(abandoned);
     drop(subscription);
     tracing::debug!(pid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
     conclude(ended)
 }
 
-/// A panic must not leave a command that nobody watches. It is not reaped yet, so its number is still its own.
+/// Stops the group if this thread panics, so that no command stays unsupervised. The command is not
+/// reaped yet, so its number cannot have been reused.
 struct Abandoned<'a> {
     pgid: i32,
     grace: Duration,
@@ -111,7 +114,7 @@ impl Drop for Abandoned<'_> {
         let watch = Stopwatch::start();
         group::terminate(self.pgid);
         while watch.elapsed() < self.grace && !group::is_deserted(self.pgid) {
-            // As everywhere, a second request leaves no grace.
+            // A second request ends the grace period, as everywhere.
             if self.stop.wait(2, LATER_LOOKS) {
                 break;
             }
@@ -120,7 +123,7 @@ impl Drop for Abandoned<'_> {
     }
 }
 
-fn tend(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
+fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
     let Running { handle, pgid, watch, mut guard } = running;
     let mut exit = None;
     let mut pause = Duration::ZERO;
@@ -153,7 +156,8 @@ fn tend(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ende
             Order::Kill => group::signal(pgid, Signal::SIGKILL),
             Order::Finish => drop(guard.take()),
         }
-        // Last: reaping gives the number back to the system, so what had to be signalled or unlisted was.
+        // Last, because reaping frees the number: the group has been signalled and unlisted by now
+        // where that was due.
         if exited {
             let elapsed = watch.elapsed();
             exit = Some((handle.wait().map(|output| output.status), elapsed));
@@ -184,11 +188,12 @@ fn conclude(ended: Ended) -> Finished {
     Finished { how, elapsed }
 }
 
-/// Blocks until the command has exited; says whether with code 0.
+/// Blocks until the command has exited; returns whether with code 0.
 ///
-/// On Linux it is left as a zombie: as long as nobody reaps it, its number, and so its group's, belongs to nobody
-/// else, and the group can be signalled and taken off the watchdog's list safely. Once reaped, the number stays taken
-/// only while the group has members, which is looked at right before every later signal.
+/// On Linux it leaves the command as a zombie. Until it is reaped its number, and so its group's,
+/// cannot be reused: the group can safely be signalled and taken off the watchdog's list. Once
+/// reaped, the number stays taken only while the group has members, which is checked right before
+/// every later signal.
 #[cfg(target_os = "linux")]
 fn await_exit(_: &duct::Handle, pid: i32) -> bool {
     use nix::errno::Errno;
@@ -203,13 +208,13 @@ fn await_exit(_: &duct::Handle, pid: i32) -> bool {
     }
 }
 
-/// Blocks until the command has exited; says whether with code 0.
+/// Blocks until the command has exited; returns whether with code 0.
 #[cfg(not(target_os = "linux"))]
 fn await_exit(handle: &duct::Handle, _: i32) -> bool {
     handle.wait().is_ok_and(|output| output.status.success())
 }
 
-// The other side of each of these channels leaves only when it has all it needs.
+// The receiver of each of these channels is dropped only when it needs nothing more.
 fn post<T>(to: &Sender<T>, what: T) {
     if to.send(what).is_err() {
         tracing::trace!("nobody listens any more");

@@ -1,41 +1,46 @@
-//! The life of one supervised command as a pure state machine: events and elapsed time in, orders out.
+//! The life of one supervised command as a pure state machine: events and elapsed time in, orders
+//! out.
 //!
-//! Invariants (CONTRACT.md §10): SIGKILL follows SIGTERM after the grace and never without one, unless a second signal
-//! asks for it; the first cause of a stop is the one reported; after exit 0 of an undisturbed command nothing is ever
-//! signalled; from the first SIGKILL on, the end comes within [`KILL_PATIENCE`], whatever the processes do. All times
-//! are time since the command's start.
+//! Invariants (CONTRACT 10.2, 10.5):
 //!
-//! `job` owns the processes, the clock and the threads and carries the orders out.
+//! - SIGKILL follows SIGTERM after the grace period, and comes without SIGTERM only at a second
+//!   signal.
+//! - The first cause of a stop is the one reported.
+//! - After exit 0 of a command that was not stopped, nothing is signalled.
+//! - From the first SIGKILL on, the end comes within [`KILL_PATIENCE`], whatever the processes do.
+//!
+//! All times count from the command's start. `job` owns the processes, the clock and the threads,
+//! and carries the orders out.
 
 use std::time::Duration;
 
 use super::finished::StopCause;
 use crate::stop::Notice;
 
-/// How long after SIGKILL a group may still show living processes (one in uninterruptible sleep, say) before we go on
-/// without it.
+/// How long after SIGKILL a group may still have living processes, such as one in uninterruptible
+/// sleep, before supervision ends without them.
 pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something that happened.
+/// An input of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The command is gone; `clean` means exit code 0.
+    /// The command has exited; `clean` means exit code 0.
     Exited { clean: bool },
-    /// Somebody requested a stop.
+    /// A stop was requested.
     Stop(Notice),
 }
 
-/// What is to be done now.
+/// The action that `job` must take now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Order {
-    /// Go on listening.
+    /// Keep waiting.
     Nothing,
-    /// SIGTERM to the group.
+    /// Send SIGTERM to the group.
     Terminate,
-    /// SIGKILL to the group.
+    /// Send SIGKILL to the group.
     Kill,
-    /// Supervision is over.
+    /// End the supervision.
     Finish,
 }
 
@@ -61,7 +66,7 @@ impl Machine {
         Self { grace, timeout, phase: Phase::Running, cause: None, exited: false }
     }
 
-    /// Takes in what happened at `at`.
+    /// Handles an event that happened at `at`.
     pub(crate) fn on(&mut self, event: Event, at: Duration) -> Order {
         match event {
             Event::Exited { clean } => {
@@ -79,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// Takes in that it is `at` now and nothing else happened.
+    /// Handles a deadline: it is now `at`, and no event came.
     pub(crate) fn tick(&mut self, at: Duration) -> Order {
         match self.phase {
             Phase::Running => match self.timeout {
@@ -92,7 +97,8 @@ impl Machine {
         }
     }
 
-    /// Takes in that the group has no living process any more; asked for only while [`Self::awaits_group`].
+    /// Handles the observation that the group has no living process. Polled only while
+    /// [`Self::awaits_group`].
     pub(crate) fn emptied(&mut self) -> Order {
         if self.awaits_group() { self.finish() } else { Order::Nothing }
     }
@@ -102,7 +108,7 @@ impl Machine {
         self.exited && matches!(self.phase, Phase::Ending { .. } | Phase::Killing { .. })
     }
 
-    /// When [`Self::tick`] next has something to say; `None` if only events matter.
+    /// When [`Self::tick`] must be called next; `None` if only events matter.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Running => self.timeout,

@@ -1,35 +1,33 @@
-//! One child process under supervision. Knows nothing of git, branches or leases.
+//! Supervises one child process. Knows nothing of git, branches or leases.
 //!
 //! # Theory of operation
 //!
-//! The caller fills a [`Spec`] and calls [`run`] on a thread of its own; it gets back a [`Finished`]. Nothing in
-//! between is an error: not starting, failing, being killed or being stopped are values of [`How`].
+//! The caller fills a [`Spec`], calls [`run`] on a thread of its own and gets back a
+//! [`Finished`](finished::Finished). There are no errors in between: not starting, failing, being
+//! killed and being stopped are values of [`How`].
 //!
-//! *Start.* The command becomes the leader of a new process group, with the environment, directory and files of its
-//! `Spec`, an empty stdin, an empty signal mask. On Linux it gets SIGKILL if the thread that started it ends.
-//! (`start`)
+//! *Start* (`start`). The command becomes the leader of a new process group. It has the
+//! environment, directory and files of its `Spec`, an empty stdin and an empty signal mask. On
+//! Linux it gets SIGKILL if the thread that started it ends.
 //!
-//! *Watch.* A waiter blocks on the command's exit; the caller's own thread takes in whatever comes first (exit, a
-//! request to its [`Stop`](crate::stop::Stop), a deadline) and acts. So no wait of ours is deaf. What follows from what
-//! is a pure machine of events and elapsed time. (`job`, `machine`)
+//! *Watch* (`job`, `machine`). A waiter thread blocks on the command's exit. The caller's thread
+//! handles whatever comes first: the exit, a request to its [`Stop`](crate::stop::Stop), or a
+//! deadline. So no wait delays a stop. The decisions are a pure machine of events and elapsed time.
 //!
-//! *End.* A step is over when its command exits. Exit 0 leaves the rest of the group alone: a process left behind on
-//! purpose may advance the branch later. Every other end (failure, signal, time limit, the caller's stop) takes the
-//! group with it: SIGTERM, a grace, SIGKILL, and then a look whether it is gone. (`group`)
+//! *End* (`group`). A step is over when its command exits. Exit 0 leaves the rest of the group
+//! alone: a process left behind on purpose may advance the branch later. After any other end
+//! (failure, signal, time limit, the caller's stop) the group is stopped: SIGTERM, a grace period,
+//! SIGKILL, and then a check that it is gone.
 //!
-//! *When we are killed.* The parent-death signal takes the command; the [`Watchdog`], a helper process that notices
-//! the end of a pipe, takes the rest of its group. (`watchdog`)
+//! *When the runner is killed* (`watchdog`). The parent-death signal kills the command. The
+//! [`Watchdog`], a helper process that notices the end of a pipe, stops the rest of its group.
 //!
-//! [`detach`] is for the one process that is to outlive whoever starts it.
-//! A [`Pager`] is a program as well, though not a command: it is the person's own, and has the terminal.
+//! [`detach`] starts a process that outlives its starter. A [`Pager`] is the user's own program and
+//! has the terminal. [`occupants`] lists the processes inside a directory that is about to be
+//! removed; [`settled_occupants`] first lets a git there finish.
 //!
-//! [`occupants`] answers who still stands in a directory, for those about to remove it; [`settled_occupants`] lets a git there
-//! end first.
-//!
-//! # What it leaves to others
-//!
-//! What runs with which variables and logs, what an exit means, leases: the runner's.
-//! Reading the logs: the contract's. Exit codes and words for people: the `cli`'s. Rules: CONTRACT.md §3 and §10.
+//! The runner decides which command runs, with which variables and logs, and what its exit means
+//! (sections 3 and 10 of CONTRACT.md).
 
 mod detached;
 mod finished;

@@ -1,8 +1,8 @@
-//! Processes that still work inside a directory, whoever started them.
+//! Finds processes that still work inside a directory.
 //!
-//! Before a worktree is removed or handed out again somebody has to ask whether a process a command left behind still
-//! lives in it (CONTRACT.md §9, §10). A process that left its group is found here by where it stands, not by its
-//! ancestry. This only looks; what follows from an occupant is the caller's to decide.
+//! A worktree is removed or reused only after this check (CONTRACT 9.8, 9.15). It finds processes
+//! by working directory and open files, not by ancestry: a process that left its group is found
+//! too. Only observes; the caller decides what an occupant means.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,18 +13,19 @@ use super::gits::Gits;
 use crate::clock::{self, Stopwatch};
 use crate::session::{Place, processes};
 
-/// How long gits at work in a directory are waited for.
+/// Longest wait for gits at work in a directory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// How often is looked.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The processes, other than this one, whose working directory is `dir` or below it, ascending.
 ///
-/// Linux only; elsewhere empty. Processes of other users, which do not let us look, are not listed.
+/// Linux only; elsewhere empty. Processes of other users cannot be read and are not listed.
 #[must_use]
 pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
-    // The links in /proc are resolved paths, so ours must be too; one that is already gone is compared as given.
+    // Links in /proc are resolved paths, so `dir` is resolved too. A directory that is already gone
+    // is compared as given.
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let own = nix::unistd::getpid().as_raw();
     processes()
@@ -37,10 +38,11 @@ pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// The [`occupants`] of `dir`. Where they are gits at work and nothing else, those may end first.
+/// The [`occupants`] of `dir`, after waiting up to [`UPKEEP`] while they are only gits at work.
 ///
-/// Since 2.47 git does its upkeep after each `git commit` in the background, in a session of its own and with the worktree as its
-/// directory. It mostly ends within milliseconds, but after the command that made the commit.
+/// Since 2.47 git runs its maintenance after each `git commit` in the background, in its own
+/// session and with the worktree as its directory. It mostly ends within milliseconds, but after
+/// the command that made the commit.
 #[must_use]
 pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     let (watch, mut gits) = (Stopwatch::start(), Gits::default());
@@ -57,9 +59,10 @@ pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     }
 }
 
-/// The processes, other than this one, that stand in `dir` or below it or have a file there open, ascending.
+/// The processes, other than this one, with a working directory or an open file in `dir` or below
+/// it, ascending.
 ///
-/// Linux only; elsewhere empty. Processes of other users, which do not let us look, are not listed.
+/// Linux only; elsewhere empty. Processes of other users cannot be read and are not listed.
 #[must_use]
 pub(crate) fn users(dir: &Path) -> Vec<i32> {
     let inside = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
@@ -73,7 +76,8 @@ pub(crate) fn users(dir: &Path) -> Vec<i32> {
     all.filter(|pid| *pid != own && (standing.contains(pid) || reaches_in(*pid))).collect()
 }
 
-// The kernel marks a working directory that was removed under its process by a suffix.
+// Removes the suffix ` (deleted)`, by which the kernel marks a working directory that was removed
+// under its process.
 fn undeleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(before) if !cwd.exists() => PathBuf::from(std::ffi::OsStr::from_bytes(before)),
@@ -89,17 +93,17 @@ mod tests {
 
     #[test]
     fn a_process_below_is_found_and_one_beside_is_not() {
-        let room = tempfile::tempdir().unwrap();
-        let below = room.path().join("wt/deep");
-        let beside = room.path().join("wt-2");
+        let scratch = tempfile::tempdir().unwrap();
+        let below = scratch.path().join("wt/deep");
+        let beside = scratch.path().join("wt-2");
         fs::create_dir_all(&below).unwrap();
         fs::create_dir_all(&beside).unwrap();
         let start = |dir: &Path| duct::cmd!("sleep", "60").dir(dir).unchecked().start().unwrap();
         let (inside, outside) = (start(&below), start(&beside));
         let pid = i32::try_from(inside.pids()[0]).unwrap();
-        let found = occupants(&room.path().join("wt"));
-        fs::remove_dir_all(room.path().join("wt")).unwrap();
-        let after = occupants(&room.path().join("wt"));
+        let found = occupants(&scratch.path().join("wt"));
+        fs::remove_dir_all(scratch.path().join("wt")).unwrap();
+        let after = occupants(&scratch.path().join("wt"));
         for child in [inside, outside] {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -107,9 +111,9 @@ mod tests {
         assert_eq!(found, [pid]);
         assert_eq!(after, [pid], "also when the directory was removed under it");
         let watch = Stopwatch::start();
-        while !occupants(room.path()).is_empty() && watch.elapsed() < Duration::from_secs(20) {
+        while !occupants(scratch.path()).is_empty() && watch.elapsed() < Duration::from_secs(20) {
             std::thread::yield_now();
         }
-        assert!(occupants(room.path()).is_empty());
+        assert!(occupants(scratch.path()).is_empty());
     }
 }

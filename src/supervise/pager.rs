@@ -1,7 +1,8 @@
-//! A person's pager, between us and their terminal.
+//! Runs the user's pager on their terminal.
 //!
-//! Invariant: while it runs a Ctrl-C is its own: it would be left behind in the foreground if we died of it, with the
-//! terminal as it has set it. Which program it is, and whether one is wanted, is left to `git` and `cli`.
+//! Invariant: while the pager runs, this process survives Ctrl-C. Otherwise the pager would be left
+//! in the foreground with the terminal in the mode it had set. The caller decides which program to
+//! run, and whether to page at all.
 
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,13 +11,13 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGINT;
 
-/// What makes a shell necessary.
+/// Characters that need a shell; the list is git's.
 const SHELL: &[char] = &[
     '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', ' ', '\t', '\n', '*', '?', '[', '#', '~',
     '=', '%',
 ];
 
-/// A pager that reads what is written to it.
+/// A running pager, with a pipe to its stdin.
 #[derive(Debug)]
 pub struct Pager {
     child: Child,
@@ -24,11 +25,11 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// Starts `command`, a command line for `sh` unless it is one word. As git does, it tells `less` to show colours, to end by itself
-    /// when all fits on the screen, and to leave that as it is, unless `LESS` says something else.
+    /// Starts `command`: directly if it is one word, else with `sh -c`. Sets `LESS=FRX` and `LV=-c`
+    /// unless they are set, as git does: show colours, exit if all fits on the screen, leave the
+    /// screen as it is.
     ///
-    /// # Errors
-    /// What kept it from being started.
+    /// # Errors The error from registering the handler or starting the pager.
     pub fn start(command: &str) -> io::Result<Self> {
         let mut pager = if command.contains(SHELL) { shell(command) } else { program(command) };
         for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
@@ -42,12 +43,12 @@ impl Pager {
         Ok(Self { child, input })
     }
 
-    /// Writes to it; says whether it still reads.
+    /// Writes to the pager; returns false once it has stopped reading.
     pub fn write(&mut self, bytes: &[u8]) -> bool {
         self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_ok())
     }
 
-    /// Nothing more will come: waits for its end, and says whether it ended well.
+    /// Closes the pipe and waits until the pager exits; returns whether it exited with 0.
     pub fn end(mut self) -> bool {
         drop(self.input.take());
         self.child.wait().is_ok_and(|status| status.success())
@@ -55,7 +56,7 @@ impl Pager {
 }
 
 impl Drop for Pager {
-    /// Nothing more will come: waits until the person has seen enough.
+    /// Closes the pipe and waits until the user quits the pager.
     fn drop(&mut self) {
         drop(self.input.take());
         if let Err(error) = self.child.wait() {

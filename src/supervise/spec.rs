@@ -1,9 +1,9 @@
-//! What is to be run: everything about one command, decided by the caller, and nothing about why.
+//! The specification of one command to run, filled in by the caller.
 //!
-//! Invariant: a [`Spec`] is complete. Nothing is inherited from the runner but its user, its limits and, if so said, its terminal: the
-//! environment is exactly the one given, stdin is empty or a file (programs wait on an open one, and a file waits for
-//! nobody), the streams are files the caller opened (CONTRACT.md §3, §10). Which variables, which log files and how long a grace are the
-//! caller's to say.
+//! Invariant: a [`Spec`] is complete. The command inherits only the runner's user, its resource
+//! limits and, if requested, its terminal. Its environment is exactly the one given, its streams
+//! are files the caller opened. Stdin is a file or empty, since a program could wait forever on an
+//! open one (CONTRACT 3.6).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,22 +21,23 @@ pub(crate) struct Spec {
     pub(crate) args: Vec<OsString>,
     /// The working directory; must exist.
     pub(crate) directory: PathBuf,
-    /// The complete environment. When a name appears twice the last one counts.
+    /// The complete environment. If a name appears twice the last value counts.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// What it reads, from where this file stands; none for nothing at all.
+    /// Its stdin, read from the file's current position; `None` for an empty stdin.
     pub(crate) stdin: Option<File>,
-    /// Where its stdout goes. Open it for appending if others write to it too.
+    /// Its stdout. Open it for appending if others write to it too.
     pub(crate) stdout: File,
-    /// Where its stderr goes.
+    /// Its stderr.
     pub(crate) stderr: File,
-    /// Whether it sees the terminal we are on, to ring its bell, say. What asks a question there would be stopped for ever, as
-    /// its group is not the terminal's; without a terminal it fails at once.
+    /// Whether it keeps the runner's controlling terminal, for instance to ring the bell. It runs
+    /// in a background group there, so a read from the terminal stops it (SIGTTIN) until it is
+    /// killed. Without a terminal a prompt fails at once.
     pub(crate) terminal: bool,
-    /// How long the group may take after SIGTERM before SIGKILL; zero kills at once (`--grace-seconds`).
+    /// Time between SIGTERM and SIGKILL to the group; zero kills at once (`--grace-seconds`).
     pub(crate) grace: Duration,
-    /// How long the command may take, if there is a bound (`--command-timeout`).
+    /// The time limit of the command, if any (`--command-timeout`).
     pub(crate) timeout: Option<Duration>,
-    /// Who ends the command's whole group if this process is killed; without one only the command itself dies, and
-    /// only on Linux.
+    /// Stops the command's group if this process is killed. Without a watchdog only the command
+    /// itself dies, and only on Linux.
     pub(crate) watchdog: Option<Watchdog>,
 }

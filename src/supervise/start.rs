@@ -1,8 +1,9 @@
-//! Starting the command: its group, what it inherits, and a good answer when it cannot be started.
+//! Starts the command: its group, what it inherits, and a precise reason when it cannot be started.
 //!
-//! Invariants (CONTRACT.md §10): the command leads its own process group, and unless it may see our terminal its own session,
-//! before it runs a single instruction of its own; on Linux it dies with the thread that started it; it begins with an empty signal mask and
-//! with no signal ignored that was not already ignored when the runner was started. The watching is `job`'s.
+//! Invariants (CONTRACT 10.1): before it executes its first instruction, the command leads its own
+//! process group and, unless it keeps our terminal, its own session. On Linux it dies with the
+//! thread that started it. Its signal mask is empty, and it ignores only signals that were ignored
+//! when the runner was started.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -23,9 +24,10 @@ use super::spec::Spec;
 use super::watchdog::Announcement;
 use crate::session;
 
-/// Starts the command. The calling thread must live as long as the command: on Linux its end kills it.
+/// Starts the command. The calling thread must live as long as the command: on Linux its end kills
+/// the command.
 ///
-/// With an `announcement` the command is on the watchdog's list before it runs.
+/// With an `announcement` the command enters the watchdog's list before it runs.
 pub(crate) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
     let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, .. } = spec;
     let runner = getpid();
@@ -44,8 +46,8 @@ pub(crate) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
             prepare(command, runner, announcement.clone());
             Ok(())
         });
-    // A file just written may still be open for writing in a child of another thread that has not reached its exec
-    // yet: a matter of a moment, and of nobody's fault.
+    // ETXTBSY: a child forked by another thread may still hold a file just written open, until it
+    // calls exec. Retry for a moment.
     let mut pauses = [5, 20, 80, 320].into_iter().map(Duration::from_millis);
     loop {
         match expression.start() {
@@ -66,8 +68,8 @@ pub(crate) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<du
     reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes only async-signal-safe calls"
 )]
 fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement>) {
-    // SAFETY: sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are async-signal-safe, no handler is
-    // installed, and an error is made from a number.
+    // SAFETY: sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are
+    // async-signal-safe, no handler is installed, and an error is made from a number.
     unsafe {
         command.pre_exec(move || {
             if let Some(announcement) = &announcement {
@@ -84,7 +86,7 @@ fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement
 #[cfg(target_os = "linux")]
 fn die_with(runner: Pid) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // A runner that died before that line will send no signal any more.
+    // A runner that died before that line sends no signal any more.
     if getppid() != runner {
         nix::sys::signal::raise(Signal::SIGKILL)?;
     }
@@ -99,7 +101,7 @@ fn die_with(runner: Pid) -> io::Result<()> {
     Ok(())
 }
 
-// The system says "no such file" for four different missing things and "permission denied" for as many; look which.
+// ENOENT stands for four different missing things and EACCES for as many; finds out which.
 fn diagnose(program: &Path, directory: &Path, error: &io::Error) -> String {
     if !directory.is_dir() {
         return format!("its working directory {} is not there", directory.display());

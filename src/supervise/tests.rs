@@ -1,7 +1,8 @@
-//! Supervision against real processes. Pure parts are tested in their own files.
+//! Supervision of real processes. Pure parts are tested in their own files.
 //!
-//! Nothing here sleeps to order events: [`until`] waits for a file or a process state, with a deadline. Helper
-//! processes are this test binary itself, started again at one of the ignored `body_*` tests.
+//! Nothing here sleeps to order events: [`until`] waits for a file or a process state, with a
+//! deadline. Helper processes are this test binary, started again at one of the ignored `body_*`
+//! tests.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,18 +29,18 @@ const LONG: Duration = Duration::from_secs(3600);
 const DEADLINE: Duration = Duration::from_secs(60);
 const BODY: &str = "AYNIG_TEST_BODY";
 
-struct Room {
+struct Scratch {
     home: PathBuf,
     _owned: Option<TempDir>,
 }
 
-impl Room {
+impl Scratch {
     fn new() -> Self {
         let owned = tempfile::tempdir().unwrap();
         Self { home: owned.path().to_owned(), _owned: Some(owned) }
     }
 
-    /// The room of the test that started this helper process.
+    /// The directory of the test that started this helper process.
     fn of_body() -> Option<Self> {
         Some(Self { home: PathBuf::from(std::env::var_os(BODY)?), _owned: None })
     }
@@ -100,7 +101,8 @@ fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether the process has let go of all it held. One that is killed is called a zombie as soon as its first thread has ended.
+/// Whether the process has released everything. A killed process is reported as a zombie once its
+/// first thread has ended, so its threads are counted.
 fn gone(pid: i32) -> bool {
     let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     matches!(state(pid), None | Some('Z' | 'X')) && threads() <= 1
@@ -110,12 +112,13 @@ fn run_alone(spec: Spec) -> Finished {
     run(spec, &Stop::manual(), || {})
 }
 
-/// Runs the command on a thread of its own and hands over to `then` once it has written its process id to `ready`.
-fn run_until_ready(room: &Room, spec: Spec, then: impl FnOnce(&Stop, i32)) -> Finished {
+/// Runs the command on its own thread and calls `then` once it has written its process id to
+/// `ready`.
+fn run_until_ready(scratch: &Scratch, spec: Spec, then: impl FnOnce(&Stop, i32)) -> Finished {
     let shutdown = Stop::manual();
     thread::scope(|scope| {
         let job = scope.spawn(|| run(spec, &shutdown, || {}));
-        then(&shutdown, room.pid("ready"));
+        then(&shutdown, scratch.pid("ready"));
         job.join().unwrap()
     })
 }
@@ -130,66 +133,66 @@ fn why(finished: Finished) -> String {
 
 #[test]
 fn exit_codes() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     for code in [0, 1, 7, 255] {
-        let finished = run_alone(room.script(&format!("exit {code}")));
+        let finished = run_alone(scratch.script(&format!("exit {code}")));
         assert!(matches!(finished.how, How::Exited(seen) if seen == code), "{finished:?}");
     }
 }
 
 #[test]
 fn death_by_signal() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     for signal in [9, 15, 34] {
-        let finished = run_alone(room.script(&format!("kill -{signal} $$; sleep 600")));
+        let finished = run_alone(scratch.script(&format!("kill -{signal} $$; sleep 600")));
         assert!(matches!(finished.how, How::Signalled(seen) if seen == signal), "{finished:?}");
     }
 }
 
 #[test]
 fn what_cannot_be_started_says_why() {
-    let room = Room::new();
-    assert!(why(run_alone(room.spec("/nonexistent/x", &[]))).ends_with("x: there is no such file"));
-    assert!(why(run_alone(room.program("#!/bin/sh\n", 0o644))).contains("chmod +x"));
-    let text = why(run_alone(room.program("#!/nonexistent/sh -e\n", 0o755)));
+    let scratch = Scratch::new();
+    assert!(why(run_alone(scratch.spec("/nonexistent/x", &[]))).ends_with("x: there is no such file"));
+    assert!(why(run_alone(scratch.program("#!/bin/sh\n", 0o644))).contains("chmod +x"));
+    let text = why(run_alone(scratch.program("#!/nonexistent/sh -e\n", 0o755)));
     assert!(text.ends_with("its interpreter /nonexistent/sh does not exist"), "{text}");
-    assert!(why(run_alone(room.program("#!/bin/sh\r\n", 0o755))).contains("carriage return"));
-    assert!(why(run_alone(room.spec("/", &[]))).contains("directory"));
-    let nowhere = Spec { directory: room.path("none"), ..room.script("exit 0") };
+    assert!(why(run_alone(scratch.program("#!/bin/sh\r\n", 0o755))).contains("carriage return"));
+    assert!(why(run_alone(scratch.spec("/", &[]))).contains("directory"));
+    let nowhere = Spec { directory: scratch.path("none"), ..scratch.script("exit 0") };
     assert!(why(run_alone(nowhere)).contains("working directory"));
-    let huge = Spec { args: vec!["x".repeat(4 << 20).into()], ..room.script("exit 0") };
+    let huge = Spec { args: vec!["x".repeat(4 << 20).into()], ..scratch.script("exit 0") };
     assert!(why(run_alone(huge)).contains("larger than the system allows"));
-    let nul = Spec { environment: vec![("A".into(), "a\0b".into())], ..room.script("exit 0") };
+    let nul = Spec { environment: vec![("A".into(), "a\0b".into())], ..scratch.script("exit 0") };
     assert!(why(run_alone(nul)).contains("nul byte"));
 }
 
 #[test]
 fn streams_directory_and_empty_stdin() {
-    let room = Room::new();
-    let finished = run_alone(room.script("pwd -P; cat; echo done; echo oops >&2"));
+    let scratch = Scratch::new();
+    let finished = run_alone(scratch.script("pwd -P; cat; echo done; echo oops >&2"));
     assert!(matches!(finished.how, How::Exited(0)));
-    let here = fs::canonicalize(&room.home).unwrap();
-    assert_eq!(room.read("stdout"), format!("{}\ndone\n", here.display()));
-    assert_eq!(room.read("stderr"), "oops\n");
+    let here = fs::canonicalize(&scratch.home).unwrap();
+    assert_eq!(scratch.read("stdout"), format!("{}\ndone\n", here.display()));
+    assert_eq!(scratch.read("stderr"), "oops\n");
 }
 
 #[test]
 fn the_environment_is_exactly_the_given_one() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let environment = [("A", "1"), ("B", "two words"), ("A", "last")];
     let spec = Spec {
         environment: environment.map(|(name, value)| (name.into(), value.into())).to_vec(),
-        ..room.spec("/usr/bin/env", &[])
+        ..scratch.spec("/usr/bin/env", &[])
     };
     assert!(matches!(run_alone(spec).how, How::Exited(0)));
-    let seen = room.read("stdout");
+    let seen = scratch.read("stdout");
     assert_eq!(seen.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["A=last", "B=two words"]));
 }
 
 #[test]
 fn signals_are_as_a_program_expects_them() {
-    let room = Room::new();
-    let spec = room.spec("/bin/cat", &["/proc/self/status"]);
+    let scratch = Scratch::new();
+    let spec = scratch.spec("/bin/cat", &["/proc/self/status"]);
     let finished = thread::scope(|scope| {
         let deaf = scope.spawn(|| {
             SigSet::all().thread_block().unwrap();
@@ -198,7 +201,7 @@ fn signals_are_as_a_program_expects_them() {
         deaf.join().unwrap()
     });
     assert!(matches!(finished.how, How::Exited(0)));
-    let (child, own) = (room.read("stdout"), fs::read_to_string("/proc/self/status").unwrap());
+    let (child, own) = (scratch.read("stdout"), fs::read_to_string("/proc/self/status").unwrap());
     assert_eq!(mask(&child, "SigBlk:"), Some(0));
     let (ignored, inherited) = (mask(&child, "SigIgn:").unwrap(), mask(&own, "SigIgn:").unwrap());
     assert!(!contains(ignored, 13), "SIGPIPE, which Rust ignores for itself");
@@ -210,9 +213,9 @@ fn signals_are_as_a_program_expects_them() {
 /// CONTRACT 10.1
 #[test]
 fn it_leads_its_own_group() {
-    let room = Room::new();
-    drop(run_alone(room.spec("/bin/sh", &["-c", "cut -d' ' -f1,5 /proc/$$/stat"])));
-    let stdout = room.read("stdout");
+    let scratch = Scratch::new();
+    drop(run_alone(scratch.spec("/bin/sh", &["-c", "cut -d' ' -f1,5 /proc/$$/stat"])));
+    let stdout = scratch.read("stdout");
     let (own, group) = stdout.trim().split_once(' ').unwrap();
     assert_eq!(own, group);
 }
@@ -220,9 +223,9 @@ fn it_leads_its_own_group() {
 /// CONTRACT 10.2
 #[test]
 fn what_it_leaves_behind_lives_on_after_exit_0() {
-    let room = Room::new();
-    let finished = run_alone(room.script("sleep 600 & echo $! > left; exit 0"));
-    let left = room.pid("left");
+    let scratch = Scratch::new();
+    let finished = run_alone(scratch.script("sleep 600 & echo $! > left; exit 0"));
+    let left = scratch.pid("left");
     let alive = !gone(left);
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
     assert!(matches!(finished.how, How::Exited(0)));
@@ -233,48 +236,48 @@ fn what_it_leaves_behind_lives_on_after_exit_0() {
 /// CONTRACT 10.2
 #[test]
 fn what_it_leaves_behind_ends_after_a_failure() {
-    let room = Room::new();
-    let finished = run_alone(room.script("sleep 600 & echo $! > left; exit 1"));
+    let scratch = Scratch::new();
+    let finished = run_alone(scratch.script("sleep 600 & echo $! > left; exit 1"));
     assert!(matches!(finished.how, How::Exited(1)), "{finished:?}");
-    assert!(gone(room.pid("left")));
+    assert!(gone(scratch.pid("left")));
 
     let script = "(trap '' TERM; echo x > deaf; sleep 600) & echo $! > left
         until test -s deaf; do :; done; kill -9 $$";
-    let spec = Spec { grace: Duration::from_millis(50), ..room.script(script) };
-    fs::remove_file(room.path("left")).unwrap();
+    let spec = Spec { grace: Duration::from_millis(50), ..scratch.script(script) };
+    fs::remove_file(scratch.path("left")).unwrap();
     let finished = run_alone(spec);
     assert!(matches!(finished.how, How::Signalled(9)), "{finished:?}");
-    assert!(gone(room.pid("left")), "SIGKILL after the grace");
+    assert!(gone(scratch.pid("left")), "SIGKILL after the grace");
 }
 
 #[test]
 fn a_stop_reaches_grandchildren() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let script = "sh -c 'sleep 600 & echo $! > deep; wait' & wait_for() { until test -s deep; do :; done; }
         wait_for; echo $$ > ready; wait";
-    let finished = run_until_ready(&room, room.script(script), |shutdown, _| shutdown.request(15));
+    let finished = run_until_ready(&scratch, scratch.script(script), |shutdown, _| shutdown.request(15));
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
-    assert!(gone(room.pid("deep")));
+    assert!(gone(scratch.pid("deep")));
 }
 
 #[test]
 fn deaf_to_term_means_killed_after_the_grace() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let grace = Duration::from_millis(100);
     let script = "trap '' TERM; echo $$ > ready; while :; do sleep 600; done";
-    let spec = Spec { grace, ..room.script(script) };
-    let finished = run_until_ready(&room, spec, |shutdown, _| shutdown.request(2));
+    let spec = Spec { grace, ..scratch.script(script) };
+    let finished = run_until_ready(&scratch, spec, |shutdown, _| shutdown.request(2));
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(2))), "{finished:?}");
     assert!(finished.elapsed >= grace);
 }
 
 #[test]
 fn a_second_signal_kills_at_once() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let script = "trap 'echo x > termed' TERM; echo $$ > ready; while :; do sleep 0.01; done";
-    let finished = run_until_ready(&room, room.script(script), |shutdown, _| {
+    let finished = run_until_ready(&scratch, scratch.script(script), |shutdown, _| {
         shutdown.request(2);
-        until("the first signal", || room.path("termed").exists());
+        until("the first signal", || scratch.path("termed").exists());
         shutdown.request(15);
     });
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(2))), "{finished:?}");
@@ -282,51 +285,54 @@ fn a_second_signal_kills_at_once() {
 
 #[test]
 fn exiting_0_when_told_to_stop_is_still_stopped() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let script = "trap 'exit 0' TERM; echo $$ > ready; while :; do sleep 0.01; done";
-    let finished = run_until_ready(&room, room.script(script), |shutdown, _| shutdown.request(15));
+    let finished = run_until_ready(&scratch, scratch.script(script), |shutdown, _| shutdown.request(15));
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
 }
 
 #[test]
 fn a_stopped_process_hears_the_term_too() {
-    let room = Room::new();
-    let finished =
-        run_until_ready(&room, room.script("echo $$ > ready; kill -STOP $$; sleep 600"), |shutdown, pid| {
+    let scratch = Scratch::new();
+    let finished = run_until_ready(
+        &scratch,
+        scratch.script("echo $$ > ready; kill -STOP $$; sleep 600"),
+        |shutdown, pid| {
             until("a stopped process", || state(pid) == Some('T'));
             shutdown.request(15);
-        });
+        },
+    );
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(15))), "{finished:?}");
 }
 
 /// CONTRACT 10.6
 #[test]
 fn too_long_is_stopped() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let bound = Duration::from_millis(50);
-    let finished = run_alone(Spec { timeout: Some(bound), ..room.script("sleep 600") });
+    let finished = run_alone(Spec { timeout: Some(bound), ..scratch.script("sleep 600") });
     assert!(matches!(finished.how, How::Stopped(StopCause::TimedOut(seen)) if seen == bound), "{finished:?}");
     assert!(finished.elapsed >= bound);
 }
 
 #[test]
 fn nothing_is_started_once_a_stop_is_requested() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let shutdown = Stop::manual();
     shutdown.request(1);
-    let finished = run(room.script("echo x > ran"), &shutdown, || {});
+    let finished = run(scratch.script("echo x > ran"), &shutdown, || {});
     assert!(matches!(finished.how, How::Stopped(StopCause::Signal(1))), "{finished:?}");
-    assert!(!room.path("ran").exists());
+    assert!(!scratch.path("ran").exists());
 }
 
 #[test]
 fn what_is_called_off_is_stopped() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let stop = Stop::manual();
     let (part, _hears) = stop.child();
     let finished = thread::scope(|scope| {
-        let job = scope.spawn(|| run(room.script("echo $$ > ready; sleep 600"), &part, || {}));
-        room.pid("ready");
+        let job = scope.spawn(|| run(scratch.script("echo $$ > ready; sleep 600"), &part, || {}));
+        scratch.pid("ready");
         part.call_off();
         job.join().unwrap()
     });
@@ -336,25 +342,25 @@ fn what_is_called_off_is_stopped() {
 
 #[test]
 fn a_panic_of_the_callers_leaves_no_command() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        run(room.script("echo $$ > ready; sleep 600"), &Stop::manual(), || {
-            room.pid("ready");
+        run(scratch.script("echo $$ > ready; sleep 600"), &Stop::manual(), || {
+            scratch.pid("ready");
             panic!("as the test wants it")
         })
     }));
     assert!(outcome.is_err());
-    until("the command's end", || gone(room.pid("ready")));
+    until("the command's end", || gone(scratch.pid("ready")));
 }
 
 #[test]
 fn fifty_at_once() {
-    let rooms: Vec<Room> = (0..50).map(|_| Room::new()).collect();
+    let scratches: Vec<Scratch> = (0..50).map(|_| Scratch::new()).collect();
     thread::scope(|scope| {
         let jobs: Vec<_> = (0..)
-            .zip(&rooms)
-            .map(|(code, room)| {
-                (code, scope.spawn(move || run_alone(room.script(&format!("echo {code}; exit {code}")))))
+            .zip(&scratches)
+            .map(|(code, scratch)| {
+                (code, scope.spawn(move || run_alone(scratch.script(&format!("echo {code}; exit {code}")))))
             })
             .collect();
         for (code, job) in jobs {
@@ -362,26 +368,26 @@ fn fifty_at_once() {
             assert!(matches!(finished.how, How::Exited(seen) if seen == code), "{finished:?}");
         }
     });
-    for (code, room) in rooms.iter().enumerate() {
-        assert_eq!(room.read("stdout"), format!("{code}\n"));
+    for (code, scratch) in scratches.iter().enumerate() {
+        assert_eq!(scratch.read("stdout"), format!("{code}\n"));
     }
 }
 
 #[test]
 fn fifty_stopped_at_once() {
-    let rooms: Vec<Room> = (0..50).map(|_| Room::new()).collect();
+    let scratches: Vec<Scratch> = (0..50).map(|_| Scratch::new()).collect();
     let shutdown = Stop::manual();
     thread::scope(|scope| {
-        let jobs: Vec<_> = rooms
+        let jobs: Vec<_> = scratches
             .iter()
-            .map(|room| {
-                let spec = room.script("sleep 600 & echo $$ > ready; wait");
+            .map(|scratch| {
+                let spec = scratch.script("sleep 600 & echo $$ > ready; wait");
                 let shutdown = &shutdown;
                 scope.spawn(move || run(spec, shutdown, || {}))
             })
             .collect();
-        for room in &rooms {
-            room.pid("ready");
+        for scratch in &scratches {
+            scratch.pid("ready");
         }
         shutdown.request(15);
         for job in jobs {
@@ -393,18 +399,18 @@ fn fifty_stopped_at_once() {
 
 // ---- helper processes: this binary again ----
 
-fn body(name: &str, room: &Path, more: &[&str]) -> (PathBuf, Vec<OsString>) {
+fn body(name: &str, scratch: &Path, more: &[&str]) -> (PathBuf, Vec<OsString>) {
     let module = module_path!().split_once("::").expect("a module of a crate").1;
     let mut args: Vec<OsString> = more.iter().map(OsString::from).collect();
-    args.push(format!("{BODY}={}", room.display()).into());
+    args.push(format!("{BODY}={}", scratch.display()).into());
     args.push(std::env::current_exe().unwrap().into());
     args.push(format!("{module}::{name}").into());
     args.extend(["--exact", "--ignored", "--nocapture", "--test-threads=1"].map(OsString::from));
     (PathBuf::from("/usr/bin/env"), args)
 }
 
-fn helper(name: &str, room: &Path, more: &[&str]) -> duct::Handle {
-    let (program, args) = body(name, room, more);
+fn helper(name: &str, scratch: &Path, more: &[&str]) -> duct::Handle {
+    let (program, args) = body(name, scratch, more);
     let quiet = duct::cmd(program, args).stdin_null().stdout_null().stderr_null().unchecked();
     quiet.start().unwrap()
 }
@@ -440,10 +446,10 @@ fn body_watchdog() {
 #[test]
 #[ignore = "body of a helper process"]
 fn body_runner() {
-    let Some(room) = Room::of_body() else { return };
-    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let Some(scratch) = Scratch::of_body() else { return };
+    let (program, args) = body("body_watchdog", &scratch.home, &[]);
     let watchdog = std::env::var_os("AYNIG_TEST_WATCHDOG").map(|_| Watchdog::lazy(program, args));
-    let spec = Spec { watchdog, ..room.script("sleep 600 & echo $! > left; echo $$ > ready; wait") };
+    let spec = Spec { watchdog, ..scratch.script("sleep 600 & echo $! > left; echo $$ > ready; wait") };
     let finished = run_alone(spec);
     panic!("nobody killed us: {finished:?}");
 }
@@ -451,44 +457,44 @@ fn body_runner() {
 #[test]
 #[ignore = "body of a helper process"]
 fn body_shutdown() {
-    let Some(room) = Room::of_body() else { return };
+    let Some(scratch) = Scratch::of_body() else { return };
     let shutdown = Stop::install().unwrap();
-    crate::fsutil::replace(&room.path("ready"), b"0\n").unwrap();
+    crate::fsutil::replace(&scratch.path("ready"), b"0\n").unwrap();
     assert!(shutdown.wait(1, DEADLINE));
     let told = format!("{:?} {}", shutdown.cause(), shutdown.count());
-    crate::fsutil::replace(&room.path("told"), told.as_bytes()).unwrap();
+    crate::fsutil::replace(&scratch.path("told"), told.as_bytes()).unwrap();
 }
 
 #[test]
 fn signals_trip_the_switch() {
     for (number, signal) in [(1, Signal::SIGHUP), (2, Signal::SIGINT), (15, Signal::SIGTERM)] {
-        let room = Room::new();
-        // GNU env undoes whatever this test itself was started with, such as nohup's ignored SIGHUP.
-        let child = helper("body_shutdown", &room.home, &["--default-signal=HUP,INT,TERM"]);
-        room.pid("ready");
+        let scratch = Scratch::new();
+        // GNU env resets the signals this test was started with, such as nohup's ignored SIGHUP.
+        let child = helper("body_shutdown", &scratch.home, &["--default-signal=HUP,INT,TERM"]);
+        scratch.pid("ready");
         kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
         assert!(child.wait().unwrap().status.success());
-        assert_eq!(room.read("told"), format!("Some(Signal({number})) 1"));
+        assert_eq!(scratch.read("told"), format!("Some(Signal({number})) 1"));
     }
 }
 
 #[test]
 fn what_was_ignored_stays_ignored() {
-    let room = Room::new();
+    let scratch = Scratch::new();
     let options = ["--default-signal=TERM", "--ignore-signal=HUP,INT"];
-    let child = helper("body_shutdown", &room.home, &options);
-    room.pid("ready");
+    let child = helper("body_shutdown", &scratch.home, &options);
+    scratch.pid("ready");
     for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
         kill(Pid::from_raw(pid_of(&child)), signal).unwrap();
     }
     assert!(child.wait().unwrap().status.success());
-    assert_eq!(room.read("told"), "Some(Signal(15)) 1");
+    assert_eq!(scratch.read("told"), "Some(Signal(15)) 1");
 }
 
 #[test]
 fn the_watchdog_kills_what_is_listed_when_the_pipe_ends() {
-    let room = Room::new();
-    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let scratch = Scratch::new();
+    let (program, args) = body("body_watchdog", &scratch.home, &[]);
     let (reader, mut writer) = pipe().unwrap();
     let quiet = duct::cmd(program, args).stdin_file(reader).stdout_null().stderr_null().unchecked();
     let dog = quiet.start().unwrap();
@@ -512,9 +518,9 @@ fn the_watchdog_kills_what_is_listed_when_the_pipe_ends() {
 
 #[test]
 fn a_killed_runner_leaves_nothing_running() {
-    let room = Room::new();
-    let runner = helper("body_runner", &room.home, &["AYNIG_TEST_WATCHDOG=1"]);
-    let (command, left) = (room.pid("ready"), room.pid("left"));
+    let scratch = Scratch::new();
+    let runner = helper("body_runner", &scratch.home, &["AYNIG_TEST_WATCHDOG=1"]);
+    let (command, left) = (scratch.pid("ready"), scratch.pid("left"));
     kill(Pid::from_raw(pid_of(&runner)), Signal::SIGKILL).unwrap();
     until("the command's end", || gone(command));
     until("the end of what it started", || gone(left));
@@ -525,9 +531,9 @@ fn a_killed_runner_leaves_nothing_running() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_dies_with_its_runner_even_without_a_watchdog() {
-    let room = Room::new();
-    let runner = helper("body_runner", &room.home, &[]);
-    let (command, left) = (room.pid("ready"), room.pid("left"));
+    let scratch = Scratch::new();
+    let runner = helper("body_runner", &scratch.home, &[]);
+    let (command, left) = (scratch.pid("ready"), scratch.pid("left"));
     kill(Pid::from_raw(pid_of(&runner)), Signal::SIGKILL).unwrap();
     until("the command's end", || gone(command));
     runner.wait().unwrap();
@@ -536,13 +542,13 @@ fn a_command_dies_with_its_runner_even_without_a_watchdog() {
 
 #[test]
 fn a_watchdog_comes_with_the_first_group_and_goes_with_the_last_handle() {
-    let room = Room::new();
-    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let scratch = Scratch::new();
+    let (program, args) = body("body_watchdog", &scratch.home, &[]);
     let watchdog = Watchdog::lazy(program, args);
     assert_eq!(watchdog.pid(), None);
-    let spec = Spec { watchdog: Some(watchdog.clone()), ..room.script("sleep 600 & echo $! > left") };
+    let spec = Spec { watchdog: Some(watchdog.clone()), ..scratch.script("sleep 600 & echo $! > left") };
     let finished = run_alone(spec);
-    let (dog, left) = (watchdog.pid().expect("started"), room.pid("left"));
+    let (dog, left) = (watchdog.pid().expect("started"), scratch.pid("left"));
     assert!(matches!(finished.how, How::Exited(0)));
     drop(watchdog);
     let alive = !gone(left);
@@ -553,8 +559,8 @@ fn a_watchdog_comes_with_the_first_group_and_goes_with_the_last_handle() {
 
 #[test]
 fn a_watchdog_that_died_is_replaced_and_told_everything() {
-    let room = Room::new();
-    let (program, args) = body("body_watchdog", &room.home, &[]);
+    let scratch = Scratch::new();
+    let (program, args) = body("body_watchdog", &scratch.home, &[]);
     let watchdog = Watchdog::lazy(program, args);
     let early = group_of_its_own("sleep 600 & wait");
     let guard = watchdog.guard();
@@ -566,7 +572,7 @@ fn a_watchdog_that_died_is_replaced_and_told_everything() {
     let second_guard = watchdog.guard();
     second_guard.cover(pid_of(&late));
     assert_ne!(watchdog.pid().map(i32::try_from), Some(Ok(first)));
-    // A pipe that ends with both still listed, as if we had been killed.
+    // Ends the pipe while both are still listed, as if the runner had been killed.
     std::mem::forget((guard, second_guard));
     watchdog.close_as_if_killed();
     until("both groups' end", || members(pid_of(&early)).is_empty() && members(pid_of(&late)).is_empty());

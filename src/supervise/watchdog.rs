@@ -1,23 +1,24 @@
-//! Who ends the commands when the runner itself is killed.
+//! A helper process that stops the commands when the runner itself is killed.
 //!
-//! The parent-death signal reaches a command but not what the command started, and a process killed with SIGKILL can
-//! run nothing any more. So one helper process lives beside the runner: this same binary, started with a hidden
-//! subcommand whose body is [`serve`]. Its stdin is a pipe of which only the runner holds the other end. It is told
-//! which groups it answers for (`+<token> <pgid>` and `-<token>`, a line each, small enough to be written whole);
-//! when the pipe ends, however the runner ended, it ends the groups still listed and exits. After a clean run the
-//! list is empty and it just exits.
+//! The parent-death signal reaches a command but not the processes it started, and a runner killed
+//! with SIGKILL can do nothing. So a helper process runs beside the runner: this binary with a
+//! hidden subcommand whose body is [`serve`]. Its stdin is a pipe whose other end only the runner
+//! holds. The runner writes which groups are guarded (`+<token> <pgid>` and `-<token>`, a line
+//! each, small enough for an atomic write). When the pipe ends, however the runner ended, the
+//! helper stops the groups still listed and exits. After a clean run the list is empty.
 //!
-//! They are asked before they are killed: a git among them takes its locks along, which are those of the whole repository and
-//! would keep everybody from working with it until a person removes them.
+//! The helper sends SIGTERM before SIGKILL, so that a git in the group removes its lock files. Such
+//! a lock can block the whole repository until a user removes it.
 //!
-//! A command enlists *itself*, between fork and exec: were it done by the runner after the start, a runner killed in
-//! between would leave running whatever the command had started by then. As the runner does not learn the number of a
-//! command whose exec failed, it takes groups off the list by a token of its own.
+//! A command enlists *itself*, between fork and exec. If the runner did it after the start, a
+//! runner killed in between would leave running whatever the command had started by then. The
+//! runner never learns the number of a command whose exec failed, so it unlists groups by a token
+//! of its own.
 //!
-//! Invariants: the writing end is close-on-exec, so that no command keeps the pipe open; the helper holds no stream
-//! and no directory of the caller's; a group is unlisted as soon as its supervision ends, so that a reused number is
-//! never hit and what a command leaves behind after exit 0 lives on (CONTRACT.md §10). Best effort: without a helper
-//! there is a warning and the work goes on. Which groups are guarded, and until when, is `job`'s to decide.
+//! Invariants: the writing end is close-on-exec, so that no command keeps the pipe open. The helper
+//! holds no stream and no directory of the caller's. A group is unlisted as soon as its supervision
+//! ends, so a reused number is never signalled, and processes left behind after exit 0 live on
+//! (CONTRACT 10.2). Best effort: without a helper there is a warning and the work continues.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,20 +38,21 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::group;
 use crate::clock::Stopwatch;
 
-// A helper that cannot be started or does not stay is not worth more tries.
+// How often to start a helper that cannot be started or does not stay.
 const ATTEMPTS: u32 = 3;
 
-// It leaves at end of file; one that does not (stopped by a debugger) must not keep the runner from ending.
+// Wait for the helper's exit at end of file. A helper stopped by a debugger must not keep the
+// runner from exiting.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-// Between being asked to end and being killed. Git needs a few milliseconds, and the lease is not renewed any more.
+// Between SIGTERM and SIGKILL. Git needs a few milliseconds, and the lease is no longer renewed.
 const GRACE: Duration = Duration::from_secs(2);
 
-// How often is looked whether they have ended.
+// Polling interval for the groups' end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The runner's handle on its watchdog process, which is started with the first group at the latest. Clones are the same
-/// watchdog; dropping the last one dismisses the process.
+/// The runner's handle on its watchdog process, which is started with the first group at the
+/// latest. Clones share one process; dropping the last one ends it.
 #[derive(Clone)]
 pub struct Watchdog {
     inner: Arc<Inner>,
@@ -70,29 +72,30 @@ struct State {
     attempts: u32,
 }
 
-// Dropped in this order: the helper leaves at end of file, so the pipe must be closed before anybody waits for it.
+// Field order is drop order: the helper exits at end of file, so the pipe must be closed before the
+// process is waited for.
 struct Helper {
     pipe: Arc<PipeWriter>,
-    /// Held for its end: dropped, it is waited for.
+    /// Held for its `Drop`, which waits for the process.
     _process: Process,
 }
 
 struct Process(duct::Handle);
 
 impl Watchdog {
-    /// A watchdog that will run `program` (an absolute path, normally our own executable) with `args`, which must
-    /// lead to [`serve`] on stdin.
+    /// A watchdog that will run `program` (an absolute path, normally this executable) with `args`,
+    /// which must lead to [`serve`] on stdin.
     #[must_use]
     pub fn lazy(program: PathBuf, args: Vec<OsString>) -> Self {
         Self { inner: Arc::new(Inner { program, args, state: Mutex::default() }) }
     }
 
-    /// Starts the helper if it does not run yet, so that no command has to wait for that.
+    /// Starts the helper now if it does not run yet, so that no command has to wait for it.
     pub fn ready(&self) {
         self.inner.ensure(&mut self.inner.lock());
     }
 
-    /// Reserves a place on the helper's list, and starts the helper if it does not run yet. To be called before the
+    /// Reserves a place on the helper's list, and starts the helper if needed. Call it before the
     /// command is started.
     pub(crate) fn guard(&self) -> Guard {
         let mut state = self.inner.lock();
@@ -121,7 +124,7 @@ impl fmt::Debug for Watchdog {
     }
 }
 
-/// A place on the watchdog's list; dropping it takes the group off, which then lives on if the runner dies.
+/// A place on the watchdog's list. Dropping it unlists the group, which then survives the runner.
 #[derive(Debug)]
 #[must_use = "dropping it takes the group off the watchdog's list"]
 pub struct Guard {
@@ -130,12 +133,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Makes the group the helper's responsibility until this is dropped.
+    /// Puts the group on the helper's list until this is dropped.
     pub(crate) fn cover(&self, pgid: i32) {
         let mut state = self.watchdog.inner.lock();
         state.listed.insert(self.token, pgid);
         state.tell(&enlist(self.token, pgid));
-        // If that write found the helper gone: a new one is told everything that is listed.
+        // If that write found the helper gone, its replacement is sent the whole list.
         self.watchdog.inner.ensure(&mut state);
     }
 
@@ -154,7 +157,7 @@ impl Drop for Guard {
     }
 }
 
-/// Enlists the calling process, as the leader of a group, from within.
+/// Enlists the calling process, which leads its group, from within.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcement {
     pipe: Arc<PipeWriter>,
@@ -162,8 +165,9 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// To be called between fork and exec, with SIGPIPE ignored: takes no lock and no memory, and makes one `write`.
-    /// If that fails the helper is gone, which the runner will notice for itself.
+    /// Writes the line for this process. Call it between fork and exec with SIGPIPE ignored: it
+    /// takes no lock, allocates nothing and makes one `write`. A failed write means the helper is
+    /// gone, which the runner notices by itself.
     pub(crate) fn enlist_self(&self) {
         let mut line = [0; LONGEST_LINE];
         let mut rest = line.as_mut_slice();
@@ -213,7 +217,8 @@ impl Inner {
             .stdout_null()
             .stderr_null()
             .unchecked()
-            // Its own group: a ^C at the terminal is for the runner, which still needs it.
+            // In its own group: a ^C at the terminal must not reach it, since the runner still
+            // needs it.
             .before_spawn(|command| {
                 command.process_group(0);
                 Ok(())
@@ -238,7 +243,7 @@ impl State {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It leaves as soon as its pipe ends.
+        // It exits as soon as its pipe ends.
         match self.0.wait_timeout(FAREWELL) {
             Ok(Some(_)) => return,
             Ok(None) => tracing::warn!("the watchdog does not leave; killing it"),
@@ -250,13 +255,13 @@ impl Drop for Process {
     }
 }
 
-/// The body of the hidden subcommand: reads the list from `input` until it ends, then ends every group still on it.
+/// The body of the hidden subcommand: reads the list from `input` until it ends, then stops every
+/// group still listed.
 ///
-/// Deaf to SIGINT, SIGTERM, SIGHUP and SIGQUIT: its one reason to end is the end of the runner. Lines it does not
-/// understand are skipped.
+/// Ignores SIGINT, SIGTERM, SIGHUP and SIGQUIT: it exits only when the runner does. Skips lines it
+/// does not understand.
 ///
-/// # Errors
-/// If those signals could not be handled; the list is served nevertheless.
+/// # Errors The handlers for those signals could not be installed; the list is served nevertheless.
 pub fn serve(input: impl BufRead) -> io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     let deaf = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
@@ -274,7 +279,7 @@ fn end(mut groups: Vec<i32>) {
     });
     let watch = Stopwatch::start();
     loop {
-        // One that is gone is not looked at again: its number may come to be another's.
+        // A group that is gone is not checked again: its number may be reused.
         groups.retain(|pgid| !group::is_gone(*pgid));
         if groups.is_empty() || watch.elapsed() >= GRACE {
             break;
@@ -284,7 +289,7 @@ fn end(mut groups: Vec<i32>) {
     groups.iter().for_each(|pgid| group::signal(*pgid, Signal::SIGKILL));
 }
 
-// A read error says the same as end of file: nobody is there to tell us anything any more.
+// A read error means the same as end of file: the runner is gone.
 fn listed_at_end(input: impl BufRead) -> Vec<i32> {
     let mut listed: BTreeMap<u64, i32> = BTreeMap::new();
     for line in input.lines().map_while(Result::ok) {

@@ -14,7 +14,7 @@ use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::story::Told;
-use crate::fsutil::room_words;
+use crate::fsutil::free_space_text;
 use crate::git::objects::signatures::{SIGNING, headers, is_signed};
 use crate::git::process::call::ProcessError;
 use crate::git::process::cancel::Purpose;
@@ -341,7 +341,7 @@ impl Repo {
     /// That an object could not be stored; if there was no room for it, how much there is.
     fn unwritten(&self, error: &gix::Error) -> CommitError {
         let objects = self.common_dir().join("objects");
-        let room = room_words(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
+        let room = free_space_text(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
         CommitError::Unwritable {
             objects: objects.display().to_string(),
             why: format!("{}{room}", gix_chain(error)),

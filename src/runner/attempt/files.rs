@@ -272,7 +272,7 @@ fn record_path(directory: &Path, attempt: &str) -> PathBuf {
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AttemptError {
     let path = path.to_owned();
     move |source| {
-        let source = match fsutil::room_words(&source, &path) {
+        let source = match fsutil::free_space_text(&source, &path) {
             Some(room) => io::Error::new(source.kind(), format!("{source}; {room}")),
             None => source,
         };
