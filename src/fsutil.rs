@@ -32,8 +32,9 @@ const DRAFT_TRIES: u32 = 1_000;
 /// existing regular file keeps its permission bits; a new file gets 0666 less the umask. A symbolic
 /// link at `path` is itself replaced.
 ///
-/// # Errors Any error from writing the draft or renaming it. The target is then unchanged and the
-/// draft is removed.
+/// # Errors
+/// Any error from writing the draft or renaming it. The target is then unchanged and the draft is
+/// removed.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -53,7 +54,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a new file. Not atomic: use it only where no reader looks before the file is complete.
 ///
-/// # Errors Any error from creating or writing; [`ErrorKind::AlreadyExists`] if the path exists.
+/// # Errors
+/// Any error from creating or writing; [`ErrorKind::AlreadyExists`] if the path exists.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::create_new(path)?.write_all(bytes)
 }
@@ -61,7 +63,8 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Creates a file in `directory` that this process holds locked while it is open. It has a draft's
 /// name, so [`remove_drafts`] removes it if this process dies before renaming it.
 ///
-/// # Errors Any error from creating the file.
+/// # Errors
+/// Any error from creating the file.
 pub(crate) fn locked_draft(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut tries = 0;
     loop {
@@ -104,7 +107,8 @@ pub(crate) fn remove_drafts(directory: &Path) {
 /// Creates `path` and its missing parents, each with mode 0700. An existing directory is left as it
 /// is.
 ///
-/// # Errors Any error from creating, including a path component that is not a directory.
+/// # Errors
+/// Any error from creating, including a path component that is not a directory.
 pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -115,14 +119,16 @@ pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
 /// The cut may fall inside a line or a character. Bytes appended while reading are not included
 /// beyond the bound.
 ///
-/// # Errors Any error from opening, seeking or reading. A missing file is [`ErrorKind::NotFound`].
+/// # Errors
+/// Any error from opening, seeking or reading. A missing file is [`ErrorKind::NotFound`].
 pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     tail_of(&open_plain(path)?, max_bytes)
 }
 
 /// Reads the last `max_bytes` bytes of an open file, like [`tail`].
 ///
-/// # Errors Any error from seeking or reading.
+/// # Errors
+/// Any error from seeking or reading.
 pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
@@ -134,7 +140,8 @@ pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// Opens an untrusted path for reading. Never blocks, and accepts only a regular file: reading a
 /// named pipe would block forever.
 ///
-/// # Errors Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
+/// # Errors
+/// Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let file =
         fs::OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
@@ -158,7 +165,8 @@ pub fn is_executable(path: &Path) -> bool {
 /// than `most` bytes is first renamed to `<name>.old`. Never blocks and follows no symbolic link,
 /// since the path may hold a file of another user.
 ///
-/// # Errors Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
+/// # Errors
+/// Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub(crate) fn open_shared_log(path: &Path, most: u64) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > most) {
         let mut aside = path.as_os_str().to_owned();
@@ -187,7 +195,8 @@ pub(crate) fn nameless(bytes: &[u8]) -> io::Result<File> {
 
 /// Checks that `directory` is writable or can be created. Creates nothing.
 ///
-/// # Errors The obstacle: a path component that is not a directory, or a missing permission.
+/// # Errors
+/// The obstacle: a path component that is not a directory, or a missing permission.
 pub fn check_place(directory: &Path) -> io::Result<()> {
     let nearest = directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(directory);
     if !fs::metadata(nearest)?.is_dir() {
@@ -216,7 +225,8 @@ impl DirLock {
     /// Waits for the lock on `path`, for at most `patience`, since a stopped process keeps its
     /// locks. The path must exist; nothing is created and nothing in it is changed.
     ///
-    /// # Errors Any error from opening or locking, for instance on a file system without locks.
+    /// # Errors
+    /// Any error from opening or locking, for instance on a file system without locks.
     /// [`ErrorKind::TimedOut`] if another process holds the lock for all that time.
     pub(crate) fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -261,7 +271,8 @@ pub(crate) struct FileLock {
 impl FileLock {
     /// Waits without limit for the lock on `path`. The file must exist.
     ///
-    /// # Errors Any error from opening or locking.
+    /// # Errors
+    /// Any error from opening or locking.
     pub(crate) fn acquire(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         file.lock().map(|()| Self { file })
@@ -270,7 +281,8 @@ impl FileLock {
     /// Replaces `path` by a new file that contains `bytes`. The file is already locked when it
     /// becomes visible.
     ///
-    /// # Errors Any error from writing, locking or renaming; the old file is then unchanged.
+    /// # Errors
+    /// Any error from writing, locking or renaming; the old file is then unchanged.
     pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut draft = tempfile::Builder::new()
@@ -285,7 +297,8 @@ impl FileLock {
     /// Takes the lock on `path` without waiting; `None` if another holder has it. The file must
     /// exist.
     ///
-    /// # Errors Any error from opening or locking. A lock held by another process is not an error.
+    /// # Errors
+    /// Any error from opening or locking. A lock held by another process is not an error.
     pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = File::open(path)?;
         loop {
@@ -317,8 +330,9 @@ fn unlock(file: &File) {
 /// Removes a directory tree, including directories whose mode denies their owner writing. Does not
 /// follow links.
 ///
-/// # Errors Any error from removing; [`ErrorKind::NotADirectory`] for anything but a directory,
-/// including a link to one.
+/// # Errors
+/// Any error from removing; [`ErrorKind::NotADirectory`] for anything but a directory, including a
+/// link to one.
 pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(directory)?.is_dir() {
         return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
@@ -344,7 +358,8 @@ const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a co
 /// Writes a `.gitignore` into `directory` that hides all of it from the surrounding repository,
 /// unless one exists.
 ///
-/// # Errors Any error from writing.
+/// # Errors
+/// Any error from writing.
 pub(crate) fn hide_from_git(directory: &Path) -> io::Result<()> {
     let file = directory.join(".gitignore");
     if file.exists() {

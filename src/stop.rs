@@ -75,7 +75,8 @@ struct State {
 /// this process in the middle of its work. Installs a handler, since commands would inherit an
 /// ignored signal.
 ///
-/// # Errors Any error from registering the handler.
+/// # Errors
+/// Any error from registering the handler.
 pub fn survive_size_limit() -> io::Result<()> {
     if !contains(ignored_signals(), SIGXFSZ) {
         signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
@@ -94,7 +95,8 @@ impl Stop {
     /// ignored now stay ignored. Call it once, early in `main`. Two equal signals at the same
     /// instant may count as one.
     ///
-    /// # Errors Any error from registering the handlers or starting their thread.
+    /// # Errors
+    /// Any error from registering the handlers or starting their thread.
     pub fn install() -> io::Result<Self> {
         let stop = Self::manual();
         let ignored = ignored_signals();

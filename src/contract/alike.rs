@@ -1,24 +1,26 @@
 //! Suggests the name that a mistyped one probably stands for ("did you mean").
 //!
-//! Invariant: a suggestion is only ever a question to the user; no code acts on it.
+//! Invariant: a suggestion is only shown to the user; no code acts on it.
 
 use bstr::ByteSlice;
 
 use super::parking::NOT_BEFORE_KEY;
 use super::trailers::{LOG_LEVEL_KEY, Trailer};
 
-/// The trailers that a runner reads and a user may set.
+/// Trailers that a runner reads and a user may set.
 const SETTABLE: [&str; 2] = [NOT_BEFORE_KEY, LOG_LEVEL_KEY];
 
-/// Returns the nearest of the names that are a slip or two away from `word`; `None` if `word` is one of them.
+/// Returns the nearest of the names that are one or two slips away from `word`; `None` if `word` is
+/// one of them.
 pub fn nearest<N: AsRef<str>>(word: &str, names: impl IntoIterator<Item = N>) -> Option<N> {
     let near = names.into_iter().filter_map(|name| Some((slips(word, name.as_ref())?, name)));
     let (_, name) = near.min_by_key(|(slips, name)| (*slips, name.as_ref() != word))?;
     (name.as_ref() != word).then_some(name)
 }
 
-/// Counts the slips between two names, in any case of letters. A name of up to 3 letters allows none, one of up to 7 one,
-/// others two. Names that differ only in digits are no slip: `step-2` is meant to differ from `step-1`.
+/// Counts the slips between two names, ignoring case. A name of up to 3 letters allows none, one of
+/// up to 7 allows one, longer ones two. Names that differ only in digits are not similar: `step-2`
+/// is meant to differ from `step-1`.
 fn slips(word: &str, name: &str) -> Option<usize> {
     let (word, name) = (word.to_lowercase(), name.to_lowercase());
     let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
@@ -32,7 +34,7 @@ fn slips(word: &str, name: &str) -> Option<usize> {
     (slips <= allowed && !is_number).then_some(slips)
 }
 
-/// A trailer whose key is nearly one that is read.
+/// A trailer whose key nearly matches one that a runner reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misspelt {
     key: String,
@@ -46,7 +48,8 @@ impl std::fmt::Display for Misspelt {
     }
 }
 
-/// The trailers whose keys are nearly one of [`SETTABLE`]. Any other key belongs to the workflow.
+/// Returns the trailers whose keys nearly match one of [`SETTABLE`]. Any other key belongs to the
+/// workflow.
 pub(crate) fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
     let keys = trailers.into_iter().filter_map(|trailer| trailer.key.to_str().ok());
     keys.filter_map(|key| Some(Misspelt { key: key.to_owned(), near: nearest(key, SETTABLE)? })).collect()

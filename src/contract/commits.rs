@@ -1,8 +1,8 @@
-//! The commits the runner writes, as drafts: claim, renewal, advance and stall (CONTRACT.md §4 to §6).
+//! Drafts of the commits the runner writes: claim, renewal, advance and stall (sections 4 to 6 of
+//! CONTRACT.md).
 //!
-//! Invariant: every draft made here from parsed input encodes; a stalled one whatever the dead lease said. Parents,
-//! trees, dates and signatures are left to `git`, the wording of a stalled body to `report`, commits made by hand to
-//! `manual`.
+//! Invariant: every draft made here from parsed input encodes; a stalled one whatever the dead
+//! lease contains. `git` adds parents, tree, dates and signature.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -19,27 +19,27 @@ pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
 pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
 pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 
-/// What the body of a lease begins with that is kept after its command.
+/// How the body begins of a lease that is kept after its command (CONTRACT 6.3).
 const KEPT: &str = "Its command has ended: ";
 
-/// What stands for a run id or origin state that cannot be known.
+/// Replaces a run id or origin state that cannot be read (CONTRACT 5.11).
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// What a runner puts into the lease it asks for.
+/// The values a runner puts into the lease it claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LeaseTerms {
-    /// The fresh attempt.
+    /// The new attempt.
     pub(crate) attempt: AttemptId,
-    /// The runner's id, the host's name unless configured. Line breaks and NUL in it become spaces.
+    /// The runner's id: the host's name unless configured. Line breaks and NUL in it become spaces.
     pub(crate) runner: String,
-    /// The length of the lease.
+    /// The length of the lease, in seconds.
     pub(crate) seconds: u64,
-    /// The remote the claim is pushed to, in remote mode.
+    /// The remote the claim is pushed to, if a remote decides.
     pub(crate) source: Option<RemoteName>,
 }
 
-/// The claim on a ready branch: the trigger's own unreserved `dwp-*` trailers travel along, so that `keep_trailers`
-/// finds them (CONTRACT.md §5).
+/// Drafts the claim on a ready branch. It carries the trigger's own unreserved `dwp-*` trailers, so
+/// that `keep_trailers` finds them (CONTRACT 5.6).
 pub(crate) fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
     let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
     trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
@@ -58,31 +58,33 @@ pub(crate) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
     trailers
 }
 
-/// A fresh `working` commit with the trailers of the lease it follows (CONTRACT.md §6, "No declared state").
+/// Drafts a fresh `working` commit with the trailers of the lease it follows (CONTRACT 6.3, 10.3).
 pub(crate) fn renewal_draft(lease: &Message) -> Draft {
     let subject = default_subject(&StateName::working());
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
 }
 
-/// How a command ended that exited with 0 and declared nothing valid (CONTRACT 6.3), as it is told and written.
+/// How a command ended that exited with 0 and declared nothing valid (CONTRACT 6.3), for messages
+/// and commits.
 pub fn undeclared(malformed: bool) -> &'static str {
     if malformed { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
 }
 
-/// The lease that is kept for what such a command may have started: a renewal whose body says why there is no more of it.
+/// Drafts the lease that is kept after such a command, for processes it left behind. It is a
+/// renewal whose body says how the command ended.
 pub(crate) fn kept_draft(lease: &Message, malformed: bool) -> Draft {
     let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(malformed));
     Draft { body: BString::from(body), ..renewal_draft(lease) }
 }
 
-/// How the command of a lease ended, where that is one kept after it.
+/// How the command of a kept lease ended; `None` for any other lease.
 pub(crate) fn how_kept(lease: &Message) -> Option<&'static str> {
     let said = lease.body.strip_prefix(KEPT.as_bytes())?;
     [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
-/// The commit a successful command asked for. Where a kept trailer and a declared one share a key both are written,
-/// and the declared one wins by standing last.
+/// Drafts the commit that a successful command declared. If a kept and a declared trailer share a
+/// key both are written, and the declared one wins by coming last (CONTRACT 4.12).
 pub(crate) fn advance_draft(
     declaration: &Declaration,
     lease: &Trailers,
@@ -100,10 +102,10 @@ pub(crate) fn advance_draft(
     Draft { subject, body: BString::from(declaration.body.as_deref().unwrap_or_default()), trailers }
 }
 
-/// The end of a failed or abandoned attempt.
+/// Drafts the end of a failed or abandoned attempt.
 ///
-/// `run_id` may come from a hostile lease: unless it can be written as it is, [`UNKNOWN`] is. `body` is made
-/// writable: NUL is dropped and a scissors line indented.
+/// `run_id` may come from a hostile lease: if it cannot be written unchanged, [`UNKNOWN`] is
+/// written. `body` is made writable: NUL is dropped and a scissors line is indented.
 pub(crate) fn stalled_draft(run_id: &BStr, origin: Option<&StateName>, body: &str) -> Draft {
     let trimmed = trim(run_id);
     let legible = !trimmed.is_empty() && broken_trailer_rule(STALLED_RUN_KEY.as_bytes(), trimmed).is_none();
@@ -127,13 +129,13 @@ fn writable(body: &str) -> BString {
     text
 }
 
-/// `chore: set <state>`, the contract's default (CONTRACT.md §4).
+/// `chore: set <state>`, the default subject (CONTRACT 4.6).
 pub fn default_subject(state: &StateName) -> BString {
     BString::from(format!("chore: set {state}"))
 }
 
-/// What is wanted, in the words of whoever set the state: the first line of the body, where the subject is only the default
-/// one. `None` where the subject says it, or nothing does.
+/// The first line of the body, if the subject is only the default one: the work requested, in the
+/// words of its author. `None` if the subject describes it, or nothing does.
 pub fn wish<'a>(message: &'a Message, state: &StateName) -> Option<&'a BStr> {
     if message.subject != default_subject(state) {
         return None;

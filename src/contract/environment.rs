@@ -1,8 +1,8 @@
-//! The trigger's trailers as environment variables of its command (CONTRACT.md §3, "Command Inputs And Logs").
+//! The trigger's trailers as environment variables of its command (CONTRACT 3.3, 3.8).
 //!
-//! Invariant: a trailer never changes a variable that exists, never sets a reserved one, and all of them together
-//! fit into an environment the kernel accepts. The contract's own variables are left to `runner`, which sets them
-//! after these.
+//! Invariant: a trailer never changes an existing variable and never sets a reserved one. All of
+//! them together fit into an environment the kernel accepts. `runner` sets the contract's own
+//! variables after these.
 
 use bstr::BString;
 
@@ -13,32 +13,32 @@ mod reserved;
 use reserved::OWN;
 pub use reserved::{PLAIN_WORDS, RESERVED_NAMES, ReservedFamily, is_reserved_name};
 
-/// The longest body handed over in `BODY`, in bytes; Linux takes 128 KiB for name and value of one variable. A
-/// longer body is only in the file `BODY_PATH` names.
+/// The longest body passed in `BODY`, in bytes. Linux accepts 128 KiB for the name and value of one
+/// variable. A longer body is only in the file `BODY_PATH`.
 pub(crate) const BODY_INLINE_LIMIT: usize = 100 * 1024;
 
 /// The longest trailer value that becomes a variable, in bytes.
 pub(crate) const MAX_VALUE_BYTES: usize = 100 * 1024;
 
-/// The most room all trailer variables take together, in bytes of names and values.
+/// The total size of all trailer variables, in bytes of names and values.
 pub(crate) const MAX_TOTAL_BYTES: usize = 256 * 1024;
 
 /// Why a trailer does not become a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// The name made of the key is not `[A-Z_][A-Z0-9_]*`.
+    /// The name made from the key does not match `[A-Z_][A-Z0-9_]*`.
     #[error("its key does not make a variable name")]
     IllegalName,
-    /// The operator has listed those that become variables, and it is none of them.
+    /// The operator's list of trailers that become variables does not contain it (CONTRACT 3.13).
     #[error("aynig.trailerVariables does not name it")]
     NotListed,
-    /// The runner's environment has that variable already.
+    /// The runner's environment already has that variable.
     #[error("the variable exists in the runner's environment")]
     Exists,
     /// The variable is in [`RESERVED_NAMES`].
     #[error("the variable is reserved")]
     Reserved,
-    /// The key is a runner-managed one in another case of letters, and would pass for it.
+    /// The key is a runner-managed one in another case and could be mistaken for it.
     #[error("its key imitates one of the runner's")]
     Imitation,
     /// The value is longer than [`MAX_VALUE_BYTES`].
@@ -47,12 +47,12 @@ pub enum SkipReason {
     /// The trailers before it have used up [`MAX_TOTAL_BYTES`].
     #[error("the trailers together are longer than 256 KiB")]
     NoRoom,
-    /// The value holds a NUL byte, which no variable can.
+    /// The value contains a NUL byte, which no variable can.
     #[error("its value holds a NUL byte")]
     Nul,
 }
 
-/// What becomes of the trailers.
+/// The result for all trailers of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TrailerVariables {
     /// Names and values to set, each name once, in the order of first appearance.
@@ -61,10 +61,12 @@ pub(crate) struct TrailerVariables {
     pub(crate) skipped: Vec<(BString, SkipReason)>,
 }
 
-/// Turns trailers into variables: key upper-cased with `-` as `_`, the last value of a name wins. `exists` tells
-/// whether the runner's own environment has a variable, `listed` whether the operator admits a trailer, by its key and name.
+/// Turns trailers into variables: the key in upper case with `_` for `-`; the last value of a name
+/// wins. `exists` returns whether the runner's own environment has a variable. `listed` returns
+/// whether the operator admits a trailer, by its key and name.
 ///
-/// The real `dwp-*` keys are exposed, `DWP_STATE` included. Room is given in the order of appearance.
+/// Genuine `dwp-*` keys are included, `DWP_STATE` among them. They use up [`MAX_TOTAL_BYTES`]
+/// first, then the others in their order.
 pub(crate) fn trailer_variables(
     trailers: &Trailers,
     exists: impl Fn(&str) -> bool,
@@ -81,7 +83,7 @@ pub(crate) fn trailer_variables(
             Err(reason) => skip(&mut out, &trailer.key, reason),
         }
     }
-    // What the workflow itself lives by is not crowded out by whatever else a commit carries.
+    // The workflow's own trailers come first, so that other trailers cannot crowd them out.
     wanted.sort_by_key(|(name, _, _)| !name.starts_with(OWN));
     let mut room = MAX_TOTAL_BYTES;
     for (name, key, value) in wanted {

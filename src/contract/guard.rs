@@ -1,8 +1,9 @@
-//! What a server may refuse of a push, so that no client breaks a lease (CONTRACT.md §12).
+//! Decides which pushes a server refuses, so that no client breaks a lease (section 12 of
+//! CONTRACT.md).
 //!
-//! Invariant: a branch that is not under a live lease, and is not put under one, is nobody's business here; and nothing that a
-//! runner, `set-state` or `set-working` pushes in keeping with the contract is refused. Only the two HEADs are judged,
-//! never what lies between them. Reading them, and the server's clock, are left to the caller.
+//! Invariants: a branch that is not under a live lease, and is not put under one, is never refused.
+//! Nothing that a runner, `set-state` or `set-working` pushes by the contract is refused. Only the
+//! HEADs before and after the push are judged, never the commits between them (CONTRACT 12.1).
 
 use std::collections::HashSet;
 
@@ -19,65 +20,66 @@ pub struct Tip {
     pub(crate) id: CommitId,
     /// Its parents in order.
     pub(crate) parents: Vec<CommitId>,
-    /// What it says.
+    /// Its meaning.
     pub head: Head,
-    /// The attempts it says it comes from: the last `dwp-run-id` trailer, and the header [`RUN_ID_HEADER`].
+    /// The attempts it names: the last `dwp-run-id` trailer, and the header [`RUN_ID_HEADER`].
     pub(crate) run_ids: Vec<BString>,
 }
 
-/// The header of a commit object by which a result names its attempt, without a word in its message.
+/// The commit header by which a result names its attempt, so that its message need not (CONTRACT
+/// 12.4).
 pub(crate) const RUN_ID_HEADER: &str = "aynig-run-id";
 
-/// The push option (`git push -o`) by which a push names an attempt.
+/// The push option (`git push -o`) by which a push names an attempt (CONTRACT 12.3).
 pub const RUN_ID_OPTION: &str = "aynig-run-id=";
 
 /// Why a push breaks the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
-    /// Somebody holds the branch.
+    /// The branch is under a live lease.
     Held {
-        /// What was tried.
+        /// What the push did to the branch.
         how: Breach,
-        /// Who holds it, as written; empty if the lease does not say.
+        /// The holder's runner id, as written; empty if the lease has none.
         runner: BString,
-        /// The attempt that holds it, as written.
+        /// The holder's run id, as written.
         run_id: BString,
-        /// What it works on.
+        /// The state it works on.
         origin: Option<StateName>,
         /// Seconds left of the lease.
         left: u64,
     },
-    /// A lease that does not lie on what the server has.
+    /// A new lease whose parent is not the server's HEAD.
     NotOnHead {
-        /// Its parent, if it has one.
+        /// The lease's first parent, if it has one.
         parent: Option<CommitId>,
-        /// What the server has; nothing for a new branch.
+        /// The server's HEAD; `None` for a new branch.
         head: Option<CommitId>,
     },
     /// A lease dated by a clock that is off.
     OffClock {
-        /// The committer's date, seconds since the epoch.
+        /// The committer date, seconds since the epoch.
         dated: i64,
         /// The server's clock, seconds since the epoch.
         now: i64,
     },
     /// A lease that lasts longer than [`MAX_LEASE_SECONDS`].
     TooLong {
-        /// Its length.
+        /// Its length, in seconds.
         seconds: u64,
     },
 }
 
-/// What was tried with a branch that somebody holds.
+/// What a push did to a branch under a live lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breach {
-    /// A commit on top, that does not name the attempt.
+    /// Pushed a commit on top that does not name the attempt.
     WithoutRunId,
-    /// A commit that does not descend from HEAD.
+    /// Pushed a commit that does not descend from HEAD.
     Rewind,
-    /// No branch any more.
+    /// Deleted the branch.
     Deletion,
-    /// A commit without a good signature, where the server asks for one.
+    /// Pushed a commit without a good signature, where the server requires one.
     Unsigned,
 }
 
@@ -86,17 +88,18 @@ pub enum Breach {
 pub struct Server<'a> {
     /// The run ids that the push names by options.
     pub shown: &'a [BString],
-    /// New HEADs without a good signature, where the server asks for one. A run id is a name that everybody can read: it
-    /// keeps out mistakes, a signature keeps out attackers.
+    /// New HEADs without a good signature, where the server requires one. A run id can be read by
+    /// everyone: it prevents mistakes, and only a signature stops an attacker (CONTRACT 12.9).
     pub refused: &'a HashSet<CommitId>,
     /// The server's clock, seconds since the epoch.
     pub now: i64,
-    /// How far a lease's date may be off that clock, in seconds.
+    /// The greatest accepted difference between a lease's date and that clock, in seconds.
     pub tolerance: u64,
 }
 
-/// Judges one branch of a push. `old` and `new` are `None` where the branch does not exist; `descends` says whether `new` does from
-/// `old`; `server` is what is the same for all branches of a push.
+/// Judges one branch of a push. `old` and `new` are `None` if the branch does not exist on that
+/// side. `descends` is whether `new` descends from `old`; `server` is shared by all branches of the
+/// push.
 pub fn judge(
     old: Option<&Tip>,
     new: Option<&Tip>,
@@ -151,12 +154,13 @@ fn live(tip: &Tip, now: i64) -> Option<(&Lease, u64)> {
     }
 }
 
-/// Whether a push carries a run id; a lease that has none can be carried on by anybody.
+/// Whether a push names this run id. Any push may continue a lease that has none.
 fn names(new: &Tip, shown: &[BString], run_id: &BStr) -> bool {
     run_id.is_empty() || new.run_ids.iter().chain(shown).any(|shown| shown == run_id)
 }
 
-/// A claim lies on HEAD and on nothing else; the holder may have commits of its own below its next lease.
+/// Whether a new lease has the old HEAD as its only parent. A renewal may lie on the holder's own
+/// commits instead.
 fn lies_on(old: Option<&Tip>, new: &Tip, descends: bool, claimed: &Lease) -> bool {
     let Some(old) = old else { return false };
     let renewal = matches!(&old.head, Head::Working(lease) if lease.run_id == claimed.run_id && !lease.run_id.is_empty());
@@ -174,7 +178,7 @@ mod tests {
         CommitId::from_bytes(&[number; 20]).expect("20 bytes")
     }
 
-    /// A commit with this number, on the one before it.
+    /// A commit with this number, on top of the one before it.
     fn tip(number: u8, at: i64, trailers: &str) -> Tip {
         let message = format!("s\n\n{trailers}\n");
         let facts = CommitFacts { id: id(number), committed_at: at, message: message.as_bytes() };
@@ -196,7 +200,7 @@ mod tests {
         )
     }
 
-    /// A lease of this moment.
+    /// A lease dated now.
     fn lasting(number: u8, run: &str, seconds: u64) -> Tip {
         let trailers = format!("dwp-state: working\ndwp-run-id: {run}\ndwp-lease-seconds: {seconds}");
         tip(number, NOW, &trailers)

@@ -1,8 +1,8 @@
-//! What the commit at a branch's HEAD means.
+//! The meaning of the commit at a branch's HEAD.
 //!
-//! The one reading of a HEAD for scan, status and recovery alike (CONTRACT.md §1, "State Events"). Invariant: it looks
-//! at this commit only, never at history, and hostile bytes end in [`Head::Invalid`], never in a panic or in a
-//! branch that silently disappears. It leaves the clock to the caller (`lease`) and the choice of command to `runner`.
+//! All readers of a HEAD use it: scan, status and recovery (section 1 of CONTRACT.md). Invariant:
+//! it depends on this commit only, never on history. Hostile bytes end in [`Head::Invalid`], never
+//! in a panic or in a branch that silently disappears.
 
 use bstr::ByteSlice;
 
@@ -10,12 +10,12 @@ use super::ids::{CommitId, StateName};
 use super::lease::Lease;
 use super::message::Message;
 
-/// What is read of a commit before it is judged.
+/// The facts about a commit that are read before it is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitFacts<'a> {
     /// Its object id.
     pub(crate) id: CommitId,
-    /// The committer's date, seconds since the epoch.
+    /// The committer date, seconds since the epoch.
     pub(crate) committed_at: i64,
     /// The whole message as stored, trailers included.
     pub(crate) message: &'a [u8],
@@ -26,15 +26,15 @@ pub struct CommitFacts<'a> {
 pub struct Event {
     /// The commit.
     pub commit: CommitId,
-    /// The committer's date, seconds since the epoch.
+    /// The committer date, seconds since the epoch.
     pub committed_at: i64,
     /// The declared state.
     pub state: StateName,
-    /// The message taken apart.
+    /// The parsed message.
     pub message: Message,
 }
 
-/// A commit that means to declare a state and fails to.
+/// A commit with an unusable `dwp-state`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("commit {} declares no usable state: {reason}", commit.short())]
 pub struct InvalidHead {
@@ -44,14 +44,15 @@ pub struct InvalidHead {
     pub reason: String,
 }
 
-/// The four things a HEAD can be.
+/// The four meanings of a HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
-    /// No `dwp-state` trailer: none of the runner's business.
+    /// No `dwp-state` trailer: not part of a workflow.
     Unmanaged,
-    /// A `dwp-state` that is not a legal state name, or a message git itself cannot read to its end.
+    /// A `dwp-state` that is not a legal state name, or a message with a NUL byte that mentions
+    /// `dwp-state` (CONTRACT 1.9, 1.11).
     Invalid(InvalidHead),
-    /// A state waiting for its command.
+    /// A state that waits for its command.
     Ready(Event),
     /// A lease, alive or expired.
     Working(Lease),
@@ -61,11 +62,12 @@ pub enum Head {
 pub(crate) const STATE_KEY: &str = "dwp-state";
 
 impl Head {
-    /// Reads a commit. Never fails: what cannot be read is [`Head::Invalid`].
+    /// Reads a commit. Never fails: an unreadable one is [`Head::Invalid`].
     pub fn read(facts: &CommitFacts<'_>) -> Self {
         let invalid = |reason| Self::Invalid(InvalidHead { commit: facts.id, reason });
         if facts.message.contains(&0) {
-            // git stops reading here, other readers do not: whether there is a trailer depends on whom one asks.
+            // git stops reading at a NUL and other readers do not, so readers disagree about
+            // whether there is a trailer.
             return if facts.message.contains_str(STATE_KEY) {
                 invalid(String::from("its message holds a NUL byte; write the commit again without it"))
             } else {
@@ -86,7 +88,7 @@ impl Head {
         }
     }
 
-    /// The state this HEAD declares, `working` included.
+    /// The declared state, `working` included.
     pub fn state(&self) -> Option<StateName> {
         match self {
             Self::Unmanaged | Self::Invalid(_) => None,

@@ -1,39 +1,41 @@
-//! The log of a checkout's HEAD (gitglossary(7), reflog), and what it proves: which commits were made in that checkout, and
-//! which of them it left.
+//! The reflog of a checkout's HEAD, and what it proves: which commits were made in that checkout,
+//! and which of them it left.
 //!
-//! Invariant: a commit counts as made here only if the log leads from it back to the lease, entry by entry. A commit that
-//! reached the branch by any other way is somebody else's (CONTRACT 5.10). Reading the file and the commits is left to `git`.
+//! Invariant: a commit counts as made here only if the reflog leads from it back to the lease,
+//! entry by entry. A commit that reached the branch by any other way was made elsewhere (CONTRACT
+//! 5.10, 6.12).
 
 use bstr::{BString, ByteSlice};
 
 use super::ids::CommitId;
 
-/// The words of an entry that a push to a checked-out branch leaves. HEAD moved, but nobody moved it from inside.
+/// The message of the entry that a push to a checked-out branch leaves. HEAD moved, but not from
+/// inside the checkout.
 const PUSHED: &[u8] = b"push";
 
-/// One entry of the log.
+/// One entry of the reflog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Where HEAD was; a null id in the first entry.
+    /// The old HEAD; a null id in the first entry.
     pub(crate) from: CommitId,
-    /// Where it went.
+    /// The new HEAD.
     pub(crate) to: CommitId,
-    /// The action, as the program that moved it described it (`commit: …`, `reset: …`).
+    /// The message, as the program that moved HEAD wrote it (`commit: …`, `reset: …`).
     pub(crate) how: BString,
 }
 
-/// Who put a HEAD onto the branch.
+/// Where the commits of a HEAD come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The attempt: its runner, its command, or a process that its command started.
+    /// From the attempt: its runner, its command, or a process that its command started.
     Here,
-    /// The log does not reach back far enough to say.
+    /// Unknown: the reflog does not reach back far enough.
     Unknown,
-    /// Somebody else: this is the newest commit that did not come from here.
+    /// From elsewhere: this is the newest commit that was not made here.
     Elsewhere(CommitId),
 }
 
-/// Reads a log, oldest entry first. Lines that are no entries are left out.
+/// Parses a reflog, oldest entry first. Skips lines that are not entries.
 pub(crate) fn read(log: &[u8]) -> Vec<Moved> {
     log.lines().filter_map(entry).collect()
 }
@@ -46,8 +48,9 @@ fn entry(line: &[u8]) -> Option<Moved> {
     Some(Moved { from, to, how: how.into() })
 }
 
-/// Follows `head` back to `lease`, by the entries of `log` and by commits of the lease's own attempt: `renewed` returns the
-/// parent of such a commit. Those move the branch without the checkout, so its log does not have them.
+/// Follows `head` back to `lease`, by the entries of `log` and by commits of the lease's own
+/// attempt, such as renewals: `renewed` returns the parent of such a commit. They move the branch
+/// without the checkout, so its reflog lacks them.
 pub(crate) fn origin(
     head: CommitId,
     lease: CommitId,
@@ -64,27 +67,29 @@ pub(crate) fn origin(
         } else if let Some(parent) = renewed(at) {
             at = parent;
         } else {
-            // A whole log begins with the lease, or before it in a checkout that was there already.
+            // A complete reflog begins with the lease, or earlier in a checkout that existed
+            // before.
             return if rest.is_empty() { Origin::Unknown } else { Origin::Elsewhere(at) };
         }
     }
 }
 
-/// How the entries begin that put something newer in place of a commit, or on top of it.
+/// Message prefixes of entries that replace a commit by a newer one, or add one on top.
 const GROWTH: [&[u8]; 8] =
     [b"am", b"aynig", b"cherry-pick", b"commit", b"merge", b"pull", b"rebase", b"revert"];
 
-/// How the entries begin that move HEAD to a commit which is there already.
+/// Message prefixes of entries that move HEAD to an existing commit.
 const VISITS: [&[u8]; 4] = [b"aynig", b"checkout", b"push", b"reset"];
 
-/// Commits that were made in this checkout and that HEAD then left, oldest first. A branch may have them all the same.
+/// Returns the commits that were made in this checkout and that HEAD then left, oldest first. A
+/// branch may still contain them.
 pub(crate) fn left(log: &[Moved]) -> Vec<CommitId> {
     let begins = |moved: &Moved, words: &[&[u8]]| words.iter().any(|word| moved.how.starts_with(word));
     let is_made = |moved: &Moved| !begins(moved, &VISITS) && !moved.how.ends_with(b"Fast-forward");
     let mut found = Vec::new();
     for (at, moved) in log.iter().enumerate() {
         let is_left = moved.from != moved.to && !begins(moved, &GROWTH);
-        // The first entry is the checkout's own beginning.
+        // The first entry is the creation of the checkout.
         let mut before = log[..at].iter().skip(1);
         if is_left
             && !found.contains(&moved.from)

@@ -1,8 +1,9 @@
-//! The names of the contract, each checked once at the edge, so that no bare string travels inside.
+//! The names of the contract, each checked when it is read, so that no unchecked string is passed
+//! around.
 //!
-//! Invariant: a value of one of these types obeys its rule for as long as it lives; there is no way to change one.
-//! Whether the thing named exists is left to `git` and `runner`. CONTRACT.md §1 and §2 (states and roles), §5 (run id,
-//! remote).
+//! Invariant: a value of one of these types obeys its rule, and cannot be changed. Whether the
+//! thing named exists is not checked. Sources: CONTRACT 1.9 (states, roles), 5.2 (remote), 5.7 (run
+//! id).
 
 use std::fmt;
 
@@ -10,13 +11,13 @@ use bstr::{BStr, BString, ByteSlice};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-/// A text that may not be used as the name it was meant for.
+/// A text that breaks the rule of the name it was meant to be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a legal {what}: {why}")]
 pub struct InvalidName {
-    /// The kind of name, "state name" for one.
+    /// The kind of name, such as "state name".
     pub(crate) what: &'static str,
-    /// The text, made readable and cut at 120 characters.
+    /// The text, lossily decoded and cut at 120 characters.
     pub(crate) text: String,
     /// The rule it breaks.
     pub(crate) why: &'static str,
@@ -31,7 +32,8 @@ impl InvalidName {
 /// The longest state or role name, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 100;
 
-/// The rule of state and role names: both become a path below `.aynig/`, so neither may leave it or hide in it.
+/// Checks the rule of state and role names. Both become a path below `.aynig/`, so neither may
+/// leave it or hide in it.
 fn check_path_name(what: &'static str, text: &[u8]) -> Result<String, InvalidName> {
     let refuse = |why| Err(InvalidName::new(what, text, why));
     if text.is_empty() {
@@ -53,8 +55,8 @@ fn check_path_name(what: &'static str, text: &[u8]) -> Result<String, InvalidNam
     Ok(text.to_str_lossy().into_owned())
 }
 
-/// The value of `dwp-state`: 1 to 100 bytes of `[A-Za-z0-9._-]` in `/`-separated segments, none of them empty or
-/// beginning with `.` or `-`.
+/// The value of `dwp-state`: 1 to 100 bytes of `[A-Za-z0-9._-]` in `/`-separated segments, none of
+/// them empty or beginning with `.` or `-` (CONTRACT 1.9).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct StateName(String);
@@ -71,12 +73,12 @@ impl StateName {
         check_path_name("state name", text.as_ref()).map(Self)
     }
 
-    /// The state of a leased branch (CONTRACT.md §5).
+    /// The state of a leased branch (CONTRACT 5.1).
     pub(crate) fn working() -> Self {
         Self(String::from(WORKING))
     }
 
-    /// The state of a branch whose attempt failed or was abandoned (CONTRACT.md §5, §6).
+    /// The state of a branch whose attempt failed or was abandoned (CONTRACT 5.5, 6.2).
     pub(crate) fn stalled() -> Self {
         Self(String::from(STALLED))
     }
@@ -103,7 +105,7 @@ impl fmt::Display for StateName {
     }
 }
 
-/// A role (CONTRACT.md §2), under the same rule as [`StateName`].
+/// A role (CONTRACT 2.2), under the rule of [`StateName`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RoleName(String);
@@ -117,7 +119,6 @@ impl RoleName {
         check_path_name("role name", text.as_ref()).map(Self)
     }
 
-    /// The name as text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -129,11 +130,11 @@ impl fmt::Display for RoleName {
     }
 }
 
-/// A branch by its name below `refs/heads/`, as bytes; legal for git as such.
+/// A branch by its name below `refs/heads/`, as bytes; a legal branch name for git.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(BString);
 
-/// Where local branches are ([`super::layout`] has the other places).
+/// The prefix of local branches ([`super::layout`] has the other ref prefixes).
 pub(crate) const HEADS: &str = "refs/heads/";
 
 impl BranchName {
@@ -149,12 +150,12 @@ impl BranchName {
         }
     }
 
-    /// The branch a full ref name stands for; `None` outside `refs/heads/` or if the rest is no legal name.
+    /// The branch that a full ref name stands for; `None` outside `refs/heads/` or for an illegal
+    /// name.
     pub fn from_full_ref(name: &BStr) -> Option<Self> {
         Self::new(name.strip_prefix(HEADS.as_bytes())?).ok()
     }
 
-    /// The short name.
     pub(crate) fn as_bstr(&self) -> &BStr {
         self.0.as_bstr()
     }
@@ -164,11 +165,12 @@ impl BranchName {
         BString::from([HEADS.as_bytes(), &self.0].concat())
     }
 
-    /// A file name for this branch's worktree: readable, and different for different branches.
+    /// The name of this branch's worktree directory: readable, and different for different branches
+    /// (CONTRACT 9.1).
     ///
-    /// `[A-Za-z0-9._-]` stay, `/` becomes `+`, all else (a leading `.` or `-` too) becomes `%` and two hex digits.
-    /// Past 150 bytes the first hundred or so are kept and a digest of the whole follows behind `%-`, which no
-    /// escape can produce.
+    /// `[A-Za-z0-9._-]` stay, `/` becomes `+`, any other byte and a leading `.` or `-` become `%`
+    /// and two hex digits. A name longer than 150 bytes is cut to at most 100 bytes, followed by
+    /// `%-` and a digest of the whole. No escape produces `%-`.
     pub(crate) fn directory_name(&self) -> String {
         let pieces: Vec<String> = self.0.iter().enumerate().map(|(at, byte)| escaped(at, *byte)).collect();
         let whole = pieces.concat();
@@ -229,13 +231,13 @@ impl fmt::Display for BranchName {
     }
 }
 
-/// A configured remote's name, or its URL: not empty, no white space or control character, no leading dash (git
-/// would read that as an option).
+/// A configured remote's name, or its URL. Not empty, no white space or control character, no
+/// leading dash (git would read that as an option).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RemoteName(String);
 
-/// What a remote's name follows in the value of `dwp-source` (CONTRACT.md §5).
+/// The prefix of a remote's name in `dwp-source` (CONTRACT 5.2).
 const SOURCE_PREFIX: &str = "git:";
 
 impl RemoteName {
@@ -258,7 +260,8 @@ impl RemoteName {
         }
     }
 
-    /// The remote a `dwp-source` value names, `git:origin` for one; `None` for any other kind of source.
+    /// The remote that a `dwp-source` value names, such as `git:origin`; `None` for any other kind
+    /// of source.
     pub fn from_source(value: &BStr) -> Option<Self> {
         Self::parse(value.strip_prefix(SOURCE_PREFIX.as_bytes())?).ok()
     }
@@ -280,13 +283,13 @@ impl fmt::Display for RemoteName {
     }
 }
 
-/// One leased execution; written as `dwp-run-id` (CONTRACT.md §5). Random, so that no two runners can make the same
-/// lease commit.
+/// One leased execution, written as `dwp-run-id`. Random, so that no two runners can make the same
+/// lease commit (CONTRACT 5.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(Uuid);
 
 impl AttemptId {
-    /// A fresh one.
+    /// A new random id.
     pub fn random() -> Self {
         Self(Uuid::new_v4())
     }
@@ -296,7 +299,7 @@ impl AttemptId {
         Uuid::try_parse_ascii(text).ok().map(Self)
     }
 
-    /// The first eight hex digits, for people.
+    /// The first eight hex digits, for display.
     pub fn short(self) -> String {
         self.0.simple().to_string().chars().take(8).collect()
     }
@@ -323,7 +326,6 @@ pub struct CommitId {
 }
 
 impl CommitId {
-    /// From the raw bytes; `None` unless there are 20 or 32.
     pub(crate) fn from_bytes(raw: &[u8]) -> Option<Self> {
         let length = u8::try_from(raw.len()).ok().filter(|length| matches!(length, 20 | 32))?;
         let mut bytes = [0; 32];
@@ -331,7 +333,7 @@ impl CommitId {
         Some(Self { bytes, length })
     }
 
-    /// From 40 or 64 hex digits of either case.
+    /// Parses 40 or 64 hex digits of either case.
     pub fn parse_hex(text: impl AsRef<[u8]>) -> Option<Self> {
         let (pairs, rest) = text.as_ref().as_chunks::<2>();
         if !rest.is_empty() {
@@ -347,7 +349,7 @@ impl CommitId {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The first ten hex digits, for people.
+    /// The first ten hex digits, for display.
     pub fn short(&self) -> String {
         self.as_bytes().iter().take(5).map(|byte| format!("{byte:02x}")).collect()
     }

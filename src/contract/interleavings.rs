@@ -1,8 +1,9 @@
-//! The lease as a protocol: runners with clocks of their own that read, wait, claim, renew, settle and recover one branch in any
-//! order, by the decisions of this room alone.
+//! The lease as a protocol: runners with their own clocks read, wait, claim, renew, settle and
+//! recover one branch in any order, using only the decisions of this room.
 //!
-//! Shown is that at most one of them ever holds a lease that is alive by its own clock (CONTRACT.md §8.1), as long as the clocks
-//! agree within the tolerance of rule 5.18; and that this tolerance is needed.
+//! The tests show that at most one of them holds a lease that is alive by its own clock (CONTRACT
+//! 8.1), as long as the clocks agree within the tolerance of CONTRACT 5.18. They also show that the
+//! tolerance is needed.
 
 use std::time::Duration;
 
@@ -22,27 +23,29 @@ const RUNNERS: usize = 3;
 /// `--skew-seconds` in these runs.
 const TOLERANCE: i64 = 4;
 
-/// The length of every lease, seconds.
+/// The length of every lease, in seconds.
 const SECONDS: u64 = 6;
 
-/// One thing that happens.
+/// One event of a run.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// Time passes everywhere, this many seconds.
+    /// Time passes for every runner, this many seconds.
     Time(i64),
     /// A runner reads HEAD, and its clock.
     Look(usize),
-    /// It acts on what it read, however long ago that was: it claims what was ready, closes what had expired.
+    /// A runner acts on what it read, however long ago: claims a ready branch, recovers an expired
+    /// lease.
     Act(usize),
-    /// It looks after the lease it believes to have: renews it when that is due, or finds it lost.
+    /// A runner checks the lease it believes to hold: notes that a renewal is due, or finds the
+    /// lease lost.
     Tend(usize),
-    /// It writes its renewal; between the two anything may have happened.
+    /// A runner writes its renewal. Anything may have happened since the check.
     Renew(usize),
-    /// Its command ends: the result is landed, if the branch is still its own.
+    /// A runner's command ends: the result is landed if the branch is still its own.
     Settle(usize, bool),
-    /// It dies, and comes back knowing nothing.
+    /// A runner dies, and restarts without memory.
     Die(usize),
-    /// A person asks for the work again.
+    /// A user requests the work again.
     Ask,
 }
 
@@ -52,13 +55,13 @@ struct Commit {
     message: BString,
 }
 
-/// What a runner holds, as far as it knows.
+/// The lease a runner believes to hold.
 struct Held {
     attempt: AttemptId,
     lease: usize,
     /// The last HEAD that was its own.
     newest: usize,
-    /// It found a renewal to be due.
+    /// Whether it found a renewal to be due.
     renewing: bool,
 }
 
@@ -115,7 +118,8 @@ impl World {
         std::iter::successors(Some(commit), |at| self.commits[*at].parent).any(|at| at == ancestor)
     }
 
-    /// Writes a commit on top of `parent`, dated by the runner's clock, and moves the branch if it is still there.
+    /// Writes a commit on top of `parent`, dated by the runner's clock, and moves the branch if its
+    /// HEAD is still `parent`.
     fn swap(&mut self, runner: usize, parent: usize, draft: &Draft) -> Option<usize> {
         let message = draft.encode().expect("drafts of this room encode");
         let dated = self.clock(runner);
@@ -207,7 +211,7 @@ impl World {
             return;
         }
         let draft = renewal_draft(&Message::parse(&self.commits[held.newest].message));
-        // Lost: the branch is somebody else's, and the attempt is over.
+        // A lost swap means that another runner has the branch, and the attempt is over.
         if let Some(renewal) = self.swap(runner, held.newest, &draft) {
             self.renewals += 1;
             held.newest = renewal;
@@ -246,7 +250,7 @@ impl World {
         (0..RUNNERS).filter(alive).collect()
     }
 
-    /// On the branch no lease follows a lease of another attempt, and each trigger has one.
+    /// Asserts that no lease on the branch has a lease of another attempt as its parent.
     fn assert_history(&self) {
         let line: Vec<usize> =
             std::iter::successors(Some(self.head), |at| self.commits[*at].parent).collect();
@@ -291,7 +295,8 @@ proptest! {
     }
 }
 
-/// The same runs, with clocks further apart than is tolerated, break the invariant: it is not true by accident.
+/// These steps, with clocks further apart than the tolerance, break the invariant: it does not hold
+/// by accident.
 #[test]
 fn clocks_further_apart_than_the_tolerance_break_it() {
     let mut world = World::new([0, TOLERANCE + 2, 0], TOLERANCE);
@@ -303,7 +308,7 @@ fn clocks_further_apart_than_the_tolerance_break_it() {
     assert_eq!(world.live(), [0, 1]);
 }
 
-/// The random runs reach what they are about.
+/// Checks that random runs claim, renew and recover often enough to test anything.
 #[test]
 fn the_runs_claim_renew_and_recover() {
     use proptest::strategy::ValueTree;

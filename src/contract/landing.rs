@@ -1,19 +1,21 @@
-//! How the result of a command gets onto its branch: what was seen and done so far goes in, the next thing to do comes out
-//! (CONTRACT.md §6).
+//! Lands the result of a command on its branch, as a state machine: facts in, orders out (section 6
+//! of CONTRACT.md).
 //!
-//! Invariants: work is saved before a `stalled` commit is written; nothing is written on a HEAD that is not the attempt's;
-//! what may have landed is recognised before anything else is tried; a result that cannot be written becomes a failure, a
-//! failure that cannot be written ends the landing. Looking, saving, writing and moving the branch are the caller's.
+//! Invariants: work is saved before a `stalled` commit is written. Nothing is written on a HEAD
+//! that is not the attempt's. A result that may have landed is recognised before anything else is
+//! tried. A result that cannot be written becomes a failure; a failure that cannot be written ends
+//! the landing. The caller reads, saves, writes and moves the branch.
 
 use super::declaration::Declaration;
 use super::ids::{CommitId, StateName};
 use super::ownership::Ownership;
 use super::settlement::{Ending, Settlement, overtaken, settle};
 
-/// How often a branch may move under the landing (by the command's own survivors) before it is given up.
+/// How many times the branch may move during the landing, by processes the command left behind,
+/// before giving up.
 const MOST_LOST: u32 = 20;
 
-/// A landing under way.
+/// A landing in progress.
 #[derive(Debug)]
 pub(crate) struct Landing {
     /// `STATE` and how its command ended, for sentences.
@@ -22,7 +24,7 @@ pub(crate) struct Landing {
     settlement: Settlement,
     why: String,
     store: Store,
-    /// Whether the branch has to be looked at before the next write.
+    /// Whether the branch has to be read before the next write.
     doubtful: bool,
     stage: Stage,
     saved: bool,
@@ -32,12 +34,12 @@ pub(crate) struct Landing {
     tried: Vec<Tried>,
 }
 
-/// Who decides where the branch is.
+/// The store that decides where the branch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Store {
-    /// This repository: a look costs nothing.
+    /// This repository: reading a branch costs nothing.
     Local,
-    /// A remote: the branch is presumed where it was left, and the push is the question.
+    /// A remote: the branch is presumed unmoved, and the push finds out.
     Remote,
 }
 
@@ -46,9 +48,9 @@ pub(crate) enum Store {
 pub(crate) struct Tried {
     /// The commit.
     pub(crate) commit: CommitId,
-    /// What it says.
+    /// The outcome it records.
     pub(crate) settlement: Settlement,
-    /// Of a stalled one: why.
+    /// The reason, for a stalled commit.
     pub(crate) why: String,
 }
 
@@ -62,70 +64,66 @@ enum Stage {
     Over,
 }
 
-/// What is to be done next.
+/// The next action for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Order {
-    /// Look where the branch is, `ask`ing whoever decides, and where the command left its worktree.
+    /// Read where the branch is, and where the command left its worktree.
     Look {
-        /// Otherwise the branch is presumed to be where it was last seen.
+        /// Whether to query the store; otherwise the branch is presumed where it was last seen.
         ask: bool,
     },
-    /// Save what the worktree holds beyond `kept`; its files are based on `base`.
+    /// Save what the worktree contains beyond `kept`; its files are based on `base`.
     Save {
         /// The commit the files are based on.
         base: CommitId,
-        /// The commit that is safe already.
+        /// The commit that needs no saving.
         kept: CommitId,
     },
     /// Write [`Landing::settlement`] as a commit on top of `parent`.
-    Write {
-        /// The parent.
-        parent: CommitId,
-    },
+    Write { parent: CommitId },
     /// Move the branch from `head` to `new`.
     Move {
-        /// Where it has to be.
+        /// Its expected old value.
         head: CommitId,
         /// The result.
         new: CommitId,
     },
     /// Wait a little, if there is time left.
     Pause,
-    /// Nothing any more.
+    /// The landing is over.
     Finish(Finish),
 }
 
-/// What came of the last order.
+/// The result of the last order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// Of a look.
+    /// Result of [`Order::Look`].
     Seen(Sight),
-    /// Of saving: done, with nothing to save or not.
+    /// Result of [`Order::Save`]: done, or nothing to save.
     Saved,
-    /// Of writing: the commit, or why not.
+    /// Result of [`Order::Write`]: the commit, or the reason of the failure.
     Written(Result<CommitId, String>),
-    /// Of moving the branch.
+    /// Result of [`Order::Move`].
     Moved(Moved),
-    /// Of a pause: whether there is time for another try.
+    /// Result of [`Order::Pause`]: whether there is time for another try.
     Paused(bool),
 }
 
-/// What a look shows.
+/// What [`Order::Look`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// The branch is the attempt's.
     Ours {
-        /// Its HEAD.
         head: CommitId,
         /// Where the worktree is.
         worktree: Position,
     },
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
-    /// The branch is not the attempt's any more.
+    /// The branch is no longer the attempt's.
     Foreign(Ownership, Option<CommitId>),
-    /// It could not be seen.
+    /// It could not be read, with the reason.
     Unreadable(String),
 }
 
@@ -136,31 +134,31 @@ pub(crate) enum Position {
     At(CommitId),
     /// At a commit that does not.
     Astray(CommitId),
-    /// There is none.
+    /// There is no worktree.
     Nowhere,
-    /// Wherever it is: somebody else's commit is on the branch, which the result would undo.
+    /// At any commit, while the branch has a commit made elsewhere that the result would undo
+    /// (CONTRACT 6.12).
     Overtaken {
         /// The commit its files are based on.
         base: CommitId,
-        /// The commit and its author, in words.
+        /// The foreign commit and its author, in words.
         by: String,
     },
 }
 
-/// What came of moving the branch.
+/// Result of moving the branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// It is done.
+    /// The branch is at the result.
     Won,
-    /// The branch was somewhere else.
+    /// The branch had another value.
     Lost,
-    /// It could not be done.
+    /// The move failed.
     Failed {
-        /// Why.
         why: String,
-        /// Whether it may have been done all the same; `None` if nothing was learnt.
+        /// Whether it may have been moved all the same; `None` if this try did not find out.
         open: Option<bool>,
-        /// Whether another try is of no use.
+        /// Whether another try is useless.
         is_final: bool,
     },
 }
@@ -170,16 +168,14 @@ pub(crate) enum Moved {
 pub(crate) enum Finish {
     /// The branch is at this result, or beyond it.
     Landed {
-        /// The result.
         result: Tried,
-        /// Its parent, where it was just made.
+        /// Its parent, if this landing just wrote it.
         parent: Option<CommitId>,
     },
-    /// The branch is not the attempt's any more, but at this HEAD; nothing was written.
+    /// The branch is no longer the attempt's; its HEAD, if it exists. Nothing was written.
     Foreign(Ownership, Option<CommitId>),
     /// The result could not be written.
     Unwritten {
-        /// Why.
         why: String,
         /// Whether it may have landed all the same.
         open: bool,
@@ -187,7 +183,7 @@ pub(crate) enum Finish {
 }
 
 impl Landing {
-    /// Begins to land what `ending` and the command's declaration come to.
+    /// Begins to land the outcome of `ending` and the command's declaration.
     pub(crate) fn begin(
         state: &StateName,
         ending: &Ending,
@@ -213,12 +209,12 @@ impl Landing {
         (landing, order)
     }
 
-    /// What is to be written.
+    /// The outcome to write.
     pub(crate) fn settlement(&self) -> &Settlement {
         &self.settlement
     }
 
-    /// Why, for a stalled commit.
+    /// The reason, for a stalled commit.
     pub(crate) fn why(&self) -> &str {
         &self.why
     }
@@ -228,7 +224,7 @@ impl Landing {
         &self.tried
     }
 
-    /// Takes in what came of the last order.
+    /// Handles the result of the last order and returns the next one.
     pub(crate) fn on(&mut self, fact: Fact) -> Order {
         match (self.stage, fact) {
             (Stage::Looking, Fact::Seen(sight)) => self.seen(sight),
@@ -317,7 +313,8 @@ impl Landing {
             self.trouble = why;
             return self.pause();
         }
-        // What was declared cannot be written: that is the command's failure, reported like one.
+        // A declaration that cannot be written is the command's failure, and is reported as one
+        // (CONTRACT 6.10).
         self.stall(&format!("its result could not be written: {why}"));
         self.look()
     }
@@ -340,7 +337,7 @@ impl Landing {
     fn give_up(&mut self) -> Order {
         let trouble = std::mem::take(&mut self.trouble);
         let why = match self.settlement {
-            // Nobody else would say how the attempt ended.
+            // The reason of the stall is kept: nothing else would report how the attempt ended.
             Settlement::Stall if self.why.contains(&trouble) => self.why.clone(),
             Settlement::Stall => format!("{}, and `stalled` could not be written: {trouble}", self.why),
             Settlement::Advance(_) | Settlement::KeepWorking => trouble,

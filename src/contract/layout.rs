@@ -1,7 +1,8 @@
-//! Names in a repository that all its runners know: refs, and the directory of their own beside git's files.
+//! Names in a repository that all its runners share: refs, and their directory `aynig` in the git
+//! directory.
 //!
-//! Invariant: each of these names is written here and nowhere else. What is below `refs/aynig/` and in `aynig/` is the runners'
-//! (CONTRACT 5.19, 5.22, 5.24, 9.5, 9.15, 13.3); everything else is git's or a person's.
+//! Invariant: each of these names is written only here. The runners own `refs/aynig/` and `aynig/`
+//! (CONTRACT 5.19, 5.22, 5.24, 9.5, 9.15, 13.3); everything else belongs to git or the user.
 
 use std::path::{Path, PathBuf};
 
@@ -11,73 +12,73 @@ use super::ids::{BranchName, RemoteName};
 
 pub(crate) use super::ids::HEADS;
 
-/// Branches of remotes, as a person's `git fetch` keeps them.
+/// Remote-tracking branches, as the user's `git fetch` writes them.
 pub(crate) const TRACKED: &str = "refs/remotes/";
 
-/// Tags.
 pub(crate) const TAGS: &str = "refs/tags/";
 
 /// All refs of runners.
 pub(crate) const OURS: &str = "refs/aynig/";
 
-/// Branches of remotes, as a runner fetches them.
+/// Remote branches, as a runner fetches them.
 pub(crate) const FETCHED: &str = "refs/aynig/remotes/";
 
 /// Rescued work.
 pub(crate) const RESCUES: &str = "refs/aynig/rescue/";
 
-/// What `doctor` tries to push; it is never there.
+/// Where `doctor` tries to push; no ref here ever exists.
 pub(crate) const TRIED: &str = "refs/aynig/doctor/";
 
-/// Everywhere that branches are.
+/// All prefixes of branches.
 pub(crate) const BRANCHES: [&str; 3] = [HEADS, TRACKED, FETCHED];
 
-/// A ref's name as people say it.
+/// A ref's name without its branch prefix.
 pub(crate) fn short(name: &str) -> &str {
     BRANCHES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-/// Where the branches of `remote` are that a runner fetched.
+/// The prefix of the branches of `remote` that a runner fetched.
 pub(crate) fn fetched_from(remote: &RemoteName) -> String {
     format!("{FETCHED}{remote}/")
 }
 
-/// One branch of `remote` as a runner fetched it.
+/// The ref of one branch of `remote` that a runner fetched.
 pub(crate) fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
     [fetched_from(remote).as_bytes(), branch.as_bstr()].concat().into()
 }
 
-/// Where the work of an attempt on a branch is saved, unless other work has that name; `label` is the attempt's id.
+/// The ref for the saved work of an attempt on a branch, unless the name is taken; `label` is the
+/// attempt's id.
 pub(crate) fn rescue_ref(branch: &BranchName, label: &str) -> BString {
     [RESCUES.as_bytes(), branch.as_bstr().as_bytes(), b"/", label.as_bytes()].concat().into()
 }
 
-/// The runners' own directory in the one that all worktrees share.
+/// The runners' directory in the shared git directory.
 pub(crate) fn own_directory(common_dir: &Path) -> PathBuf {
     common_dir.join("aynig")
 }
 
-/// What lies in [`own_directory`].
+/// The entries of [`own_directory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     /// Records of attempts.
     Attempts,
-    /// Copies of commands that come from elsewhere.
+    /// Copies of commands (CONTRACT 13.3).
     Commands,
-    /// Announced moves of refs.
+    /// Announced ref moves (CONTRACT 5.24).
     Moves,
-    /// Clean worktrees for next steps.
+    /// Clean worktrees for later steps (CONTRACT 9.15).
     Pool,
-    /// A registration of a worktree that is being made or taken apart.
+    /// Registrations of worktrees that are being made or removed.
     Registering,
-    /// The turns of those who fetch from a remote.
+    /// Lock files that serialise fetches from each remote.
     Remotes,
-    /// Since when leases have been seen.
+    /// When leases were first seen (CONTRACT 5.22).
     Sightings,
 }
 
 impl Own {
-    /// Where it is.
+    /// The path of this entry.
     pub(crate) fn within(self, common_dir: &Path) -> PathBuf {
         own_directory(common_dir).join(match self {
             Self::Attempts => "attempts",

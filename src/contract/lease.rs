@@ -1,7 +1,7 @@
-//! The lease: what a `working` commit promises and until when (CONTRACT.md §5, "Working Lease").
+//! The lease: what a `working` commit promises and until when (section 5 of CONTRACT.md).
 //!
-//! Invariant: liveness is a function of the committer's date, the recorded seconds and a `now` handed in; nothing
-//! here reads a clock, and no value in a hostile commit overflows. It leaves recovery and renewal to `runner`.
+//! Invariant: liveness is a function of the committer date, the recorded seconds and a `now` passed
+//! in. Nothing here reads a clock, and no value in a hostile commit overflows.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use bstr::{BStr, BString, ByteSlice};
 use super::ids::{AttemptId, CommitId, StateName};
 use super::message::Message;
 
-/// The length of a lease whose commit does not say, or does not say it well.
+/// Lease length when `dwp-lease-seconds` is missing or invalid (CONTRACT 5.7).
 pub(crate) const DEFAULT_LEASE_SECONDS: u64 = 300;
 
-/// The longest lease that is written, and that a guard takes: a year.
+/// The longest lease that is written, and that a guard accepts: a year (CONTRACT 12.10).
 pub const MAX_LEASE_SECONDS: u64 = 31_536_000;
 
-/// A `working` commit as read.
+/// A parsed `working` commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The commit.
     pub(crate) commit: CommitId,
-    /// The committer's date, seconds since the epoch.
+    /// The committer date, seconds since the epoch.
     pub(crate) committed_at: i64,
     /// `dwp-lease-seconds`; at least 1.
     pub seconds: u64,
@@ -33,19 +33,19 @@ pub struct Lease {
     pub origin: Option<StateName>,
     /// `dwp-source` as written.
     pub source: Option<BString>,
-    /// The message taken apart.
+    /// The parsed message.
     pub message: Message,
 }
 
 /// Whether a lease still protects its branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// It does, for so many more seconds; 0 in its last one.
+    /// It does, for this many more seconds; 0 in its last one.
     Live {
         /// Seconds left.
         left: u64,
     },
-    /// It ended so many seconds ago; at least 1.
+    /// It ended this many seconds ago; at least 1.
     Expired {
         /// Seconds since the end.
         over: u64,
@@ -73,29 +73,30 @@ impl Lease {
         self.committed_at.saturating_add_unsigned(self.seconds)
     }
 
-    /// CONTRACT.md §5: expired once `now > committer_date + dwp-lease-seconds`. `now` is seconds since the epoch.
+    /// Whether the lease is alive at `now`, seconds since the epoch (CONTRACT 5.4).
     pub fn liveness(&self, now: i64) -> Liveness {
         liveness_at(self.expires_at(), now)
     }
 
-    /// How many seconds the commit lies ahead of `now`, if more than `tolerance`: two clocks disagree.
+    /// How many seconds the commit is dated after `now`, if more than `tolerance`: two clocks
+    /// disagree (CONTRACT 5.12).
     pub(crate) fn dated_ahead(&self, now: i64, tolerance: u64) -> Option<u64> {
         let ahead = self.committed_at.abs_diff(now);
         (self.committed_at > now && ahead > tolerance).then_some(ahead)
     }
 
-    /// The attempt that holds the lease, if its run id is one of ours (a UUID).
+    /// The attempt that holds the lease; `None` if its run id is not a UUID.
     pub fn attempt(&self) -> Option<AttemptId> {
         AttemptId::parse(&self.run_id)
     }
 }
 
-/// What is left of a lease of this length when it is renewed: a third (CONTRACT 10.3).
+/// Time left of a lease of this length when it is to be renewed: a third of it (CONTRACT 10.3).
 pub(crate) fn renewal_lead(seconds: u64) -> Duration {
     Duration::from_millis(seconds.saturating_mul(1000) / 3)
 }
 
-/// Whether a lease that ends with the second `end` protects its branch at `now`.
+/// Whether a lease whose last second is `end` is alive at `now`.
 pub fn liveness_at(end: i64, now: i64) -> Liveness {
     if now > end {
         Liveness::Expired { over: now.abs_diff(end) }
@@ -104,12 +105,13 @@ pub fn liveness_at(end: i64, now: i64) -> Liveness {
     }
 }
 
-/// Decimal digits above zero; beyond 64 bits the largest number, anything else the default.
+/// Parses `dwp-lease-seconds`: decimal digits above zero. More than 64 bits becomes the largest
+/// number, anything else the default.
 pub(crate) fn parse_seconds(value: &BStr) -> u64 {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return DEFAULT_LEASE_SECONDS;
     }
-    // Only digits: the one way left to fail is too many of them.
+    // Only digits, so the only possible failure is overflow.
     match value.to_str_lossy().parse().unwrap_or(u64::MAX) {
         0 => DEFAULT_LEASE_SECONDS,
         seconds => seconds,

@@ -1,8 +1,8 @@
 //! State commits made by hand or by a process a command left behind: `set-state` and `set-working`.
 //!
-//! Invariant: a person can neither declare `working` through `set-state` nor spell a runner-managed trailer, in any
-//! case of letters; whatever the arguments, a draft from here obeys CONTRACT.md §4 and §5. Which branch is meant, its
-//! tree and its parent are left to `cli` and `git`.
+//! Invariant: `set-state` can neither declare `working` nor write a runner-managed trailer, in any
+//! case of letters. Whatever the arguments, a draft from here obeys sections 4 and 5 of
+//! CONTRACT.md.
 
 use bstr::{BStr, BString};
 
@@ -16,7 +16,7 @@ use super::lease::{DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, parse_seconds};
 use super::message::Draft;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
-/// What `set-state` was asked for.
+/// The arguments of `set-state`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManualState {
     /// The state to declare.
@@ -27,22 +27,23 @@ pub struct ManualState {
     pub body: Option<Vec<u8>>,
     /// Extra trailers as given, from [`super::protocol::parse_trailer_arg`].
     pub trailers: Vec<Trailer>,
-    /// HEAD's trailers with `--keep-trailers`, else none; only the unreserved `dwp-*` ones are carried over.
+    /// HEAD's trailers with `--keep-trailers`, else none. Only the unreserved `dwp-*` ones are
+    /// carried over.
     pub kept: Trailers,
     /// The remote the commit is pushed to.
     pub source: Option<RemoteName>,
 }
 
-/// What `set-working` was asked for, with what is known of HEAD.
+/// The arguments of `set-working`, and HEAD's trailers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ManualLease {
     /// The trailers at HEAD.
     pub(crate) head: Trailers,
-    /// The attempt of a new lease; a renewal keeps the one HEAD names.
+    /// The attempt of a new lease; a renewal keeps HEAD's.
     pub(crate) attempt: AttemptId,
-    /// The runner of a new lease; a renewal keeps the one HEAD names.
+    /// The runner of a new lease; a renewal keeps HEAD's.
     pub(crate) runner: String,
-    /// The length asked for; else a renewal keeps HEAD's and a new lease takes the default.
+    /// The length, in seconds. If absent, a renewal keeps HEAD's and a new lease takes the default.
     pub(crate) seconds: Option<u64>,
     /// The subject; the default if absent or blank.
     pub(crate) subject: Option<String>,
@@ -50,7 +51,7 @@ pub(crate) struct ManualLease {
     pub(crate) body: Option<Vec<u8>>,
     /// Extra trailers as given.
     pub(crate) trailers: Vec<Trailer>,
-    /// The remote the commit is pushed to; else a renewal keeps HEAD's.
+    /// The remote the commit is pushed to. If absent, a renewal keeps HEAD's.
     pub(crate) source: Option<RemoteName>,
 }
 
@@ -60,13 +61,13 @@ pub enum ManualError {
     /// `set-state --state working`.
     #[error("state \"working\" cannot be set by set-state, it is a lease; use set-working")]
     Working,
-    /// A trailer only the runner may write.
+    /// A trailer that only the runner may write.
     #[error("trailer key {key:?} is written by the runner only; choose another key")]
     RunnerManaged {
         /// The key as given.
         key: String,
     },
-    /// `set-working` where nothing says what the work is for.
+    /// `set-working` on a HEAD without a state to work on.
     #[error(
         "the newest commit of the branch has no legal dwp-state or dwp-origin-state, so there is no state to work on; \
          use set-state first"
@@ -74,7 +75,8 @@ pub enum ManualError {
     NoOrigin,
 }
 
-/// The draft of `set-state`; trailers in the order of a command's advance: state, kept, given, source.
+/// Drafts the commit of `set-state`. Its trailers have the order of a command's result: state,
+/// kept, given, source.
 ///
 /// # Errors
 /// [`ManualError::Working`] and [`ManualError::RunnerManaged`].
@@ -91,7 +93,8 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     Ok(draft(&asked.state, asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
-/// The draft of `set-working`: a renewal if HEAD is `working`, else a new claim on HEAD's state.
+/// Drafts the commit of `set-working`: a renewal if HEAD is `working`, else a new claim on HEAD's
+/// state.
 ///
 /// # Errors
 /// [`ManualError::NoOrigin`] and [`ManualError::RunnerManaged`].
@@ -101,7 +104,7 @@ pub(crate) fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualErro
     let origin = asked.head.last(ORIGIN_KEY).and_then(|value| StateName::parse(value).ok());
     let renewing = state.as_ref().is_some_and(StateName::is_working);
     let origin = if renewing { origin } else { state.or(origin) }.ok_or(ManualError::NoOrigin)?;
-    // A run id left on a HEAD that is no lease belongs to somebody else's attempt.
+    // On a HEAD that is not a lease, a run id belongs to another attempt.
     let held = |key| if renewing { asked.head.last(key) } else { None };
     let terms = LeaseTerms {
         attempt: asked.attempt,

@@ -1,31 +1,32 @@
-//! Commit messages: read into subject, body and trailers, and composed so that they read back the same.
+//! Commit messages: parsed into subject, body and trailers, and composed so that they parse back
+//! unchanged.
 //!
-//! Invariant: what [`Draft::encode`] returns, [`Message::parse`] reads as exactly the draft that was meant; so no
-//! subject, body or value can forge a trailer or hide one. It leaves the search for the block to `trailers` and the
-//! choice of what to write to `commits`. CONTRACT.md §1, "State Events".
+//! Invariant: [`Message::parse`] reads the result of [`Draft::encode`] as exactly the draft that
+//! was meant (CONTRACT 1.14). So no subject, body or value can forge a trailer or hide one.
+//! `trailers` finds the trailer block.
 
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::trailers;
 use crate::contract::trailers::{Trailers, is_blank, is_scissors, trim, trim_end};
 
-/// A commit message taken apart. Bytes throughout: a message need not be UTF-8.
+/// A parsed commit message. Its parts are bytes, since a message need not be UTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The lines of the first paragraph joined by single spaces, as git's `%s` shows it.
+    /// The lines of the first paragraph joined by single spaces, like git's `%s`.
     pub subject: BString,
-    /// What lies between the subject and the trailer block, without blank lines before it and white space behind it,
-    /// otherwise untouched. Without a block it is all the rest of the message.
+    /// The text between the subject and the trailer block, without blank lines before it and white
+    /// space after it, otherwise unchanged. Without a block, the rest of the message.
     pub body: BString,
-    /// The trailer block's content.
+    /// The contents of the trailer block.
     pub trailers: Trailers,
 }
 
 impl Message {
-    /// Takes any bytes apart; never fails.
+    /// Parses any bytes; never fails.
     ///
-    /// Text that git sets aside below a trailer block (comments, a scissors line and what follows) is in none of the
-    /// three parts.
+    /// Text that git ignores below a trailer block (comments, a scissors line and everything after
+    /// it) is in none of the three parts.
     pub fn parse(message: &[u8]) -> Self {
         let block = trailers::locate(message);
         let (subject, rest) = split_subject(&message[..block.start]);
@@ -33,7 +34,7 @@ impl Message {
     }
 }
 
-/// The joined first paragraph and what stands behind it.
+/// Returns the joined first paragraph and the text after it.
 fn split_subject(text: &[u8]) -> (BString, &[u8]) {
     let mut subject: Vec<u8> = Vec::new();
     let mut at = 0;
@@ -53,7 +54,8 @@ fn split_subject(text: &[u8]) -> (BString, &[u8]) {
     (BString::from(subject), &text[at..])
 }
 
-/// Without blank lines at the beginning and white space at the end; an indented first line keeps its indent.
+/// Removes blank lines at the beginning and white space at the end. An indented first line keeps
+/// its indent.
 fn trim_body(text: &[u8]) -> &[u8] {
     let mut rest = text;
     while let Some(at) = rest.find_byte(b'\n').filter(|at| is_blank(&rest[..*at])) {
@@ -67,33 +69,33 @@ fn trim_body(text: &[u8]) -> &[u8] {
 pub struct Draft {
     /// One line; spaces around it are dropped.
     pub subject: BString,
-    /// Free text; blank lines before it and white space behind it are dropped.
+    /// Free text; blank lines before it and white space after it are dropped.
     pub body: BString,
     /// The trailers in the order to write them.
     pub trailers: Trailers,
 }
 
-/// A message that would not read back as it was meant, by the part that is at fault.
+/// A message that would not parse back as it was meant; names the part at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The subject cannot be written.
     #[error("the commit subject cannot be written: {why}")]
     Subject {
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         why: &'static str,
     },
     /// The body cannot be written.
     #[error("the commit body cannot be written: {why}")]
     Body {
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         why: &'static str,
     },
     /// A trailer cannot be written.
     #[error("the trailer {key:?} cannot be written: {why}")]
     Trailer {
-        /// Its key, made readable.
+        /// Its key, lossily decoded.
         key: String,
-        /// What is wrong and how to mend it.
+        /// What is wrong and how to fix it.
         why: &'static str,
     },
 }
@@ -101,7 +103,7 @@ pub enum MessageError {
 const NUL: &str = "it holds a NUL byte, which git cannot store; remove it";
 
 impl Draft {
-    /// The message this draft stands for once edges are trimmed; what reading the encoded bytes returns.
+    /// This draft with its parts trimmed; the result of parsing the encoded bytes.
     pub(crate) fn normalised(&self) -> Message {
         let trimmed =
             |trailer: &trailers::Trailer| trailers::Trailer::new(trim(&trailer.key), trim(&trailer.value));
@@ -112,10 +114,10 @@ impl Draft {
         }
     }
 
-    /// Composes the message, reads it back, and returns its bytes only if nothing changed on the way.
+    /// Composes the message, parses it back, and returns its bytes only if nothing changed.
     ///
     /// # Errors
-    /// [`MessageError`] naming the part that would be read differently from what was meant.
+    /// [`MessageError`], naming the part that would be read differently.
     pub fn encode(&self) -> Result<BString, MessageError> {
         let meant = self.normalised();
         check_subject(meant.subject.as_bstr())?;
@@ -144,7 +146,8 @@ fn compose(message: &Message) -> BString {
     }
     for trailer in &message.trailers {
         bytes.extend_from_slice(&trailer.key);
-        // The space stays even before an empty value: a bare `Conflicts:` would end the message for git.
+        // The space stays even before an empty value: to git a bare `Conflicts:` would end the
+        // message.
         bytes.extend_from_slice(b": ");
         bytes.extend_from_slice(&trailer.value);
         bytes.push(b'\n');
@@ -180,7 +183,7 @@ fn check_body(body: &BStr) -> Result<(), MessageError> {
     }
 }
 
-/// Why this key and value cannot be one line of a trailer block; both already trimmed.
+/// Why this key and value cannot be one line of a trailer block; both must be trimmed.
 pub(crate) fn broken_trailer_rule(key: &[u8], value: &[u8]) -> Option<&'static str> {
     if !trailers::is_valid_key(key) {
         Some("a key is one or more letters, digits and dashes")

@@ -1,30 +1,37 @@
-//! The contract as types: what a commit means, what a line says, what an exit leads to.
+//! The contract as types: what a commit means, what an output line declares, what an exit leads to.
 //!
-//! Everything the runner decides, it decides here, in functions of values: no file, process, clock or thread is
-//! touched, so every rule is tested by tables and properties. The room imports nothing of ours; `git` brings it
-//! bytes and carries out what it returns, `supervise` brings it endings and output, `runner` joins the two.
+//! The runner's decisions are made here, in functions of values. No file, process, clock or thread
+//! is touched, so every rule is tested by tables and properties. The room imports nothing of ours.
+//! `git` passes it bytes and carries out its results, `supervise` passes it exits and output, and
+//! `runner` joins the two.
 //!
-//! What flows through it, in the order of a step (CONTRACT.md §1 to §6):
+//! Its modules, in the order of a step (sections 1 to 6 of CONTRACT.md):
 //!
-//! - A commit's message is bytes. [`trailers`] finds its trailer block just as git does, [`message`] splits the
-//!   rest into subject and body and is the only composer of messages: what it writes it has read back.
-//! - [`head`] says what a HEAD is (unmanaged, invalid, ready or working) and [`lease`] how long a working one lives.
-//! - [`parking`] says whether the time for a state has come.
-//! - [`sighting`] says when this host has seen a lease for as long as it lasts, whatever its date.
-//! - [`environment`] turns the trigger's trailers into variables a command may see.
-//! - [`protocol`] reads the command's standard output for `SET_STATE` lines and makes a [`declaration`] of the last.
-//! - [`settlement`] is the contract's outcome table; [`ownership`] tells whether the branch is still ours to settle.
-//! - [`headlog`] says which commits on the branch were made in the attempt's own checkout.
-//! - [`landing`] is how a result gets onto its branch, step by step.
-//! - [`commits`] drafts the commit that outcome asks for, [`report`] the body of a stalled one.
-//! - [`retention`] says which finished attempts' logs may go.
-//! - [`story`] folds a branch's commits into what happened.
-//! - [`guard`] says what of a push breaks a lease, for the server's side.
-//! - [`alike`] suggests what a mistyped name was probably meant to be.
-//! - [`ids`] are the names all of them use, checked once at the edge; [`layout`] has those of refs and files.
+//! - [`trailers`] finds the trailer block of a message exactly as git does. [`message`] splits the
+//!   rest into subject and body, and is the only composer of messages: it parses back everything it
+//!   writes.
+//! - [`head`] classifies a HEAD (unmanaged, invalid, ready or working); [`lease`] computes how long
+//!   a working one lives.
+//! - [`parking`] decides whether the time for a state has come.
+//! - [`sighting`] decides when this host has seen a lease for longer than it lasts, whatever its
+//!   date.
+//! - [`environment`] turns the trigger's trailers into variables of the command.
+//! - [`protocol`] reads `SET_STATE` lines from the command's standard output and makes a
+//!   [`declaration`] of the last.
+//! - [`settlement`] is the outcome table; [`ownership`] decides whether the branch is still the
+//!   attempt's.
+//! - [`headlog`] finds out which commits on the branch were made in the attempt's own checkout.
+//! - [`landing`] puts a result onto its branch, step by step.
+//! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
+//! - [`manual`] drafts the commits of `set-state` and `set-working`.
+//! - [`retention`] decides which finished attempts' logs may be removed.
+//! - [`story`] folds a branch's commits into its history.
+//! - [`guard`] decides, for a server, which pushes break a lease.
+//! - [`alike`] suggests names for a mistyped one.
+//! - [`ids`] holds the checked names all of them use; [`layout`] the names of refs and directories.
 //!
-//! Invariant: no value of these types can be made that breaks the rule its type stands for; hostile bytes in a
-//! message are an ordinary variant, never a panic.
+//! Invariant: no value of these types can be made that breaks the rule of its type. Hostile bytes
+//! in a message are an ordinary variant, never a panic.
 
 pub mod alike;
 pub mod commits;

@@ -1,8 +1,8 @@
-//! Whether the branch is still the attempt's to settle, read off its present HEAD.
+//! Decides from a branch's current HEAD whether an attempt may still write on it (CONTRACT 5.10,
+//! 6.8, 6.9).
 //!
-//! Invariant: an answer other than [`Ownership::Ours`] means nothing may be written on top; the compare-and-swap that
-//! follows is what makes it true. CONTRACT.md §5 (one active executor) and §8. Fetching the HEAD and walking its ancestry
-//! are left to `git`.
+//! Invariant: unless the answer is [`Ownership::Ours`], nothing may be written on top. The answer
+//! may be outdated at once; the compare-and-swap that follows makes it safe.
 
 use bstr::BString;
 
@@ -10,38 +10,35 @@ use super::commits::stalled_run;
 use super::head::Head;
 use super::ids::{AttemptId, StateName};
 
-/// How the branch stands to the attempt that leased it.
+/// How the branch relates to the attempt that leased it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// The lease, a renewal of it, or the command's own commits on top of it.
+    /// HEAD is the lease, a renewal of it, or commits without a state on top of it.
     Ours,
-    /// The command, or what it started, declared the next state itself: the attempt is over.
-    AdvancedByCommand {
-        /// The state it declared.
-        state: StateName,
-    },
+    /// The command, or a process it started, declared the next state itself: the attempt is over.
+    AdvancedByCommand { state: StateName },
     /// Another runner found the lease expired and closed this attempt.
     Recovered,
     /// Another attempt holds the lease.
     TakenOver {
-        /// Its runner, as written; empty if it does not say.
+        /// Its runner, as written; empty if absent.
         by: BString,
     },
-    /// The branch points at something that does not descend from the lease: it was rewound or replaced.
+    /// HEAD does not descend from the lease: the branch was rewound or replaced.
     Rewound,
-    /// The branch does not exist any more.
+    /// The branch no longer exists.
     Gone,
 }
 
-/// Judges the branch's present HEAD. `head` is `None` for a deleted branch, else what HEAD says and whether it is
-/// the lease commit or descends from it.
+/// Judges the branch's current HEAD. `head` is `None` for a deleted branch; the bool is whether
+/// HEAD is the lease commit or descends from it.
 pub(crate) fn ownership(ours: AttemptId, head: Option<(&Head, bool)>) -> Ownership {
     let Some((head, descends)) = head else { return Ownership::Gone };
     if !descends {
         return Ownership::Rewound;
     }
     match head {
-        // A command's own commits carry no state, or an illegal one, which is as good as none.
+        // A command's own commits declare no state, or an invalid one, which counts as none.
         Head::Unmanaged | Head::Invalid(_) => Ownership::Ours,
         Head::Working(lease) if lease.attempt() == Some(ours) => Ownership::Ours,
         Head::Working(lease) => Ownership::TakenOver { by: lease.runner.clone() },

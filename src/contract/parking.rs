@@ -1,8 +1,8 @@
-//! Parking: a state that is not to be run before a time (CONTRACT.md §11, `dwp-not-before`).
+//! Parking: a state that must not be run before a given time (`dwp-not-before`, CONTRACT 11.10).
 //!
-//! Invariant: what the trailer says is decided by the commit alone; whether the time has come, by a `now` handed in. A
-//! time that cannot be read parks the branch for good, with a reason: to run at once what somebody wanted to be late
-//! could be the costlier mistake.
+//! Invariant: the time comes from the commit alone, and is compared with a `now` passed in. A time
+//! that cannot be parsed parks the branch until it is changed: to run at once work that was meant
+//! to wait could be the costlier mistake.
 
 use bstr::{BStr, ByteSlice};
 use chrono::DateTime;
@@ -19,11 +19,11 @@ pub enum Parking {
     Over,
     /// Not before this second, since the epoch.
     Until(i64),
-    /// It says when, but not so that one could tell; why.
+    /// The time cannot be parsed; the reason.
     Unreadable(String),
 }
 
-/// What the trailers of a state say about its time, at `now` (seconds since the epoch).
+/// Reads the trailers of a state at `now` (seconds since the epoch).
 pub fn parking(trailers: &Trailers, now: i64) -> Parking {
     let Some(value) = trailers.last(NOT_BEFORE_KEY) else { return Parking::Over };
     match parse(value) {
@@ -36,7 +36,7 @@ pub fn parking(trailers: &Trailers, now: i64) -> Parking {
     }
 }
 
-/// An RFC 3339 time, in whole seconds since the epoch, never too early.
+/// Parses an RFC 3339 time into whole seconds since the epoch, rounded up.
 fn parse(value: &BStr) -> Option<i64> {
     let time = DateTime::parse_from_rfc3339(value.to_str().ok()?.trim()).ok()?;
     Some(time.timestamp() + i64::from(time.timestamp_subsec_nanos() > 0))

@@ -1,8 +1,9 @@
-//! The output protocol: `SET_STATE` lines on a command's standard output (CONTRACT.md §4).
+//! The output protocol: `SET_STATE` lines on a command's standard output (section 4 of
+//! CONTRACT.md).
 //!
-//! Invariant: a [`Declaration`] can always be written as a commit, for it was tried; a line that cannot is malformed,
-//! which is worth a warning and changes nothing. Memory stays bounded whatever a command prints. Whether the
-//! declaration counts is left to `settlement`, where the bytes come from to `supervise` and `runner`.
+//! Invariant: a [`Declaration`] can always be written as a commit, because that is tried here. A
+//! line that cannot is malformed: a warning, and no effect. Memory is bounded whatever a command
+//! prints. `settlement` decides whether the declaration is carried out.
 
 use serde_json::{Map, Value};
 
@@ -11,27 +12,27 @@ use super::declaration::Declaration;
 use super::ids::StateName;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
-/// The word a protocol line begins with; one space and a JSON object follow.
+/// The first word of a protocol line; one space and a JSON object follow.
 pub(crate) const PROTOCOL_WORD: &str = "SET_STATE";
 
-/// The longest protocol line in bytes, without its end.
+/// The longest protocol line in bytes, without its line end.
 pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// How many malformed lines are kept with their reasons; the rest are only counted.
 pub(crate) const MAX_MALFORMED_KEPT: usize = 20;
 
-/// What one line of standard output says.
+/// The meaning of one line of standard output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LineVerdict {
     /// Ordinary output.
     NotProtocol,
-    /// A declaration that could be carried out.
+    /// A declaration that can be carried out.
     Declared(Declaration),
-    /// A line that means to declare and fails to, with the reason (lower case, no full stop).
+    /// A protocol line that breaks a rule, with the reason (lower case, no full stop).
     Malformed(String),
 }
 
-/// Why a `key: value` text is no trailer a user may set.
+/// Why a `key: value` text is not a trailer a user may set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrailerArgError {
     /// There is no colon.
@@ -54,11 +55,11 @@ pub enum TrailerArgError {
     },
 }
 
-/// Reads `key: value` as given by a user, both sides trimmed. A line break in the value is found when the commit is
-/// composed.
+/// Parses `key: value` as given by a user; both sides are trimmed. A line break in the value is
+/// refused later, when the commit is composed.
 ///
 /// # Errors
-/// [`TrailerArgError`] if it is not of that form or the key is not the user's to set.
+/// [`TrailerArgError`] if the text has another form or the key is runner-managed.
 pub fn parse_trailer_arg(text: &str) -> Result<Trailer, TrailerArgError> {
     let Some((key, value)) = text.split_once(':') else {
         return Err(TrailerArgError::NoColon { text: String::from(text) });
@@ -96,8 +97,8 @@ pub(crate) fn judge_line(line: &[u8]) -> LineVerdict {
 
 const TOO_LONG: &str = "the line is longer than 1 MiB; put long text into a file of the worktree";
 
-/// Whether a line, or the beginning of one, stands for the protocol. A longer word is ordinary output; the usual
-/// slips (no space, a colon) are not, for somebody waits for their effect.
+/// Whether a line, or the beginning of one, is meant as protocol. A longer word is ordinary output.
+/// The usual slips (no space, a colon) count as protocol, so that their author gets a warning.
 fn may_be_protocol(line: &[u8]) -> bool {
     line.strip_prefix(PROTOCOL_WORD.as_bytes())
         .is_some_and(|rest| rest.first().is_none_or(|next| b" \t\r{:=".contains(next)))
@@ -119,7 +120,8 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         keep_trailers: flag(&fields, "keep_trailers")?,
         trailers: trailers(&fields)?,
     };
-    // What cannot be written must be said now, not when the command has ended and its work waits to be landed.
+    // A declaration that cannot be written is reported now, not when the command has ended and its
+    // work waits to be landed.
     advance_draft(&declaration, &Trailers::new(), None).encode().map_err(|error| error.to_string())?;
     Ok(declaration)
 }
@@ -189,43 +191,41 @@ fn kind(value: &Value) -> &'static str {
 /// A malformed line, for the warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MalformedLine {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) line_number: u64,
-    /// What is wrong with it.
     pub(crate) reason: String,
 }
 
-/// All that standard output said.
+/// The result for a whole standard output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     /// The last valid declaration.
     pub(crate) declaration: Option<Declaration>,
     /// The first [`MAX_MALFORMED_KEPT`] malformed lines.
     pub(crate) malformed: Vec<MalformedLine>,
-    /// How many malformed lines there were in all.
+    /// The total number of malformed lines.
     pub(crate) malformed_count: u64,
 }
 
 /// Reads standard output in chunks cut anywhere. Holds at most one protocol line at a time.
 #[derive(Debug, Default)]
 pub(crate) struct ProtocolReader {
-    /// The current line so far; given up once it cannot be a protocol line.
+    /// The current line so far; cleared once it cannot be a protocol line.
     pending: Vec<u8>,
-    /// The rest of the current line is of no interest.
+    /// Whether the rest of the current line is ignored.
     skipping: bool,
-    /// Whether the current line has begun at all.
+    /// Whether the current line has begun.
     begun: bool,
     finished_lines: u64,
     observed: Observed,
 }
 
 impl ProtocolReader {
-    /// At the beginning of the output.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes.
+    /// Reads the next bytes.
     pub(crate) fn feed(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             match piece.strip_suffix(b"\n") {
@@ -238,7 +238,7 @@ impl ProtocolReader {
         }
     }
 
-    /// The end of the output also ends its last line.
+    /// Ends the output, and with it its last line.
     pub(crate) fn finish(mut self) -> Observed {
         if self.begun {
             self.end_line();
@@ -246,7 +246,7 @@ impl ProtocolReader {
         self.observed
     }
 
-    /// What was seen so far, without the line that has not ended yet.
+    /// The result so far, without the unfinished line.
     #[cfg(test)]
     pub(crate) fn observed(&self) -> &Observed {
         &self.observed
@@ -257,7 +257,8 @@ impl ProtocolReader {
         if self.skipping {
             return;
         }
-        // Room for a carriage return, and for one byte more to show that the line is too long.
+        // Two bytes more than the limit: one for a carriage return, one that shows the line to be
+        // too long.
         let room = (MAX_LINE_BYTES + 2).saturating_sub(self.pending.len());
         self.pending.extend_from_slice(&piece[..piece.len().min(room)]);
         if self.pending.len() > PROTOCOL_WORD.len() && !may_be_protocol(&self.pending) {

@@ -1,8 +1,9 @@
-//! The body of a stalled commit: what happened, then the last lines of both logs (CONTRACT.md §6, "Command failure").
+//! The body of a stalled commit: what happened, then the last lines of both logs (CONTRACT 6.2,
+//! 6.7).
 //!
-//! Invariant: whatever a command printed, the text is bounded, valid UTF-8 and free of control characters, and its
-//! output is indented, so that no line of it can be taken for the runner's own words or for a trailer. Reading the
-//! ends of the logs is left to `supervise` and `runner`.
+//! Invariant: whatever a command printed, the text is bounded, valid UTF-8 and free of control
+//! characters. Output is indented, so that no line of it can be taken for the runner's own words or
+//! for a trailer.
 
 use bstr::ByteSlice;
 
@@ -12,26 +13,27 @@ pub(crate) const MAX_TAIL_LINES: usize = 20;
 /// The most bytes shown of one stream, before its lines are indented.
 pub(crate) const MAX_TAIL_BYTES: usize = 4 * 1024;
 
-/// The most characters shown of one line; `…` follows where more were cut.
+/// The most characters shown of one line; `…` marks a cut.
 pub(crate) const MAX_LINE_CHARS: usize = 300;
 
-/// The most characters of one sentence of ours: a way back must stay whole, and a branch name in it may be long.
+/// The most characters of one sentence of ours. Recovery instructions must not be cut, and a branch
+/// name in them may be long.
 pub(crate) const MAX_SENTENCE_CHARS: usize = 10_000;
 
-/// What a stalled body tells.
+/// The contents of a stalled body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StalledReport<'a> {
-    /// Sentences that say what happened; each becomes a line.
+    /// Sentences that describe what happened, one a line.
     pub(crate) headline: Vec<String>,
-    /// More sentences, where rescued work lies for one; each becomes a line of the next paragraph.
+    /// Further sentences, such as where rescued work is, one a line in a second paragraph.
     pub(crate) notes: Vec<String>,
-    /// The end of standard output; may begin in the middle of a line or a character.
+    /// The end of standard output; may begin inside a line or a character.
     pub(crate) stdout: &'a [u8],
     /// The end of standard error.
     pub(crate) stderr: &'a [u8],
 }
 
-/// Writes the body. A stream without visible output has no section.
+/// Formats the body. A stream without visible output gets no section.
 pub(crate) fn stalled_body(report: &StalledReport<'_>) -> String {
     let mut paragraphs: Vec<String> = Vec::new();
     for sentences in [&report.headline, &report.notes] {
@@ -53,17 +55,18 @@ pub(crate) fn stalled_body(report: &StalledReport<'_>) -> String {
     body
 }
 
-/// Our own sentence on one line: an error text or a branch name in it may hold anything.
+/// Puts a sentence of ours on one line: an error text or a branch name in it may contain anything.
 fn one_line(text: &[u8]) -> String {
     plain_line(text, MAX_SENTENCE_CHARS)
 }
 
-/// Any text on one line, without escape sequences and control characters, and at most `most` characters of it.
+/// Puts any text on one line of at most `most` characters, without escape sequences and control
+/// characters.
 pub(crate) fn plain_line(text: &[u8], most: usize) -> String {
     cut(&visible(&text.replace("\n", " ")), most)
 }
 
-/// The last lines of a stream made harmless, oldest first, without blank ones at either end.
+/// The last lines of a stream, sanitized, oldest first, without blank lines at either end.
 pub fn tail_lines(tail: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
@@ -85,8 +88,8 @@ pub fn tail_lines(tail: &[u8]) -> Vec<String> {
     lines
 }
 
-/// What a terminal would show of a line redrawn by carriage returns: the text behind the last one that is followed
-/// by any.
+/// The part of a line that a terminal shows after carriage returns: the text after the last one
+/// that is not at the end.
 fn overwritten(line: &[u8]) -> &[u8] {
     let line = line.trim_end_with(|c| c == '\r');
     line.rsplit(|byte| *byte == b'\r').next().unwrap_or(line)
@@ -99,7 +102,7 @@ fn cut(line: &str, most: usize) -> String {
     }
 }
 
-/// Without escape sequences and control characters; a tab becomes a space.
+/// Removes escape sequences and control characters; a tab becomes a space.
 fn visible(line: &[u8]) -> String {
     let text = line.to_str_lossy();
     let mut shown = String::with_capacity(text.len());
@@ -116,14 +119,14 @@ fn visible(line: &[u8]) -> String {
     shown
 }
 
-/// Characters that nobody sees, or that change the order or the breaking of the text around them on display. Joiners are text:
-/// scripts and emoji need them.
+/// Characters that are invisible, or change the order or the breaking of text around them. Joiners
+/// are not among them: scripts and emoji need them.
 pub fn is_invisible_order(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Steps behind one escape sequence, its escape character already taken. An unfinished one swallows the line: what
-/// would follow was not meant as text.
+/// Skips one escape sequence whose escape character is already read. An unfinished sequence
+/// swallows the rest of the line, which was not meant as text.
 fn skip_escape(rest: &mut std::str::Chars<'_>) {
     match rest.next() {
         Some('[') => skip_parameters(rest),

@@ -1,11 +1,11 @@
-//! What of finished attempts is kept: ages as people write them, and which attempts' logs may go.
+//! Retention of finished attempts: parses ages, and decides which attempts' logs may be removed.
 //!
-//! Invariant: an attempt that is not over, one of the newest of its branch, and one that is not old enough stays; a number that
-//! cannot be read or does not fit is refused, never rounded. Finding the attempts and removing their files is left to `runner`.
+//! Invariant: an attempt stays if it is not over, is among the newest of its branch, or is not old
+//! enough. A number that cannot be parsed or overflows is refused, never rounded.
 
 use std::collections::HashMap;
 
-/// The age from which logs and records go, where nobody says: thirty days, in seconds.
+/// The age from which logs and records are removed by default: thirty days, in seconds.
 pub(crate) const DEFAULT_AGE: u64 = 30 * 86_400;
 
 const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
@@ -15,10 +15,10 @@ const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400
 #[error("write a number and its unit: 45s, 30m, 12h, 14d or 2w")]
 pub struct InvalidAge;
 
-/// Reads `14d`: digits and one of `s m h d w`; seconds.
+/// Parses an age such as `14d`: digits and one of `s m h d w`. Returns seconds.
 ///
 /// # Errors
-/// For anything else, and for what does not fit.
+/// Any other text, and an overflow.
 pub fn parse_age(text: &str) -> Result<u64, InvalidAge> {
     let unit = text.chars().next_back().ok_or(InvalidAge)?;
     let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or(InvalidAge)?;
@@ -29,25 +29,26 @@ pub fn parse_age(text: &str) -> Result<u64, InvalidAge> {
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds)).ok_or(InvalidAge)
 }
 
-/// An age as people read it, in its largest whole unit: `3 d`.
+/// Formats an age in its largest whole unit: `3 d`.
 pub fn age_words(seconds: u64) -> String {
     let fits = |(_, length): &&(char, u64)| *length <= seconds.max(1) && *length <= 86_400;
     let (unit, length) = UNITS.iter().rev().find(fits).copied().unwrap_or(('s', 1));
     format!("{} {}", seconds / length, if unit == 'm' { "min".to_owned() } else { unit.to_string() })
 }
 
-/// An attempt made on this host, as far as this decision goes.
+/// The facts about an attempt on this host that decide its retention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Past<'a> {
-    /// Its branch, if that still is there.
+    /// Its branch, if that still exists.
     pub(crate) branch: Option<&'a [u8]>,
     /// Seconds since it began.
     pub(crate) age: u64,
-    /// Whether it is over: nothing is under its lease.
+    /// Whether it is over: its lease is no longer held.
     pub(crate) over: bool,
 }
 
-/// Which of `attempts` may go: over, older than `age`, and not among the `keep` newest of a branch that is there.
+/// Which of `attempts` may be removed: over, older than `age` seconds, and not among the `keep`
+/// newest of an existing branch.
 pub(crate) fn expendable(attempts: &[Past<'_>], keep: usize, age: u64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..attempts.len()).collect();
     order.sort_by_key(|at| attempts[*at].age);

@@ -1,7 +1,6 @@
-//! The outcome table: what the end of a command and its declaration lead to (CONTRACT.md §6).
+//! The outcome table: what the end of a command and its declaration lead to (CONTRACT 6.4).
 //!
-//! Invariant: [`settle`] is the only place where an ending becomes an outcome. It leaves the commit to `commits`,
-//! its body to `report`, and the question whether the branch is still ours to `ownership`.
+//! Invariant: [`settle`] is the only place where an ending becomes an outcome.
 
 use std::fmt;
 
@@ -10,57 +9,51 @@ use super::declaration::Declaration;
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this exit status.
+    /// It exited with this status.
     Exited(i32),
-    /// By a signal the runner did not send.
+    /// It was killed by a signal that the runner did not send.
     Signalled(i32),
-    /// It never ran; why not, lower case, no full stop.
+    /// It never ran; the reason, lower case, no full stop.
     NotStarted(String),
-    /// The runner ended it.
-    Stopped {
-        /// For what reason.
-        why: StopReason,
-    },
+    /// The runner stopped it.
+    Stopped { why: StopReason },
 }
 
-/// Why the runner ends a command.
+/// Why the runner stops a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// The runner itself was asked to stop.
-    Interrupted {
-        /// By this signal.
-        signal: i32,
-    },
-    /// The command took too long.
+    /// The runner itself received a signal.
+    Interrupted { signal: i32 },
+    /// The command exceeded its time limit.
     TimedOut {
-        /// It was given so many seconds.
+        /// The limit, in seconds.
         seconds: u64,
     },
     /// The branch's HEAD is no longer ours.
     LeaseLost,
     /// The lease could not be renewed before it ended.
     LeaseUnrenewable {
-        /// What stood in the way.
+        /// The obstacle.
         why: String,
     },
     /// A thread of the runner panicked.
     RunnerFailed,
 }
 
-/// What becomes of the branch.
+/// The outcome for the branch.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Settlement {
     /// The declared state is written.
     Advance(Declaration),
-    /// A fresh `working` commit keeps the lease for whatever the command left running.
+    /// A fresh `working` commit keeps the lease for processes the command left running.
     KeepWorking,
-    /// `stalled` is written, with diagnosis.
+    /// `stalled` is written, with a diagnosis.
     Stall,
 }
 
-/// CONTRACT.md §6: success with a declaration advances, success without one keeps working, everything else stalls and
-/// ignores the declaration.
+/// Success with a declaration advances, success without one keeps working. Anything else stalls and
+/// ignores the declaration (CONTRACT 6.1 to 6.3).
 pub(crate) fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
     match ending {
         Ending::Exited(0) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
@@ -70,8 +63,8 @@ pub(crate) fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settl
     }
 }
 
-/// Why nothing was landed over somebody else's commit. `subject` is the command and how it ended; `commit` names that commit and
-/// its author.
+/// The reason when a commit made elsewhere prevents the landing. `subject` is the command and how
+/// it ended; `commit` names that commit and its author.
 pub(crate) fn overtaken(subject: &str, is_success: bool, commit: &str) -> String {
     let pushed = format!("somebody pushed {commit} onto the branch meanwhile");
     if is_success {
@@ -82,7 +75,7 @@ pub(crate) fn overtaken(subject: &str, is_success: bool, commit: &str) -> String
 }
 
 impl Settlement {
-    /// The state that it writes.
+    /// The state it writes.
     pub(crate) fn state(&self) -> &str {
         match self {
             Self::Advance(declaration) => declaration.state.as_str(),
@@ -93,7 +86,7 @@ impl Settlement {
 }
 
 impl Ending {
-    /// The end of a sentence whose subject is the command: "exited with 3".
+    /// The ending as the end of a sentence whose subject is the command: "exited with 3".
     pub(crate) fn describe(&self) -> String {
         self.to_string()
     }
@@ -135,7 +128,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// The name of a signal whose number is the same wherever the runner runs; other numbers differ between systems.
+/// The name of a signal whose number is the same on every system; other numbers differ.
 pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
     match signal {
         1 => Some("SIGHUP"),

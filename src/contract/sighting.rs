@@ -1,9 +1,10 @@
-//! How long this host itself has seen a lease at HEAD: takeovers that trust no clock but their own (CONTRACT.md §5).
+//! First sightings: how long this host has seen a lease at HEAD, for takeovers that do not trust
+//! other clocks (CONTRACT 5.21, 5.22).
 //!
-//! Invariant: an answer [`Watched::Over`] means that the same commit was at HEAD at two moments of one clock that counts
-//! from the boot of this host, further apart than the lease is long; so its holder, whatever its clock says, had the whole lease
-//! to renew it. Every doubt (another boot, a time that lies ahead, a text that cannot be read) starts the count anew, which delays a
-//! takeover and never hastens it. Reading the clock and keeping the text are left to `runner`.
+//! Invariant: [`Watched::Over`] means that the same commit was at HEAD at two times further apart
+//! than the lease is long. Both are readings of one clock that counts from the boot of this host.
+//! So the holder, whatever its clock, had the whole lease to renew it. Any doubt (another boot, a
+//! time in the future, an unreadable text) restarts the count, which can only delay a takeover.
 
 use std::collections::BTreeMap;
 
@@ -11,52 +12,51 @@ use bstr::{BString, ByteSlice};
 
 use super::ids::{BranchName, CommitId, RemoteName};
 
-/// What was seen: a commit at the HEAD of a branch.
+/// A commit seen at the HEAD of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sight {
-    /// Whose branch; none for one of this repository.
+    /// The branch's remote; `None` for a branch of this repository.
     pub(crate) remote: Option<RemoteName>,
-    /// Which branch.
     pub(crate) branch: BranchName,
-    /// Its HEAD.
     pub(crate) head: CommitId,
 }
 
 /// A reading of the clock that counts from the boot of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Which boot it counts from; readings of two boots cannot be compared.
+    /// The boot it counts from; readings of two boots cannot be compared.
     pub(crate) boot: String,
-    /// Milliseconds since then, time spent suspended included.
+    /// Milliseconds since that boot, suspended time included.
     pub(crate) millis: u64,
 }
 
-/// First sightings, by boot and by what was seen; the values are milliseconds since that boot.
+/// First sightings, keyed by boot and sight; the values are milliseconds since that boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sightings(BTreeMap<(String, Sight), u64>);
 
-/// Whether a lease has been seen for as long as it lasts.
+/// Whether a lease has been seen for longer than it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// It has, and more.
+    /// It has.
     Over {
-        /// For how many whole seconds it was seen.
+        /// Whole seconds since the first sighting.
         seen: u64,
-        /// For how many it had to be.
+        /// The seconds it had to exceed.
         wanted: u64,
     },
     /// Not yet.
     Remaining {
-        /// For how many whole seconds it was seen.
+        /// Whole seconds since the first sighting.
         seen: u64,
-        /// For how many it has to be.
+        /// The seconds it has to exceed.
         wanted: u64,
-        /// How many milliseconds are missing.
+        /// Milliseconds missing.
         left: u64,
     },
 }
 
-/// The rule: a lease is over once it was seen for more whole seconds than it lasts, `margin` added. Milliseconds of one boot.
+/// Decides whether a lease is over: it was seen for more whole seconds than it lasts plus `margin`.
+/// `first` and `now` are milliseconds since the same boot.
 pub(crate) fn watched(first: u64, now: u64, lease_seconds: u64, margin: u64) -> Watched {
     let elapsed = now.saturating_sub(first);
     let (seen, wanted) = (elapsed / 1000, lease_seconds.saturating_add(margin));
@@ -72,7 +72,7 @@ const HEADING: &str = "aynig sightings 1";
 const NO_REMOTE: &str = "-";
 
 impl Sightings {
-    /// Reads what [`Sightings::encode`] wrote; `None` if any of it is not that.
+    /// Parses the result of [`Sightings::encode`]; `None` for any other text.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let body = text.strip_suffix(b"\n")?;
         let mut lines = body.split(|byte| *byte == b'\n');
@@ -82,7 +82,7 @@ impl Sightings {
         lines.map(parse_row).collect::<Option<BTreeMap<_, _>>>().map(Self)
     }
 
-    /// One line for each: boot, milliseconds, commit, remote (`-` for none), branch.
+    /// Formats one line per sighting: boot, milliseconds, commit, remote (`-` for none), branch.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut text = format!("{HEADING}\n").into_bytes();
         for ((boot, Sight { remote, branch, head }), millis) in &self.0 {
@@ -94,24 +94,23 @@ impl Sightings {
         text
     }
 
-    /// When `sight` was first seen in this boot, if it was, and not later than now.
+    /// When `sight` was first seen in this boot; `None` if never, or if that time is after `now`.
     pub(crate) fn first(&self, sight: &Sight, now: &Reading) -> Option<u64> {
         self.0.get(&(now.boot.clone(), sight.clone())).copied().filter(|first| *first <= now.millis)
     }
 
-    /// The same, after noting that it is seen now.
+    /// Records that `sight` is seen now, and returns when it was first seen.
     pub(crate) fn note(&mut self, sight: &Sight, now: &Reading) -> u64 {
         let first = self.first(sight, now).unwrap_or(now.millis);
         self.0.insert((now.boot.clone(), sight.clone()), first);
         first
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets what is not to be kept.
+    /// Keeps only the sightings for which `keep` returns true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Sight) -> bool) {
         self.0.retain(|(_, sight), _| keep(sight));
     }
@@ -220,7 +219,7 @@ mod tests {
                 }
                 Watched::Remaining { wanted, left, .. } => {
                     prop_assert_eq!(wanted, lease.saturating_add(margin));
-                    // When what is missing has passed it is over, unless that lies beyond all clocks.
+                    // Once `left` has passed the lease is over, unless that time overflows.
                     if let Some(then) = now.max(first).checked_add(left)
                         && wanted < u64::MAX / 2000
                     {

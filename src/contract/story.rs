@@ -1,8 +1,10 @@
-//! A branch's life, told from its commits: attempts with their leases folded, states that were set, ordinary commits between.
+//! A branch's history, folded from its commits: attempts with their leases, declared states,
+//! ordinary commits between.
 //!
-//! Invariant: commits go in newest first, one by one, and each of them comes out in exactly one entry, newest first; what is held
-//! meanwhile is one attempt at most, so a history of any length can be told as it is read. What a commit means is
-//! [`Head::read`]'s to say; nothing here is guessed from what is not in a commit. Words and columns are left to `cli`.
+//! Invariant: commits go in newest first, one by one. Each comes out in exactly one entry, newest
+//! first. At most one attempt is held in between, so a history of any length can be printed while
+//! it is read. [`Head::read`] decides what a commit means; nothing is guessed that is not in a
+//! commit.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -13,35 +15,35 @@ use super::layout::RESCUES;
 use super::lease::Lease;
 use super::message::Message;
 
-/// The most names kept of those who made a run of ordinary commits.
+/// The most author names kept for a run of ordinary commits.
 const MAX_AUTHORS: usize = 5;
 
-/// The words before the place where work would be, of a worktree that somebody else had hold of. There may be none.
+/// Introduces, in a stalled body, the ref where another process will save its work. There may be
+/// none, so this ref is not reported.
 pub const AWAITED: &str = "unfinished work, if there was any, is in:";
 
-/// A commit as it is told.
+/// A commit of the history.
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
     /// The commit.
     pub(crate) facts: CommitFacts<'a>,
-    /// The name of its author.
     pub(crate) author: &'a BStr,
     /// Whether it has more than one parent.
     pub(crate) merge: bool,
 }
 
-/// One thing that happened to a branch.
+/// One entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// An attempt: its leases, what was committed under them, and how it came out.
+    /// An attempt: its leases, the commits made under them, and its outcome.
     Attempt(Box<Attempt>),
-    /// A state that was set while nobody held the branch.
+    /// A state that was set while the branch was not leased.
     Declared(Box<Declared>),
     /// Commits that declare nothing.
     Commits(Commits),
-    /// The same, from the beginning of the history to the first commit that declares something.
+    /// Commits that declare nothing, older than the first commit that declares something.
     Before(Commits),
-    /// A commit that means to declare a state and fails to.
+    /// A commit with an unusable `dwp-state`.
     Invalid {
         /// What is wrong.
         invalid: InvalidHead,
@@ -52,39 +54,39 @@ pub enum Entry {
     },
 }
 
-/// A lease in the series of an attempt.
+/// One lease in the series of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseMark {
     /// The `working` commit.
     pub commit: CommitId,
     /// Its date, seconds since the epoch.
     pub committed_at: i64,
-    /// How long it was for.
+    /// Its length, in seconds.
     pub seconds: u64,
 }
 
-/// One leased execution, or a hold by hand.
+/// One leased execution, or a lease made by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// `dwp-run-id` as written; may be empty.
     pub run_id: BString,
     /// `dwp-runner-id` as written; may be empty.
     pub runner: BString,
-    /// The state that was worked on, if the lease says so legibly.
+    /// The state that was worked on; `None` if the lease has no legal one.
     pub origin: Option<StateName>,
-    /// Who wrote the newest lease.
+    /// The author of the newest lease.
     pub author: BString,
     /// The newest lease.
     pub newest: LeaseMark,
     /// The leases before it, newest first.
     pub earlier: Vec<LeaseMark>,
-    /// What was committed between or on top of the leases.
+    /// Commits between or on top of the leases.
     pub commits: Commits,
-    /// How it came out.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// How an attempt came out.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing was declared since.
@@ -103,7 +105,7 @@ pub enum Outcome {
         /// Its `dwp-runner-id`.
         runner: BString,
     },
-    /// A commit followed that declares no usable state.
+    /// A commit without a usable state followed.
     Spoilt {
         /// That commit.
         commit: CommitId,
@@ -117,22 +119,23 @@ pub struct Declared {
     pub event: Event,
     /// Its author.
     pub author: BString,
-    /// Whether it asks again: for what had stalled, or for what the state before it asks in the same words.
+    /// Whether it repeats a request: for the state that had stalled, or the state below in the same
+    /// words.
     pub again: bool,
 }
 
 /// Commits that declare nothing, folded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commits {
-    /// How many.
+    /// Their number.
     pub count: usize,
-    /// How many of them are merges.
+    /// The number of merges among them.
     pub merges: usize,
-    /// Who made them, the newest first; not all, if there are very many.
+    /// Their authors, the newest first; at most [`MAX_AUTHORS`].
     pub authors: Vec<BString>,
     /// Whether there are authors that are not listed.
     pub more_authors: bool,
-    /// The newest and the oldest; none if there are no commits.
+    /// The newest and the oldest; `None` if there are no commits.
     pub ends: Option<(Mark, Mark)>,
 }
 
@@ -143,34 +146,35 @@ pub struct Mark {
     pub commit: CommitId,
     /// Its date, seconds since the epoch.
     pub committed_at: i64,
-    /// Its first line.
+    /// Its subject; empty for all but the newest of a run.
     pub subject: BString,
 }
 
-/// What a stalled commit tells of an attempt.
+/// What a stalled commit reports about an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
-    /// What happened: the first sentence of its body; empty if there is none.
+    /// The reason: the first line of its body; empty if there is none.
     pub reason: String,
-    /// The ref of rescued work it names. It is on the host that wrote it.
+    /// The rescue ref it names, which is on the host that wrote it.
     pub rescue: Option<String>,
     /// The attempt it closed, as written.
     pub run_id: Option<BString>,
 }
 
 impl Stall {
-    /// Reads it off an event; `None` if that is not stalled.
+    /// Reads an event; `None` if its state is not `stalled`.
     pub fn of(event: &Event) -> Option<Self> {
         if !event.state.is_stalled() {
             return None;
         }
         let body = event.message.body.to_str_lossy();
-        // Ours comes before the logs, which are indented; a command may print such a name as well.
+        // Our own lines are not indented. A command's output is, and may contain such a ref name as
+        // well.
         let own = body.lines().filter(|line| !line.starts_with(' '));
         let rescue = own.clone().find_map(|line| {
             let name = &line[line.find(RESCUES).filter(|_| !line.contains(AWAITED))?..];
             let name = name.split(' ').next().unwrap_or(name).trim_end_matches(['.', '\'']);
-            // As it is quoted for a shell.
+            // The name is quoted for a shell.
             Some(name.replace("'\\''", "'"))
         });
         let reason = own.clone().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -180,23 +184,25 @@ impl Stall {
 }
 
 impl Attempt {
-    /// The lease it began with.
+    /// The attempt's first lease.
     pub fn first(&self) -> LeaseMark {
         *self.earlier.last().unwrap_or(&self.newest)
     }
 
-    /// From its first lease to its end, by their dates; negative if the clocks that dated them disagree by more. None while it is open.
+    /// Seconds from its first lease to its end, by commit dates; negative if the clocks disagree.
+    /// `None` unless a state ended it.
     pub fn seconds(&self) -> Option<i64> {
         let Outcome::Ended { event, .. } = &self.outcome else { return None };
         Some(event.committed_at.saturating_sub(self.first().committed_at))
     }
 
-    /// From its first lease to its newest, by their dates.
+    /// Seconds from its first lease to its newest, by commit dates.
     pub fn held(&self) -> i64 {
         self.newest.committed_at.saturating_sub(self.first().committed_at)
     }
 
-    /// How long its last lease had been over when it ended, if it had, by the dates.
+    /// Seconds between the end of its last lease and its own end, by commit dates; `None` if it
+    /// ended in time.
     pub fn overdue(&self) -> Option<u64> {
         let Outcome::Ended { event, .. } = &self.outcome else { return None };
         let end = self.newest.committed_at.saturating_add_unsigned(self.newest.seconds);
@@ -216,7 +222,7 @@ impl Attempt {
         }
     }
 
-    /// Whether an older lease is of the same attempt. Without an id only the runner tells.
+    /// Whether an older lease is of this attempt. Without a run id the runner decides.
     fn continues(&self, lease: &Lease) -> bool {
         self.run_id == lease.run_id && (!self.run_id.is_empty() || self.runner == lease.runner)
     }
@@ -257,7 +263,7 @@ impl Commits {
         }
     }
 
-    /// Takes in commits that are older than all of these.
+    /// Appends commits that are older than all of these.
     fn append(&mut self, older: Self) {
         self.ends = match (self.ends.take(), older.ends) {
             (Some((newest, _)), Some((_, oldest))) => Some((newest, oldest)),
@@ -276,15 +282,15 @@ impl Commits {
     }
 }
 
-/// What is newer than the commits that are being looked at, and not told yet.
+/// The entry above the commits being read, not yet returned.
 #[derive(Debug, Default)]
 enum Above {
-    /// Nothing that declares: the top of the branch.
+    /// Nothing: the top of the branch.
     #[default]
     Nothing,
-    /// A state; whether it ends an attempt depends on what is below it.
+    /// A state; whether it ends an attempt depends on the commits below it.
     Event(Box<Event>, BString),
-    /// A commit that is told already and declares no usable state.
+    /// A commit without a usable state, already returned.
     Invalid(CommitId),
 }
 
@@ -292,21 +298,22 @@ enum Above {
 #[derive(Debug, Default)]
 pub struct Story {
     above: Above,
-    /// Ordinary commits below it.
+    /// Ordinary commits below [`Story::above`].
     loose: Commits,
     /// The attempt whose leases are being collected.
     open: Option<Box<Attempt>>,
-    /// Ordinary commits below its oldest lease so far: its own, if another of its leases follows.
+    /// Ordinary commits below its oldest lease so far. They are the attempt's own if another of its
+    /// leases follows.
     below: Commits,
 }
 
 impl Story {
-    /// A story of which nothing was told.
+    /// A story without commits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in the next older commit; returns what is complete by now.
+    /// Adds the next older commit; returns the entries that are now complete.
     pub fn add(&mut self, told: &Told<'_>) -> Vec<Entry> {
         match Head::read(&told.facts) {
             Head::Unmanaged => {
@@ -329,7 +336,7 @@ impl Story {
         }
     }
 
-    /// The history ends here; returns the rest.
+    /// Ends the history; returns the remaining entries.
     pub fn end(mut self) -> Vec<Entry> {
         let mut entries = self.flush(None);
         if let Some(Entry::Commits(_)) = entries.last()
@@ -348,7 +355,7 @@ impl Story {
                 return Vec::new();
             }
             let outcome = Outcome::TakenOver { run_id: open.run_id.clone(), runner: open.runner.clone() };
-            // What lies on this lease is its own, as it is under a state.
+            // The commits on this lease are its own, as they are under a state.
             let commits = self.below.take();
             let entries = self.flush(None);
             self.open = Some(Box::new(Attempt::begun(lease, author, commits, outcome)));
@@ -364,7 +371,7 @@ impl Story {
         Vec::new()
     }
 
-    /// Tells all that is held; `older` is the state that was found below it.
+    /// Returns everything held; `older` is the state found below it.
     fn flush(&mut self, older: Option<&Event>) -> Vec<Entry> {
         let mut entries = Vec::new();
         if let Above::Event(event, author) = std::mem::take(&mut self.above) {
@@ -381,7 +388,8 @@ impl Story {
     }
 }
 
-/// Whether `event` asks for what `older` says had stalled, or for the same as `older` in the same words.
+/// Whether `event` requests the state that `older` says had stalled, or repeats `older` in the same
+/// words.
 fn asks_again(event: &Event, older: &Event) -> bool {
     if older.state.is_stalled() && !event.state.is_stalled() {
         let origin = older.message.trailers.last(ORIGIN_KEY);

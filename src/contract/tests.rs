@@ -1,5 +1,5 @@
-//! Hostile bytes through everything that reads and writes messages: generated, held against the git program, and carried through
-//! a whole step.
+//! Hostile bytes through everything that reads and writes messages: generated, compared with the
+//! git program, and carried through a whole step.
 //!
 //! A few thousand in every test run; for many more:
 //!
@@ -7,7 +7,7 @@
 //! AYNIG_FUZZ_CASES=300000 cargo test --lib contract::
 //! ```
 //!
-//! What is generated anew in each run and fails is printed with the bytes that made it fail; it belongs into a table.
+//! Each run generates new cases. A failure prints its bytes; add them to a table.
 
 use bstr::{BStr, BString, ByteSlice};
 use proptest::prelude::*;
@@ -189,7 +189,7 @@ fn event() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Messages of all kinds: well-formed, spoiled, made of fragments, of bytes alone, very long.
+/// Messages of all kinds: well-formed, spoiled, made of fragments, random bytes, very long.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::collection::vec(prop::sample::select(FRAGMENTS), 0..30).prop_map(|list| list.concat());
     let long = (prop::sample::select(FRAGMENTS), 1_usize..3_000)
@@ -208,7 +208,7 @@ fn facts(message: &[u8]) -> CommitFacts<'_> {
     CommitFacts { id: CommitId::from_bytes(&[7; 20]).expect("20 bytes"), committed_at: 100, message }
 }
 
-/// Shows the shortest of the cases that went wrong.
+/// Fails with the shortest of the wrong cases.
 fn assert_none<T: std::fmt::Debug>(what: &str, mut wrong: Vec<(Vec<u8>, T)>, of: usize) {
     wrong.sort_by_key(|(bytes, _)| bytes.len());
     let shown: Vec<_> = wrong.iter().take(5).map(|(bytes, why)| (bytes.as_bstr(), why)).collect();
@@ -233,7 +233,8 @@ fn git_reads_the_same_trailers_in_hostile_messages() {
     assert!(found * 5 > messages.len(), "only {found} messages had trailers: the generator is too tame");
 }
 
-/// Every commit of a step that begins with this HEAD can be written, and says what it should.
+/// Checks that every commit of a step that begins with this HEAD can be written and reads back as
+/// intended. Returns whether the HEAD declares a state.
 fn carried_through(message: &[u8]) -> Result<bool, String> {
     let head = Head::read(&facts(message));
     if message.contains(&0) && matches!(head, Head::Ready(_) | Head::Working(_)) {
@@ -343,7 +344,7 @@ fn a_hostile_draft_is_refused_or_reads_back_and_git_agrees() {
     assert_none("a draft does not read back", wrong, written.len());
 }
 
-/// A protocol line of any worth: JSON of the right shape with odd values, then spoiled.
+/// A protocol line: JSON of the right shape with odd values, then spoiled.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     use serde_json::{Value, json};
     let word = || {
@@ -388,7 +389,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What is wrong with how one line was judged, if anything.
+/// How one line was misjudged, if it was.
 fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
     let declaration = match judge_line(line) {
         LineVerdict::NotProtocol => {
@@ -429,7 +430,7 @@ fn hostile_declarations_are_refused_or_can_be_written() {
         if let Some(why) = misjudged(one, &lease) {
             wrong.push((one.to_vec(), why));
         }
-        // The reader, whatever the cuts, finds what a look at each line finds.
+        // The reader, whatever the chunks, finds the same declaration as a line-by-line check.
         let mut expected = None;
         for one in line.split_inclusive(|byte| *byte == b'\n') {
             if let LineVerdict::Declared(declaration) = judge_line(one) {
@@ -450,7 +451,7 @@ fn hostile_declarations_are_refused_or_can_be_written() {
 /// CONTRACT 1.14
 #[test]
 fn nothing_of_a_body_is_ever_a_trailer() {
-    // What a person or command writes as a body never adds to the trailers that were meant, nor takes from them.
+    // A body, whoever wrote it, never adds to the intended trailers, nor removes any.
     for body in sample(&hostile(), cases()) {
         let trailers: Trailers = [Trailer::new("dwp-state", "real")].into_iter().collect();
         let draft = Draft { subject: "s".into(), body: body.clone().into(), trailers };

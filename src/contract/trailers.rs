@@ -1,22 +1,21 @@
-//! Where the trailer block of a commit message is, and what stands in it.
+//! Finds the trailer block of a commit message and parses it.
 //!
-//! Purpose: one reader of trailers for every decision (CONTRACT.md §1, "State Events"). Invariant: [`locate`] finds
-//! exactly what `git interpret-trailers --parse --no-divider` prints under git's default configuration, byte for
-//! byte, whatever the message; the tests hold it against the git program on generated messages. It leaves the
-//! meaning of the keys to `head` and `lease`, and the composition of messages to `message`.
+//! Invariant: [`locate`] finds exactly what `git interpret-trailers --parse --no-divider` prints
+//! under git's default configuration, byte for byte (CONTRACT 1.7). The tests compare it with the
+//! git program on generated messages.
 //!
-//! How git looks for the block, in the order of the functions below:
+//! How git finds the block, in the order of the functions below:
 //!
-//! 1. The text ends at the first NUL, else at a scissors line, else before a tail of comments, empty lines and
-//!    an old-style `Conflicts:` list (`meaningful_lines`).
-//! 2. The first paragraph is the title and holds no trailers (`end_of_title`).
-//! 3. The last paragraph is the block if all its lines are trailers, or if one of them is of a kind git itself
-//!    writes and at least a quarter are trailers (`first_line_of_block`).
+//! 1. The text ends at the first NUL, else at a scissors line, else before a tail of comments,
+//!    empty lines and an old-style `Conflicts:` list (`meaningful_lines`).
+//! 2. The first paragraph is the title and has no trailers (`end_of_title`).
+//! 3. The last paragraph is the block if all its lines are trailers, or if one of them is of a kind
+//!    git itself writes and at least a quarter are trailers (`first_line_of_block`).
 //! 4. A line that begins with white space continues the trailer before it (`read_block`).
 
 use bstr::{BStr, BString, ByteSlice};
 
-/// The keys only the runner may write (CONTRACT.md §4). They are spelled as they are written.
+/// The keys only the runner may write (CONTRACT 4.7), as they are spelled.
 pub const RUNNER_MANAGED: [&str; 7] = [
     "dwp-state",
     "dwp-source",
@@ -27,22 +26,22 @@ pub const RUNNER_MANAGED: [&str; 7] = [
     "dwp-stalled-run",
 ];
 
-/// The prefix of the keys the contract speaks of, case as written.
+/// The prefix of the contract's keys, in this case.
 pub(crate) const KEY_PREFIX: &str = "dwp-";
 
-/// The trailer that chooses the level of diagnosis (CONTRACT.md §3).
+/// The trailer that sets the log level (CONTRACT 3.12).
 pub(crate) const LOG_LEVEL_KEY: &str = "dwp-log-level";
 
-/// Whether a key belongs to the runner, compared without regard to ASCII case.
+/// Whether a key is runner-managed, compared without regard to ASCII case.
 ///
-/// Reading is by exact case, but a user-supplied `Dwp-State` must not get into a commit either: it would look like
-/// the real one to every reader that is less strict, git's own `trailer.*` machinery among them.
+/// Keys are read by exact case. But a user-supplied `Dwp-State` must not get into a commit either:
+/// less strict readers, such as git's own `trailer.*` machinery, would take it for the real one.
 pub(crate) fn is_runner_managed(key: impl AsRef<[u8]>) -> bool {
     let key = key.as_ref();
     RUNNER_MANAGED.iter().any(|managed| key.eq_ignore_ascii_case(managed.as_bytes()))
 }
 
-/// Whether git reads this as a trailer's key: one or more of `[A-Za-z0-9-]`.
+/// Whether git accepts this as a trailer's key: one or more of `[A-Za-z0-9-]`.
 pub(crate) fn is_valid_key(key: &[u8]) -> bool {
     !key.is_empty() && key.iter().all(|byte| is_key_byte(*byte))
 }
@@ -52,49 +51,47 @@ pub(crate) fn is_valid_key(key: &[u8]) -> bool {
 pub struct Trailer {
     /// The key, case as written.
     pub key: BString,
-    /// The value, possibly empty; never holds a newline when it was read by [`locate`].
+    /// The value, possibly empty; never contains a newline when read by [`locate`].
     pub value: BString,
 }
 
 impl Trailer {
-    /// A trailer of these two halves, unchecked; `Draft::encode` judges it.
+    /// A trailer from its two parts, unchecked; `Draft::encode` checks it.
     pub fn new(key: impl Into<BString>, value: impl Into<BString>) -> Self {
         Self { key: key.into(), value: value.into() }
     }
 }
 
-/// The trailers of one message in the order they stand there, repeated keys included.
+/// The trailers of one message in their order, repeated keys included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trailers(Vec<Trailer>);
 
 impl Trailers {
-    /// No trailers.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All of them, in order.
+    /// Iterates over all of them, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Trailer> {
         self.0.iter()
     }
 
-    /// The value of the last trailer with this key, case as written (CONTRACT.md §1: the last value wins).
+    /// The value of the last trailer with this key, case as written (CONTRACT 1.8).
     pub fn last(&self, key: &str) -> Option<&BStr> {
         self.0.iter().rev().find(|trailer| trailer.key == key).map(|trailer| trailer.value.as_bstr())
     }
 
-    /// Adds one at the end.
     pub(crate) fn push(&mut self, trailer: Trailer) {
         self.0.push(trailer);
     }
 
-    /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The trailers a step may hand on: key begins with `dwp-` as written and is not the runner's (CONTRACT.md §4,
-    /// `keep_trailers`).
+    /// The trailers a step may hand on: the key begins with `dwp-` as written and is not
+    /// runner-managed (CONTRACT 4.6, 5.6).
     pub(crate) fn dwp_unreserved(&self) -> impl Iterator<Item = &Trailer> {
         self.0
             .iter()
@@ -132,15 +129,15 @@ impl IntoIterator for Trailers {
     }
 }
 
-/// The place of the trailer block in a message.
+/// The position of the trailer block in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
     /// Byte offset of the block's first line; the message's length if there is no block.
     pub(crate) start: usize,
-    /// Byte offset just behind the block's last line. What follows (comments, a scissors line and everything below
-    /// it) is no part of the block.
+    /// Byte offset just after the block's last line. The text below it (comments, a scissors line
+    /// and everything after) is not part of the block.
     pub(crate) end: usize,
-    /// What the block says. A block can be found and yet hold no trailer.
+    /// Its trailers. A block may contain none.
     pub(crate) trailers: Trailers,
 }
 
@@ -148,7 +145,7 @@ pub(crate) struct Block {
 pub(crate) fn locate(message: &[u8]) -> Block {
     let text = message.find_byte(0).map_or(message, |nul| &message[..nul]);
     let mut lines = split_lines(text);
-    // Git completes the last line of a message, but not what a NUL has cut off.
+    // Git appends a newline to a last line without one, but not to a text that a NUL cut off.
     let cut_off = text.len() < message.len();
     lines.truncate(meaningful_lines(&lines, cut_off));
     match first_line_of_block(&lines) {
@@ -160,21 +157,22 @@ pub(crate) fn locate(message: &[u8]) -> Block {
     }
 }
 
-/// The line below which git takes a message for a diff shown to the author.
+/// The line below which git assumes a diff shown to the author.
 const SCISSORS: &[u8] = b"# ------------------------ >8 ------------------------";
 
-/// The lines git writes into a block itself; one of them makes a block of a paragraph that is only partly trailers.
+/// Lines that git itself writes into a block. One of them turns a paragraph that is only partly
+/// trailers into a block.
 const WRITTEN_BY_GIT: [&[u8]; 2] = [b"Signed-off-by: ", b"(cherry picked from commit "];
 
 const COMMENT: u8 = b'#';
 const SEPARATOR: u8 = b':';
 
-/// Whether a message cannot carry trailers below this line. `line` is without its newline.
+/// Whether a message cannot have trailers below this line. `line` is without its newline.
 pub(crate) fn is_scissors(line: &[u8]) -> bool {
     line == SCISSORS
 }
 
-/// White space as git counts it, whatever the locale: no vertical tab, no form feed.
+/// White space by git's definition, in any locale: no vertical tab, no form feed.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -183,14 +181,14 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| is_space(*byte))
 }
 
-/// Without git's white space at either end.
+/// Removes git's white space at both ends.
 pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
     let bytes = trim_end(bytes);
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
     &bytes[start..]
 }
 
-/// Without git's white space at the end.
+/// Removes git's white space at the end.
 pub(crate) fn trim_end(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(0, |last| last + 1);
     &bytes[..end]
@@ -200,7 +198,7 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// One line with its newline, if it has one, and where it begins in the message.
+/// One line with its newline, if it has one, and its offset in the message.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     start: usize,
@@ -220,8 +218,8 @@ impl<'a> Line<'a> {
         self.bytes.first().is_some_and(|byte| is_space(*byte))
     }
 
-    /// Where the key ends and the value begins, if this line can start a trailer: key bytes, then perhaps spaces
-    /// and tabs, then the separator.
+    /// Where the key ends and the value begins, if this line can start a trailer: key bytes, then
+    /// optional spaces and tabs, then the separator.
     fn separator(self) -> Option<usize> {
         let content = self.content();
         let key = content.iter().take_while(|byte| is_key_byte(**byte)).count();
@@ -241,7 +239,8 @@ fn split_lines(text: &[u8]) -> Vec<Line<'_>> {
         .collect()
 }
 
-/// How many lines are left once git has set aside the scissors and the tail of comments and old conflict lists.
+/// How many lines remain once git has ignored the scissors and the tail of comments and old
+/// conflict lists.
 fn meaningful_lines(lines: &[Line<'_>], cut_off: bool) -> usize {
     let cut = lines.iter().position(|line| is_scissors(line.content())).unwrap_or(lines.len());
     let mut tail: Option<usize> = None;
@@ -264,12 +263,13 @@ fn meaningful_lines(lines: &[Line<'_>], cut_off: bool) -> usize {
     tail.unwrap_or(cut)
 }
 
-/// The index of the first line that may be looked at: the blank line that ends the title.
+/// The index of the blank line that ends the title; the search goes no higher.
 fn end_of_title(lines: &[Line<'_>]) -> usize {
     lines.iter().position(|line| !line.is_comment() && is_blank(line.content())).unwrap_or(lines.len())
 }
 
-/// Walks up from the last line to the blank line above the last paragraph and judges what was passed.
+/// Walks up from the last line to the blank line above the last paragraph and judges the lines
+/// passed.
 fn first_line_of_block(lines: &[Line<'_>]) -> Option<usize> {
     let title = end_of_title(lines);
     let (mut trailers, mut others, mut indented) = (0_usize, 0_usize, 0_usize);
@@ -295,7 +295,7 @@ fn first_line_of_block(lines: &[Line<'_>]) -> Option<usize> {
                 trailers += 1;
                 indented = 0;
             } else if line.is_indented() {
-                // Whose continuation this is shows only in the line above.
+                // Only a line further up shows which line this one continues.
                 indented += 1;
             } else {
                 others += 1 + indented;
@@ -306,7 +306,7 @@ fn first_line_of_block(lines: &[Line<'_>]) -> Option<usize> {
     None
 }
 
-/// Reads the lines of a block: comments and foreign lines fall away, continuation lines are folded in.
+/// Parses the lines of a block: drops comments and other lines, folds continuation lines in.
 fn read_block(lines: &[Line<'_>]) -> Trailers {
     let mut trailers = Trailers::new();
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -329,7 +329,7 @@ fn read_block(lines: &[Line<'_>]) -> Trailers {
     trailers
 }
 
-/// Each line break with the white space behind it becomes one space; the ends are trimmed before and after.
+/// Replaces each line break and the white space after it by one space; trims before and after.
 fn unfold(value: &[u8]) -> BString {
     let mut flat: Vec<u8> = Vec::with_capacity(value.len());
     for (index, part) in trim(value).split(|byte| *byte == b'\n').enumerate() {
@@ -338,7 +338,7 @@ fn unfold(value: &[u8]) -> BString {
             continue;
         }
         let start = part.iter().position(|byte| !is_space(*byte));
-        // A part of nothing but white space is swallowed by the break before it.
+        // A part that is only white space vanishes together with the break before it.
         let Some(start) = start else { continue };
         flat.push(b' ');
         flat.extend_from_slice(&part[start..]);

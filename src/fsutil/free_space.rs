@@ -17,7 +17,8 @@ pub struct FreeSpace {
 impl FreeSpace {
     /// Queries the file system that contains `place`.
     ///
-    /// # Errors The error of `statvfs`.
+    /// # Errors
+    /// The error of `statvfs`.
     pub fn at(place: &Path) -> io::Result<Self> {
         let found = nix::sys::statvfs::statvfs(place)?;
         Ok(Self {

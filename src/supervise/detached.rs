@@ -14,7 +14,8 @@ use crate::session;
 /// Starts `program` with exactly this environment in `directory`. It reads `stdin`; its output is
 /// discarded.
 ///
-/// # Errors Any error from starting it.
+/// # Errors
+/// Any error from starting it.
 pub fn detach(
     program: &Path,
     args: Vec<OsString>,

@@ -29,7 +29,8 @@ impl Pager {
     /// unless they are set, as git does: show colours, exit if all fits on the screen, leave the
     /// screen as it is.
     ///
-    /// # Errors The error from registering the handler or starting the pager.
+    /// # Errors
+    /// The error from registering the handler or starting the pager.
     pub fn start(command: &str) -> io::Result<Self> {
         let mut pager = if command.contains(SHELL) { shell(command) } else { program(command) };
         for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {

@@ -261,7 +261,8 @@ impl Drop for Process {
 /// Ignores SIGINT, SIGTERM, SIGHUP and SIGQUIT: it exits only when the runner does. Skips lines it
 /// does not understand.
 ///
-/// # Errors The handlers for those signals could not be installed; the list is served nevertheless.
+/// # Errors
+/// The handlers for those signals could not be installed; the list is served nevertheless.
 pub fn serve(input: impl BufRead) -> io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     let deaf = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]

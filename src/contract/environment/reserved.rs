@@ -1,17 +1,18 @@
-//! The environment names a trailer may never set, as one table of patterns.
+//! The environment names a trailer may never set, as one table of patterns (CONTRACT 3.9).
 //!
-//! Anyone who may push a commit chooses its trailers, and commands inherit the environment they become (CONTRACT.md §3).
-//! The table refuses variables by which a value may turn into code, or change what is loaded, run, trusted or contacted. It cannot be
-//! complete, as any program may read any variable, so it errs on the side of more: a workflow can name its trailer `dwp-…`, which
-//! is always free. Operators who need certainty list the names that are admitted (`aynig.trailerVariables`).
+//! Anyone who may push a commit chooses its trailers, and commands inherit the variables made from
+//! them. The table refuses variables by which a value may turn into code, or change what is loaded,
+//! run, trusted or contacted. It cannot be complete, since any program may read any variable, so it
+//! rather reserves too much. A workflow can name its trailer `dwp-…`, which is always free.
+//! Operators who need certainty list the admitted names (`aynig.trailerVariables`).
 
 /// Patterns that are reserved for one reason.
 #[derive(Debug, Clone, Copy)]
 pub struct ReservedFamily {
-    /// Why the family is out of reach, in a few words.
+    /// Why the family is reserved, in a few words.
     pub reason: &'static str,
-    /// Words parted by white space: `NAME`, `BEGIN*`, `*END`, or `WORD[_*]` for `WORD` and `WORD_*`. Compared without regard to
-    /// ASCII case.
+    /// Patterns separated by white space: `NAME`, `BEGIN*`, `*END`, or `WORD[_*]` for `WORD` and
+    /// `WORD_*`. Compared without regard to ASCII case.
     pub(crate) patterns: &'static str,
 }
 
@@ -26,7 +27,7 @@ const fn family(reason: &'static str, patterns: &'static str) -> ReservedFamily 
     ReservedFamily { reason, patterns }
 }
 
-/// The table. Each family says why it is here.
+/// The table of CONTRACT 3.9.
 pub const RESERVED_NAMES: &[ReservedFamily] = &[
     family(
         "names of the contract, set by the runner",
@@ -115,10 +116,10 @@ pub const RESERVED_NAMES: &[ReservedFamily] = &[
     ),
 ];
 
-/// Beginnings of plain words that begin like a family (`GO*`, `LESS*`) and do not belong to it.
+/// Prefixes of plain words that match a family (`GO*`, `LESS*`) and do not belong to it.
 pub const PLAIN_WORDS: [&str; 4] = ["GOAL", "GOLD", "GOOD", "LESSON"];
 
-/// What the workflow's own variables begin with, which are never reserved.
+/// Prefix of the workflow's own variables, which are never reserved.
 pub(crate) const OWN: &str = "DWP_";
 
 /// Whether a trailer may not set this variable.
@@ -172,7 +173,7 @@ mod tests {
         }
     }
 
-    /// What patterns took the place of, when they did: no name that was refused once is free again.
+    /// The names that patterns replaced: a name that was once refused stays refused.
     #[test]
     fn names_that_once_stood_here_are_reserved() {
         let once = "LIBPATH SHLIB_PATH GCONV_PATH SHELL PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND CDPATH FPATH NULLCMD \

@@ -1,4 +1,4 @@
-//! Tables and properties of the names, and git's own opinion on branch names.
+//! Tables and properties of the names, and git's rules for branch names.
 
 use proptest::prelude::*;
 

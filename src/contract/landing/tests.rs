@@ -49,7 +49,7 @@ fn writes(parent: u8) -> Order {
     Order::Write { parent: id(parent) }
 }
 
-/// Answers each order and holds the next against the expected one.
+/// Feeds each fact and compares the next order with the expected one.
 fn play(landing: &mut Landing, steps: &[(Fact, Order)]) {
     for (at, (fact, expected)) in steps.iter().enumerate() {
         assert_eq!(landing.on(fact.clone()), *expected, "step {at}: {fact:?}");
@@ -195,7 +195,7 @@ fn a_push_without_an_answer_is_recognised_when_it_has_landed() {
 
 #[test]
 fn what_is_known_of_an_unanswered_push_is_reported() {
-    // Whether earlier failures left it open, what the last one says, and what is reported.
+    // Whether earlier failures left it open, the last failure's `open`, and the value reported.
     for (before, last, open) in [
         (Some(true), Some(true), true),
         (Some(true), None, true),

@@ -1,13 +1,13 @@
-//! The fold by tables of short histories, and by properties of any.
+//! The fold: a table of short histories, and properties of any.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A history by one letter a commit, oldest first, told in words, newest first.
+/// A history by one letter a commit, oldest first; its entries in words, newest first.
 ///
-/// `r` and `b` declare states, `s` stalls `b` and `t` stalls attempt 1, `1` `2` `0` are leases of attempts 1, 2 and one without an
-/// id, `x` is invalid, `.` and `m` are ordinary, the second a merge.
+/// `r` and `b` declare states, `s` stalls `b` and `t` stalls attempt 1. `1` `2` `0` are leases of
+/// attempts 1, 2 and one without an id. `x` is invalid, `.` is ordinary, `m` is a merge.
 fn message(letter: char) -> &'static [u8] {
     match letter {
         'r' => b"review\n\ndwp-state: review\n",
@@ -77,11 +77,11 @@ fn table() {
         // A command's own commits, between renewals and after the last.
         ("b1.1..r", "[onex2+3 review], build"),
         ("b1.", "[onex1+1 open], build"),
-        // People's commits between states, and on top of one.
+        // Commits by users between states, and on top of one.
         ("b..r", "review, commits+2, build"),
         ("b1r..", "commits+2, [onex1 review], build"),
         ("b..1r", "[onex1 review], commits+2, build"),
-        // Two steps in a row: the end of one is what the next began with.
+        // Two steps in a row: the end of one is the beginning of the next.
         ("b1r2b", "[twox1 build], [onex1 review], build"),
         ("b1t", "[onex1 stalled], build"),
         ("b1tb", "build again, [onex1 stalled], build"),
@@ -93,7 +93,7 @@ fn table() {
         ("b1.2r", "[twox1 review], [onex1+1 taken by two], build"),
         ("b121r", "[onex1 review], [twox1 taken by one], [onex1 taken by two], build"),
         ("b00r", "[x2 review], build"),
-        // What cannot be read is told, and hides nothing.
+        // An invalid commit is reported, and hides nothing.
         ("bx", "invalid, build"),
         ("b1x", "invalid, [onex1 spoilt], build"),
         ("b1x.r", "review, commits+1, invalid, [onex1 spoilt], build"),
@@ -125,7 +125,7 @@ fn times_are_those_of_the_commits() {
     let late = only_attempt(&[('1', 100), ('t', 130)]);
     assert_eq!((late.seconds(), late.overdue()), (Some(30), Some(20)));
     assert_eq!(only_attempt(&[('1', 100), ('t', 110)]).overdue(), None, "its last second");
-    // The clock of whoever wrote the end is behind.
+    // The clock that dated the end is behind.
     assert_eq!(only_attempt(&[('1', 100), ('r', 93)]).seconds(), Some(-7));
     assert_eq!(only_attempt(&[('1', 100)]).seconds(), None);
     let absurd = only_attempt(&[('1', i64::MAX), ('r', i64::MIN)]);
@@ -173,7 +173,7 @@ fn what_a_stalled_commit_tells() {
     assert_eq!(stall("s\n\ndwp-state: stalled\n").expect("stalled").reason, "");
 }
 
-/// The commits an entry stands for.
+/// The number of commits in an entry.
 fn size(entry: &Entry) -> usize {
     match entry {
         Entry::Attempt(attempt) => {
@@ -185,7 +185,7 @@ fn size(entry: &Entry) -> usize {
     }
 }
 
-/// Its newest commit's place in the history, by its date.
+/// The date of its newest commit, which is its place in the history.
 fn newest(entry: &Entry) -> i64 {
     let of = |commits: &Commits| commits.ends.as_ref().map_or(i64::MIN, |(newest, _)| newest.committed_at);
     match entry {

@@ -1,4 +1,4 @@
-//! Tables for the trailer reader, and the same reader held against the git program on generated messages.
+//! Tables for the trailer reader, and a comparison with the git program on generated messages.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// How many messages are generated; `AYNIG_FUZZ_CASES` asks for more (see `contract::tests`).
+/// How many messages are generated; `AYNIG_FUZZ_CASES` overrides it (see `contract::tests`).
 const CASES: usize = 2_000;
 
 fn shown(trailers: &Trailers) -> Vec<(String, String)> {
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// One line without its end, drawn from the shapes that have ever mattered to the search.
+/// One line without its end, of the shapes that have mattered to the search.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let fixed: Vec<&'static [u8]> = vec![
         b"",
@@ -192,7 +192,8 @@ fn paragraph() -> impl Strategy<Value = Vec<Vec<u8>>> {
     ]
 }
 
-/// A message without NUL: paragraphs parted by blank lines of several kinds, each line with its own end.
+/// A message without NUL: paragraphs separated by blank lines of several kinds, each line with its
+/// own end.
 pub(in crate::contract) fn message() -> impl Strategy<Value = Vec<u8>> {
     let blank = prop::sample::select(vec!["", "", "", " ", "\t", "\r", " \t\r"]);
     let end = prop_oneof![
@@ -220,8 +221,8 @@ pub(in crate::contract) fn message() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What git prints for each of the messages, in order. One process a batch: a file of known content between two
-/// messages tells their answers apart.
+/// What git prints for each of the messages, in order. One process per batch: a file of known
+/// content between two messages separates their output.
 #[expect(
     clippy::disallowed_methods,
     reason = "the test asks the real git program and writes its input files"
@@ -253,7 +254,7 @@ pub(in crate::contract) fn ask_git(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
     answers
 }
 
-/// Our answer in git's spelling.
+/// Our result in git's format.
 pub(in crate::contract) fn printed(trailers: &Trailers) -> Vec<u8> {
     trailers.iter().flat_map(|t| [t.key.as_slice(), b": ", t.value.as_slice(), b"\n"].concat()).collect()
 }
