@@ -32,7 +32,7 @@ pub(crate) fn tell(
         std::env::vars_os().partition(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
     let about = ui::sanitize(&format!("{} {}", value("EVENT"), value("BRANCH")));
     let hook = Hook { line, limit, directory, environment, watchdog: None };
-    if let Err(failure) = hook.tell(&Payload { about, body, variables, log }, &Stop::manual()) {
+    if let Err(failure) = hook.call(&Payload { about, body, variables, log }, &Stop::manual()) {
         ui::narrate(&failure.warning);
     }
     Ok(Exit::Done)

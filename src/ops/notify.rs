@@ -1,8 +1,8 @@
 //! The operator's hook (`aynig.notify`): run for the states of a run, and for one that was set by hand.
 //!
-//! Invariant: the writer of a state announces it, once it is written. A run does so beside its work, [`announce`] when the state
-//! is set. Inside a command that is left to a process of its own: the runner may stop the command as soon as the branch
-//! has moved on.
+//! Invariant: the writer of a state announces it, once it is written. A run does so beside its work,
+//! [`announce`] when the state is set. Inside a command that is left to a process of its own: the runner may
+//! stop the command as soon as the branch has moved on.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -31,10 +31,12 @@ use super::error::Error;
 use super::outer::OuterCommand;
 use super::settings;
 
-/// The program's call of itself that runs the hook for the payload it gets. [`announce`] makes it inside a command.
+/// The program's call of itself that runs the hook for the payload it gets. [`announce`] makes it inside a
+/// command.
 pub const NOTIFY: &str = "__notify";
 
-/// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest notices cause notices for ever.
+/// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest
+/// notices cause notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
                       `aynig status --all` shows how branches stand";
 
@@ -76,16 +78,21 @@ impl HookListener {
 
     /// Takes note of a notice; the hook runs some time soon.
     pub fn hear(&self, store: &Store, notice: &Notice) {
-        let Some(told) = Notification::of_notice(notice, &self.states) else { return };
+        let Some(notification) = Notification::of_notice(notice, &self.states) else { return };
         match &self.hook_runner {
             Some(hook_runner) => {
-                hook_runner.send(told.letter(&store.handle(), self.remote.as_ref(), self.role.as_ref()));
+                hook_runner.send(notification.payload(
+                    &store.handle(),
+                    self.remote.as_ref(),
+                    self.role.as_ref(),
+                ));
             }
             None => (self.tell)(&warning(NESTED.to_owned())),
         }
     }
 
-    /// Waits until the hook has run for everything it is to run for; calls `long` if that takes more than a moment.
+    /// Waits until the hook has run for everything it is to run for; calls `long` if that takes more than a
+    /// moment.
     pub fn close(self, shutdown: &Stop, long: impl FnOnce()) {
         if let Some(hook_runner) = self.hook_runner {
             hook_runner.close(shutdown, long);
@@ -97,8 +104,8 @@ fn warning(words: String) -> Notice {
     Notice::Warning { branch: None, warning: Warning::Hook { words } }
 }
 
-/// What the program finds in its environment besides the notice: the way back to us, and nothing of any command around us. That has
-/// variables of its commit's trailers, which are the choice of whoever can push.
+/// What the program finds in its environment besides the notice: the way back to us, and nothing of any
+/// command around us. That has variables of its commit's trailers, which are the choice of whoever can push.
 fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
     let mut variables = own_environment();
     let trigger = std::env::var("COMMIT_HASH").ok().and_then(CommitId::parse_hex);
@@ -120,8 +127,8 @@ fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
     variables.into_iter().collect()
 }
 
-/// Runs the hook for a state that was just set by hand, or by a command. Returns a warning if something went wrong: the state
-/// is set all the same.
+/// Runs the hook for a state that was just set by hand, or by a command. Returns a warning if something went
+/// wrong: the state is set all the same.
 pub fn announce(
     repo: &Repo,
     process: &Process,
@@ -133,22 +140,24 @@ pub fn announce(
         Ok(settings::Notify { line: Some(line), limit, states, .. }) => (line, limit, states),
         Ok(_) => return Ok(()),
     };
-    let Some(told) = Notification::of_state(&written.branch, &written.state, &states) else { return Ok(()) };
+    let Some(notification) = Notification::of_state(&written.branch, &written.state, &states) else {
+        return Ok(());
+    };
     if has_notice() {
         return Err(NESTED.to_owned());
     }
-    let told = told.after(written.previous.as_ref(), Some(written.commit));
-    let letter = told.letter(repo, remote, None);
+    let notification = notification.after(written.previous.as_ref(), Some(written.commit));
+    let payload = notification.payload(repo, remote, None);
     let environment = environment(repo, process);
     if matches!(OuterCommand::of(repo), Ok(None)) {
         let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
         // A signal ends this process, as everything that is to be done is done.
-        return hook.tell(&letter, &Stop::manual()).map_err(|failure| failure.warning);
+        return hook.call(&payload, &Stop::manual()).map_err(|failure| failure.warning);
     }
     let mut args = vec![NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
-    args.extend(letter.log.map(Into::into));
-    let variables = environment.into_iter().chain(letter.variables).collect();
-    fsutil::nameless(&letter.body)
+    args.extend(payload.log.map(Into::into));
+    let variables = environment.into_iter().chain(payload.variables).collect();
+    fsutil::nameless(&payload.body)
         .and_then(|body| detach(&process.program, args, variables, repo.top(), body))
         .map_err(|error| format!("nobody is told, as no process could be started: {}", error_chain(&error)))
 }

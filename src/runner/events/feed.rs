@@ -1,13 +1,13 @@
-//! The feed of a run: every notice, to every subscriber, in the order of subscription.
+//! The feed of a run: hands every notice to every subscriber, in the order of subscription.
 //!
-//! Invariant: a notice reaches all subscribers before the stage that reported it goes on. A subscriber that may be slow
-//! queues for itself.
+//! Invariant: a notice reaches all subscribers before the stage that reported it continues. A slow subscriber
+//! has to queue notices itself.
 
 use super::notice::Notice;
 
 type Subscriber<'a> = Box<dyn Fn(&Notice) + Sync + 'a>;
 
-/// Who hears of what happens. Subscribers are called from several threads.
+/// The subscribers to the notices of a run. They are called from several threads.
 #[derive(Default)]
 pub struct Feed<'a> {
     subscribers: Vec<Subscriber<'a>>,
@@ -19,7 +19,7 @@ impl<'a> Feed<'a> {
         self.subscribers.push(Box::new(subscriber));
     }
 
-    /// Hands a notice to all of them.
+    /// Hands a notice to all subscribers.
     pub(crate) fn publish(&self, notice: &Notice) {
         for subscriber in &self.subscribers {
             subscriber(notice);

@@ -1,12 +1,14 @@
-//! Tells people by the operator's own program (`aynig.notify`), beside the work and never in its way.
+//! Runs the operator's hook (`aynig.notify`, CONTRACT 11.11) beside the work.
 //!
-//! A [`Hook`] runs the program for one letter. It gets the letter as a file on its standard input (so that one that does not read
-//! holds up nobody) and as variables, the environment of the runner and not of any command, and the repository's main directory. The end
-//! of what it prints goes to a log, through a pipe: a program that prints without end fills no disk. `supervise` ends it with its
-//! whole group when its time is up. A run's [`HookRunner`] is one thread that does so for one letter after the other.
+//! A [`Hook`] runs the program for one payload, in the repository's main directory, with the runner's
+//! environment and not that of a command. The payload comes as variables and as a file on standard input, so
+//! a program that does not read it blocks nothing. The tail of its output goes to a log through a pipe, so a
+//! program that prints without end fills no disk. `supervise` stops its process group at the time limit. A
+//! run's [`HookRunner`] is a thread that takes one payload after the other.
 //!
-//! Invariant: nothing here fails or delays a step. Waiting letters, the time of each and the wait at the end of a run are bounded; what
-//! is not told for that reason, or fails, is a warning. A runner that is killed tells no more: told at most once.
+//! Invariant: the hook neither fails nor delays a step. The queue, the time of each call and the wait at the
+//! end of a run are bounded. A payload dropped for that reason, or a failed call, is a warning. Each is
+//! delivered at most once: a killed runner delivers no more.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -33,68 +35,70 @@ use crate::supervise::{How, Spec, StopCause, Watchdog};
 use crate::runner::error_chain;
 use crate::runner::events::payload::Payload;
 
-/// How many letters wait at most; in a worse storm the later ones are not told.
+/// The longest queue of payloads. Later ones are dropped.
 const MOST_WAITING: usize = 1_000;
 
-/// From TERM to KILL, for a program whose time is up.
+/// The time between SIGTERM and SIGKILL at the time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the end of one that was stopped is waited for.
+/// The longest wait for a stopped hook to exit.
 const LAST_WAIT: Duration = Duration::from_secs(8);
 
-/// How long the end of a run waits before it says that it does.
+/// The wait at the end of a run before it is reported.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Between two looks whether another signal came, while the end of a run waits.
+/// The interval of checks for another signal during that wait.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A log beyond this is moved aside, bytes. Several processes may write at once, [`MOST_KEPT`] each, and the log stays below 1 MB.
+/// The size of the log in bytes from which it is rotated. Several processes may write at once, up to
+/// [`MOST_KEPT`] each, and the log stays below 1 MB.
 const LOG_SIZE: u64 = 500_000;
 
-/// How much of what one program prints is kept, bytes.
+/// The part of one call's output that is kept, in bytes.
 const MOST_KEPT: usize = 64 * 1024;
 
-/// How long the rest of what a program printed is waited for, once it has exited: something it left running may hold the pipe for ever.
+/// The wait for the rest of a program's output after its exit. A process it left running may hold the pipe
+/// open forever.
 const REST: Duration = Duration::from_millis(100);
 
-/// What shows what was not told.
+/// Where the user finds what a dropped notification was about.
 const LOOK: &str = "`aynig status --all` shows how branches stand";
 
-/// The most characters of what a program said that a warning repeats.
+/// The longest quotation of a program's output in a warning, in characters.
 const MOST_QUOTED: usize = 200;
 
-/// How the program is run.
+/// The operator's program, and how to run it.
 #[derive(Debug)]
 pub struct Hook {
     /// The command line, for `sh`.
     pub line: String,
-    /// The longest one call may take.
+    /// The time limit of one call.
     pub limit: Duration,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
-    /// Its environment, but for the letter's variables.
+    /// Its environment, without the payload's variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// Ends it if we are killed.
+    /// Stops it if this process is killed.
     pub watchdog: Option<Watchdog>,
 }
 
-/// Why somebody was not told.
+/// Why a call failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// The kind of failure, as a sentence fragment.
+    /// The kind of failure, as a sentence fragment; the same for repeated failures.
     why: String,
-    /// The whole warning; what a program said last may be another thing each time.
+    /// The whole warning, with the last line of output, which may differ each time.
     pub warning: String,
 }
 
 impl Hook {
-    /// Runs the program for one letter; `stop` ends it.
+    /// Runs the program for one payload; `stop` stops it.
     ///
     /// # Errors
-    /// How it failed.
-    pub fn tell(&self, letter: &Payload, stop: &Stop) -> Result<(), Failure> {
+    /// If it could not be started, exited with another code than 0, or was stopped.
+    pub fn call(&self, payload: &Payload, stop: &Stop) -> Result<(), Failure> {
         crate::crashpoint::reach(crate::crashpoint::Point::NoticeTaken);
-        let (how, printed) = self.run(letter, stop).unwrap_or_else(|error| {
+        let (how, printed) = self.run(payload, stop).unwrap_or_else(|error| {
             (How::Lost(format!("could not be started: {error}")), Printed::default())
         });
         let unfound = matches!(how, How::Exited(126 | 127) | How::NotStarted(_));
@@ -115,11 +119,11 @@ impl Hook {
             }
             How::Lost(why) => Some(why),
         };
-        note(letter, &printed, why.as_deref());
+        note(payload, &printed, why.as_deref());
         let Some(why) = why else { return Ok(()) };
         let said = tail_lines(&printed.tail).pop().map(|line| plain_line(line.as_bytes(), MOST_QUOTED));
         let said = said.map(|line| format!(" (it ended with: {line})")).unwrap_or_default();
-        let log = letter.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
+        let log = payload.log.as_ref().map_or("nowhere".to_owned(), |log| log.display().to_string());
         let next = if unfound { "; `aynig doctor` looks whether it can be found" } else { "" };
         let warning = format!(
             "`{}` (aynig.notify) {why}{said}, so somebody may not know what happened; what it said is in {log}{next}",
@@ -128,7 +132,7 @@ impl Hook {
         Err(Failure { why, warning })
     }
 
-    fn run(&self, letter: &Payload, stop: &Stop) -> io::Result<(How, Printed)> {
+    fn run(&self, payload: &Payload, stop: &Stop) -> io::Result<(How, Printed)> {
         let (from, to) = io::pipe()?;
         let to = File::from(OwnedFd::from(to));
         let (printed, end) = listen(from)?;
@@ -137,8 +141,8 @@ impl Hook {
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), self.line.clone().into()],
             directory: self.directory.clone(),
-            environment: self.environment.iter().chain(&letter.variables).cloned().collect(),
-            stdin: Some(fsutil::nameless(&letter.body)?),
+            environment: self.environment.iter().chain(&payload.variables).cloned().collect(),
+            stdin: Some(fsutil::nameless(&payload.body)?),
             stdout: to.try_clone()?,
             stderr: to,
             grace: GRACE,
@@ -146,7 +150,7 @@ impl Hook {
             watchdog: self.watchdog.clone(),
         };
         let how = crate::supervise::run(spec, stop, || {}).how;
-        // Nothing is ever sent: the channel closes when all is read.
+        // Nothing is ever sent on this channel. It closes when all output is read.
         if end.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
             tracing::debug!("something that aynig.notify left running may print more, which is not kept");
         }
@@ -155,15 +159,15 @@ impl Hook {
     }
 }
 
-/// Who says what went wrong.
+/// Receives warnings.
 type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Takes letters and has them told, one at a time.
+/// Queues payloads and runs the hook for one at a time.
 pub(crate) struct HookRunner {
-    letters: SyncSender<Payload>,
-    /// Closes when all is told.
+    payloads: SyncSender<Payload>,
+    /// Closes when the queue is done.
     over: Mutex<Receiver<Infallible>>,
-    /// Tripped when the one that runs is to end; no signal to the runner does.
+    /// Stops the current call when tripped. Signals to the runner do not trip it.
     end: Stop,
     limit: Duration,
     warn: Warn,
@@ -171,69 +175,69 @@ pub(crate) struct HookRunner {
 
 impl std::fmt::Debug for HookRunner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Notifier").finish_non_exhaustive()
+        formatter.debug_struct("HookRunner").finish_non_exhaustive()
     }
 }
 
 impl HookRunner {
-    /// One that has nothing to do yet.
+    /// Starts the thread, with an empty queue.
     pub(crate) fn new(hook: Hook, warn: Warn) -> Self {
-        let (letters, inbox) = mpsc::sync_channel(MOST_WAITING);
+        let (payloads, inbox) = mpsc::sync_channel(MOST_WAITING);
         let (working, over) = mpsc::channel();
         let (end, limit) = (Stop::manual(), hook.limit);
-        let (stop, say) = (end.clone(), Arc::clone(&warn));
+        let (stop, report) = (end.clone(), Arc::clone(&warn));
         let work = move || {
             let _working: Sender<Infallible> = working;
             let mut warned = HashSet::new();
-            for letter in &inbox {
+            for payload in &inbox {
                 if stop.cause().is_some() {
                     let count = 1 + inbox.try_iter().count();
-                    say(format!(
+                    report(format!(
                         "{count} notices were not told (aynig.notify): there was no time left; {LOOK}"
                     ));
                     return;
                 }
-                // The panic stops the run, which still waits for what is told.
-                let told = catch_unwind(AssertUnwindSafe(|| hook.tell(&letter, &stop)));
+                // A panic here stops the run, and the run waits for this queue at its end.
+                let result = catch_unwind(AssertUnwindSafe(|| hook.call(&payload, &stop)));
                 let bug = || {
                     let why = "was not run because of a bug in aynig".to_owned();
                     let warning = format!("`{}` (aynig.notify) {why}", hook.line);
                     Err(Failure { why, warning })
                 };
-                if let Err(failure) = told.unwrap_or_else(|_| bug())
+                if let Err(failure) = result.unwrap_or_else(|_| bug())
                     && warned.insert(failure.why)
                 {
-                    say(failure.warning);
+                    report(failure.warning);
                 }
             }
         };
-        // Where there is no thread nobody takes letters, and each is refused.
+        // Without a thread the queue is closed, and each payload is refused.
         if let Err(error) = thread::Builder::new().name("notifier".to_owned()).spawn(work) {
             tracing::warn!(%error, "no thread to tell anybody with");
         }
-        Self { letters, over: Mutex::new(over), end, limit, warn }
+        Self { payloads, over: Mutex::new(over), end, limit, warn }
     }
 
-    /// Has it told, some time soon; returns at once.
-    pub(crate) fn send(&self, letter: Payload) {
-        if self.letters.try_send(letter).is_err() {
+    /// Queues a payload without blocking.
+    pub(crate) fn send(&self, payload: Payload) {
+        if self.payloads.try_send(payload).is_err() {
             (self.warn)(format!("some notices are not told (aynig.notify): too many wait already; {LOOK}"));
         }
     }
 
-    /// Waits until everything is told, about as long as one may take at most, and not beyond another signal to the runner; then what is not
-    /// told yet is given up. `long` is called if it is not over in a moment.
+    /// Waits until the queue is done, for about the time limit of one call, or until another signal to the
+    /// runner. The rest is then dropped. `long` is called if the wait takes more than a second.
     pub(crate) fn close(self, shutdown: &Stop, long: impl FnOnce()) {
-        drop(self.letters);
-        let over = self.over.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |patience| over.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
+        drop(self.payloads);
+        let done = self.over.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |wait| done.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
         let seen = shutdown.count();
-        // From the second signal on there is no grace.
-        let patience = if seen > 1 { Duration::ZERO } else { self.limit + GRACE + MOMENT };
+        // After a second signal there is no grace.
+        let limit = if seen > 1 { Duration::ZERO } else { self.limit + GRACE + MOMENT };
         let watch = Stopwatch::start();
         let mut long = Some(long);
-        while !is_over(NAP.min(patience.saturating_sub(watch.elapsed()))) {
-            if watch.elapsed() >= patience || shutdown.count() > seen {
+        while !is_over(NAP.min(limit.saturating_sub(watch.elapsed()))) {
+            if watch.elapsed() >= limit || shutdown.count() > seen {
                 self.end.request(SIGTERM);
                 if seen > 1 {
                     self.end.request(SIGTERM);
@@ -250,11 +254,11 @@ impl HookRunner {
     }
 }
 
-/// The end of what a program printed.
+/// The tail of a program's output.
 #[derive(Debug, Default)]
 struct Printed {
     tail: Vec<u8>,
-    /// Whether there was more before it.
+    /// Whether output before it was dropped.
     cut: bool,
 }
 
@@ -268,7 +272,7 @@ impl Printed {
     }
 }
 
-/// Reads all that comes through a pipe and keeps the end of it; the channel closes when all has come.
+/// Reads a pipe to its end and keeps the tail. The channel closes at the end.
 fn listen(mut from: PipeReader) -> io::Result<(Arc<Mutex<Printed>>, Receiver<()>)> {
     let printed: Arc<Mutex<Printed>> = Arc::default();
     let (open, end) = mpsc::channel();
@@ -289,10 +293,11 @@ fn listen(mut from: PipeReader) -> io::Result<(Arc<Mutex<Printed>>, Receiver<()>
     Ok((printed, end))
 }
 
-/// Writes to the log what was told, what the program printed, and how it failed; all at once, as others may write at the same time.
-fn note(letter: &Payload, printed: &Printed, why: Option<&str>) {
-    let Some(path) = &letter.log else { return };
-    let own = format!("# {} {}", clock::format_utc(clock::wall_seconds()), letter.about);
+/// Appends the event, the program's output and its failure to the log, in one write because others may write
+/// at once.
+fn note(payload: &Payload, printed: &Printed, why: Option<&str>) {
+    let Some(path) = &payload.log else { return };
+    let own = format!("# {} {}", clock::format_utc(clock::wall_seconds()), payload.about);
     let mut entry = format!("{own}\n").into_bytes();
     if printed.cut {
         entry.extend(format!("# only the last {} KiB of what was printed\n", MOST_KEPT / 1024).bytes());
@@ -327,15 +332,15 @@ mod tests {
             watchdog: None,
         };
         let hook_runner = HookRunner::new(hook, Arc::new(move |text| listener.lock().unwrap().push(text)));
-        let letter = || Payload { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
+        let payload = || Payload { about: String::new(), body: Vec::new(), variables: Vec::new(), log: None };
         let watch = Stopwatch::start();
-        hook_runner.send(letter());
+        hook_runner.send(payload());
         while std::fs::read(&begun).is_err() {
             assert!(watch.elapsed() < LONG);
             clock::pause(Duration::from_millis(1));
         }
         for _ in 0..MOST_WAITING + 2 {
-            hook_runner.send(letter());
+            hook_runner.send(payload());
         }
         let shutdown = Stop::manual();
         shutdown.request(SIGTERM);

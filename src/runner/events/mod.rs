@@ -1,12 +1,12 @@
-//! What happens, as data: reported by the runner, put into words elsewhere.
+//! Events of a run, as data, and the operator's hook.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `notice` | everything a run reports |
-//! | `warning` | what a person should look at: data, a code, words |
-//! | `feed` | who hears of it |
-//! | `payload` | what the operator's hook is given of it |
-//! | `hook` | runs that hook, without holding up a step |
+//! | `notice` | every kind of event |
+//! | `warning` | things the user should look at: data, a code, a sentence |
+//! | `feed` | the subscribers |
+//! | `payload` | the notices that reach the hook, as JSON and variables |
+//! | `hook` | runs the hook without delaying a step |
 
 pub mod feed;
 pub mod hook;

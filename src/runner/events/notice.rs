@@ -1,4 +1,4 @@
-//! What a run reports, as data. The runner itself prints nothing.
+//! The events of a run, as data. The runner itself prints nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::git::contents::rescue::Saved;
 use crate::runner::events::warning::Warning;
 
-/// One thing worth telling.
+/// One event.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// `--current-branch skip` left a branch alone that would have been run.
+    /// `--current-branch skip` skipped a branch that was ready.
     SkippedCurrent {
         /// The branch that is checked out here.
         branch: BranchName,
         /// Its state.
         state: StateName,
     },
-    /// Something a person should look at; nothing was lost.
+    /// Something the user should look at. Nothing was lost.
     Warning {
-        /// Which branch it is about, if any.
+        /// The branch it is about, if any.
         branch: Option<BranchName>,
-        /// What, and what to do.
+        /// The warning.
         warning: Warning,
     },
-    /// What a warning was about is over.
+    /// The cause of an earlier warning is gone.
     Cleared(Cleared),
-    /// Another runner was faster. A normal outcome.
+    /// Another runner claimed the branch first, a normal outcome (CONTRACT 5.9).
     LostRace {
-        /// On which branch.
+        /// The branch.
         branch: BranchName,
-        /// Who has it now, and until when, where HEAD tells.
+        /// The other runner, if HEAD is its lease.
         holder: Option<Holder>,
     },
     /// A command started.
@@ -41,46 +41,46 @@ pub enum Notice {
     Ended(StepReport),
     /// An expired lease of another runner was closed.
     Recovered {
-        /// On which branch.
+        /// The branch.
         branch: BranchName,
         /// The commit that closes it, now the branch's HEAD.
         commit: CommitId,
-        /// Whose attempt it was, as its lease says.
+        /// The attempt's `dwp-run-id`.
         run_id: BString,
-        /// The state it was in.
+        /// The state whose command ran.
         origin: Option<StateName>,
-        /// How it was known to be over, as a sentence.
+        /// How its end was determined, as a sentence.
         why: String,
-        /// Where its unfinished work is, if it left any on this host.
+        /// Its unfinished work, if it left any on this host.
         rescued: Option<Saved>,
     },
-    /// Work was saved from a worktree nobody uses any more.
+    /// Work was saved from an abandoned worktree.
     Rescued {
-        /// Whose branch.
+        /// The branch of the attempt.
         branch: BranchName,
-        /// Where it is.
+        /// The rescue.
         saved: Saved,
     },
 }
 
-/// What is well again.
+/// A cause of warnings that is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cleared {
-    /// The repository is there again.
+    /// The repository is back.
     Repository {
-        /// Where.
+        /// Its path.
         path: PathBuf,
     },
     /// The remote answers again.
     Remote,
 }
 
-/// Who holds a branch.
+/// The holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The runner's id.
     pub runner: BString,
-    /// When its lease ends, seconds since the epoch.
+    /// The end of its lease, in seconds since the epoch.
     pub until: i64,
 }
 
@@ -93,45 +93,46 @@ pub struct Started {
     pub state: StateName,
     /// The attempt.
     pub attempt: AttemptId,
-    /// Where its output goes.
+    /// The log of its standard output.
     pub stdout: PathBuf,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The declared state was written.
     Advanced {
-        /// Which.
+        /// The declared state.
         state: StateName,
     },
-    /// Exit 0 without a valid declaration: a fresh lease was written for whatever the command left running.
+    /// The command exited with 0 and declared nothing valid. A fresh lease was written for any process it
+    /// left running (CONTRACT 6.3).
     KeptWorking {
-        /// Whether it tried to declare one, and could not be understood.
+        /// Whether its output has an invalid declaration.
         malformed: bool,
-        /// When that lease ends, seconds since the epoch.
+        /// The end of that lease, in seconds since the epoch.
         until: i64,
     },
     /// `stalled` was written.
     Stalled {
-        /// What happened, one sentence.
+        /// The reason, as a sentence.
         why: String,
     },
-    /// The command (or what it started) moved the branch on itself.
+    /// The command, or a process it started, set the next state itself (CONTRACT 6.8).
     AdvancedByCommand {
-        /// To which state.
+        /// The new state.
         state: StateName,
     },
-    /// The lease was lost; nothing was written.
+    /// The lease was lost; nothing was written (CONTRACT 6.9).
     LeaseLost {
-        /// To whom or how, one sentence fragment.
+        /// To which runner or how, as a sentence fragment.
         how: String,
     },
-    /// The result could not be written; the lease runs out by itself and the work stays where it is.
+    /// The result could not be written. The lease expires by itself and the work stays in place.
     Unwritten {
         /// Why not.
         why: String,
-        /// Whether it may have landed all the same: a remote did not say.
+        /// Whether it may have landed nevertheless, because a remote did not answer.
         open: bool,
     },
 }
@@ -158,7 +159,7 @@ impl Outcome {
     }
 }
 
-/// One step, told from its end.
+/// The report of a finished step.
 #[derive(Debug, Clone)]
 pub struct StepReport {
     /// The branch.
@@ -169,27 +170,27 @@ pub struct StepReport {
     pub state: StateName,
     /// The attempt.
     pub attempt: AttemptId,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// The branch's new HEAD, where we wrote one.
+    /// The branch's new HEAD, if the runner wrote one.
     pub commit: Option<CommitId>,
-    /// How the command ended, as a sentence fragment; none if it never got that far.
+    /// How the command ended, as a sentence fragment. `None` if a bug ended the step before its settlement.
     pub ending: Option<String>,
-    /// Its exit code, if it exited.
+    /// The command's exit code, if it exited.
     pub exit: Option<i32>,
-    /// How long it ran.
+    /// The running time of the command.
     pub elapsed: Duration,
-    /// Where unfinished work was saved.
+    /// The rescue of its unfinished work.
     pub rescued: Option<Saved>,
-    /// A worktree that was left in place because its contents could not be saved, or somebody is in it.
+    /// The worktree, if it was left in place: its contents could not be saved, or a process works in it.
     pub left: Option<Left>,
 }
 
 /// A directory that was not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Why it is still there.
+    /// Why it was not removed.
     pub why: String,
 }

@@ -1,8 +1,10 @@
-//! What is told beyond the terminal (`aynig.notify`): which notices, in which words for programs.
+//! The payload of the operator's hook (`aynig.notify`): selects the notices, and encodes them as JSON and
+//! variables.
 //!
-//! Invariant: only what has become true is told, and only by who made it so: a state by the process that wrote its commit, once the
-//! authority took it; a lost lease by the runner that lost it. Every text here may come from whoever can push a branch: each value is one
-//! line, bounded, and free of control characters. `hook_runner` runs the program.
+//! Invariant: a notice is sent only after the fact, and only by the process that caused it. A state is
+//! reported by the process that wrote its commit, once the authority accepted it; a lost lease, by the runner
+//! that lost it. Any text may come from someone who can push a branch, so each value is one bounded line
+//! without control characters.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -22,19 +24,19 @@ use crate::runner::attempt::files;
 use crate::runner::events::notice::{Notice, Outcome};
 use crate::runner::{shell_quote, shows_rescued};
 
-/// What the names of the variables begin with.
+/// The prefix of the variables' names.
 pub const PREFIX: &str = "AYNIG_NOTICE_";
 
-/// The version of the fields and their meaning; it grows when one is taken away or means something else.
+/// The version of the fields. It grows when a field is removed or changes its meaning.
 const VERSION: u32 = 1;
 
-/// The most characters of one text.
+/// The longest text, in characters.
 const MOST_CHARS: usize = 2_000;
 
 /// The name of the log among those of attempts.
 const LOG: &str = "notify.log";
 
-/// One thing that happened, in the documented shape (README, "Being told"): its fields in JSON, in this order.
+/// A notification in its documented form (README, "Being told"). The JSON has these fields in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
@@ -60,24 +62,24 @@ pub(crate) struct Notification {
     repository: String,
     git_dir: String,
     next: Vec<String>,
-    /// The branch's name to the byte, for who acts on it.
+    /// The exact bytes of the branch's name, for programs that act on it.
     #[serde(skip)]
     exact: Vec<u8>,
-    /// Paths to the byte, by the names of their fields.
+    /// The exact bytes of paths, by field name.
     #[serde(skip)]
     paths: Vec<(&'static str, PathBuf)>,
 }
 
-/// One thing to tell, as the program is given it.
+/// The input of one call of the hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// What it is about, in a few words, for the log.
+    /// The event and the branch, for the log.
     pub about: String,
     /// The JSON, one object on one line.
     pub body: Vec<u8>,
-    /// The same as variables; what is not known has none.
+    /// The fields as variables. An unknown field has none.
     pub variables: Vec<(OsString, OsString)>,
-    /// Where what the program prints goes; nowhere if there is no place.
+    /// The log of the program's output. `None` if there is no usable log directory.
     pub log: Option<PathBuf>,
 }
 
@@ -91,7 +93,7 @@ impl Notification {
         Self { version: VERSION, event, branch: line(name), exact: name.to_vec(), ..Self::default() }
     }
 
-    /// A state that was written on a branch, if it is told: `stalled`, or one that the globs name.
+    /// Notifies of a state written on a branch, if it is `stalled` or one of `states` matches it.
     pub(crate) fn of_state(
         branch: &BranchName,
         state: &StateName,
@@ -107,12 +109,13 @@ impl Notification {
         Some(Self { state: Some(state.to_string()), ..Self::new(event, branch) })
     }
 
-    /// What of a run's notice is told. What the command wrote itself was told by what wrote it; a result that could not be written is
-    /// told when its lease is closed.
+    /// Turns a notice of a run into a notification, if the hook gets one. A state that the command set itself
+    /// was reported by the process that set it. A result that could not be written is reported when its lease
+    /// is closed.
     pub(crate) fn of_notice(notice: &Notice, states: &globset::GlobSet) -> Option<Self> {
         match notice {
             Notice::Ended(report) => {
-                let (mut told, reason) = match &report.outcome {
+                let (mut notification, reason) = match &report.outcome {
                     Outcome::Stalled { why } => {
                         (Self::of_state(&report.branch, &StateName::stalled(), states)?, Some(why))
                     }
@@ -122,22 +125,22 @@ impl Notification {
                     | Outcome::AdvancedByCommand { .. }
                     | Outcome::Unwritten { .. } => return None,
                 };
-                told = told.after(Some(&report.state), report.commit);
-                told.reason = reason.map(|why| line(why.as_bytes()));
-                told.trigger = Some(report.trigger.to_string());
-                told.run_id = Some(report.attempt.to_string());
-                told.exit_code = report.exit;
-                told.elapsed_ms = Some(u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX));
-                told.rescue_ref = report.rescue_ref().map(|saved| line(saved.as_bytes()));
-                Some(told)
+                notification = notification.after(Some(&report.state), report.commit);
+                notification.reason = reason.map(|why| line(why.as_bytes()));
+                notification.trigger = Some(report.trigger.to_string());
+                notification.run_id = Some(report.attempt.to_string());
+                notification.exit_code = report.exit;
+                notification.elapsed_ms = Some(u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX));
+                notification.rescue_ref = report.rescue_ref().map(|saved| line(saved.as_bytes()));
+                Some(notification)
             }
             Notice::Recovered { branch, commit, run_id, origin, why, rescued } => {
-                let mut told = Self::of_state(branch, &StateName::stalled(), states)?;
-                told = told.after(origin.as_ref(), Some(*commit));
-                told.reason = Some(line(why.as_bytes()));
-                told.run_id = Some(line(run_id)).filter(|id| !id.is_empty());
-                told.rescue_ref = rescued.as_ref().map(|saved| line(saved.reference.as_bstr()));
-                Some(told)
+                let mut notification = Self::of_state(branch, &StateName::stalled(), states)?;
+                notification = notification.after(origin.as_ref(), Some(*commit));
+                notification.reason = Some(line(why.as_bytes()));
+                notification.run_id = Some(line(run_id)).filter(|id| !id.is_empty());
+                notification.rescue_ref = rescued.as_ref().map(|saved| line(saved.reference.as_bstr()));
+                Some(notification)
             }
             Notice::SkippedCurrent { .. }
             | Notice::Warning { .. }
@@ -148,15 +151,15 @@ impl Notification {
         }
     }
 
-    /// With the state before (of a step, the one whose command ran) and the commit that was written.
+    /// Sets the previous state (for a step, the state whose command ran) and the commit that was written.
     pub(crate) fn after(mut self, previous: Option<&StateName>, commit: Option<CommitId>) -> Self {
         self.previous_state = previous.map(ToString::to_string);
         self.commit = commit.map(|commit| commit.to_string());
         self
     }
 
-    /// Complete with what the repository knows of it on this host, and ready to go.
-    pub(crate) fn letter(
+    /// Adds the facts that this repository knows, and encodes the payload.
+    pub(crate) fn payload(
         mut self,
         repo: &Repo,
         remote: Option<&RemoteName>,
@@ -181,7 +184,7 @@ impl Notification {
         self.git_dir = path("gitDir", repo.common_dir());
         self.paths = paths;
         self.next = self.next_steps();
-        // Looked at each time: a link may have come with a checkout.
+        // Checked each time, because a checkout may have put a symbolic link there.
         let log = files::make_log_directory(repo).ok().map(|directory| directory.join(LOG));
         self.sealed(log)
     }
@@ -206,7 +209,7 @@ impl Notification {
         Payload { about, body: format!("{fields}\n").into_bytes(), variables, log }
     }
 
-    /// What to type, most likely first.
+    /// Commands for the user, most likely first.
     fn next_steps(&self) -> Vec<String> {
         let branch = shell_quote(&self.exact.to_str_lossy());
         let remote = self.remote.as_ref().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
@@ -222,7 +225,7 @@ impl Notification {
     }
 }
 
-/// `previousState` as `AYNIG_NOTICE_PREVIOUS_STATE`.
+/// Names the variable of a field: `previousState` becomes `AYNIG_NOTICE_PREVIOUS_STATE`.
 fn variable(field: &str) -> String {
     let mut name = PREFIX.to_owned();
     for letter in field.chars() {
@@ -271,15 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
-        let told = |outcome, patterns: &[&str]| {
-            Notification::of_notice(&ended(outcome), &globs(patterns)).map(|told| told.event)
+    fn which_notices_reach_the_hook() {
+        let event_of = |outcome, patterns: &[&str]| {
+            Notification::of_notice(&ended(outcome), &globs(patterns)).map(|notification| notification.event)
         };
         let advanced = |text| Outcome::Advanced { state: state(text) };
         let words = || "why".to_owned();
-        assert_eq!(told(Outcome::Stalled { why: words() }, &[]), Some("stalled"));
-        assert_eq!(told(Outcome::LeaseLost { how: words() }, &[]), Some("lease-lost"));
-        assert_eq!(told(advanced("review"), &[]), None, "no states, no notices of states");
+        assert_eq!(event_of(Outcome::Stalled { why: words() }, &[]), Some("stalled"));
+        assert_eq!(event_of(Outcome::LeaseLost { how: words() }, &[]), Some("lease-lost"));
+        assert_eq!(event_of(advanced("review"), &[]), None, "no states, no notices of states");
         for (text, patterns, event) in [
             ("review", &["review"][..], Some("state")),
             ("review", &["done", "re*"], Some("state")),
@@ -289,14 +292,14 @@ mod tests {
             ("stalled", &["*"], Some("stalled")),
             ("stalled", &[], Some("stalled")),
         ] {
-            assert_eq!(told(advanced(text), patterns), event, "{text} {patterns:?}");
+            assert_eq!(event_of(advanced(text), patterns), event, "{text} {patterns:?}");
         }
         for silent in [
             Outcome::KeptWorking { malformed: false, until: 0 },
             Outcome::AdvancedByCommand { state: state("review") },
             Outcome::Unwritten { why: words(), open: false },
         ] {
-            assert_eq!(told(silent.clone(), &["*"]), None, "{silent:?}");
+            assert_eq!(event_of(silent.clone(), &["*"]), None, "{silent:?}");
         }
         let warning = Notice::Warning { branch: None, warning: Warning::Hook { words: words() } };
         assert_eq!(Notification::of_notice(&warning, &globs(&["*"])), None);
@@ -305,19 +308,19 @@ mod tests {
     #[test]
     fn every_field_is_there_and_what_is_unknown_has_no_variable() {
         let branch = BranchName::new("task").unwrap();
-        let mut told = Notification::of_state(&branch, &state("review"), &globs(&["*"])).unwrap();
-        told.next = told.next_steps();
-        let letter = told.sealed(None);
-        let object: Value = serde_json::from_slice(&letter.body).unwrap();
+        let mut notification = Notification::of_state(&branch, &state("review"), &globs(&["*"])).unwrap();
+        notification.next = notification.next_steps();
+        let payload = notification.sealed(None);
+        let object: Value = serde_json::from_slice(&payload.body).unwrap();
         assert_eq!((&object["version"], &object["event"]), (&1.into(), &"state".into()));
         assert_eq!(object["previousState"], Value::Null);
         assert_eq!(object["next"], serde_json::json!(["aynig log --branch task"]));
         assert_eq!(object.as_object().unwrap().len(), 22);
-        let names: Vec<_> = letter.variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        let names: Vec<_> = payload.variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
         let expected =
             ["VERSION", "EVENT", "BRANCH", "STATE", "RUNNER_ID", "TIME", "REPOSITORY", "GIT_DIR", "NEXT"];
         assert_eq!(names, expected.map(|name| format!("{PREFIX}{name}")));
-        assert_eq!(letter.about, "state task");
+        assert_eq!(payload.about, "state task");
     }
 
     #[test]
@@ -330,17 +333,17 @@ mod tests {
             why: format!("a\0b\nc\u{1b}]0;title\u{7}d {}", "x".repeat(100_000)),
             rescued: None,
         };
-        let mut told = Notification::of_notice(&notice, &globs(&[])).unwrap();
-        told.next = told.next_steps();
-        let letter = told.sealed(None);
-        let object: Value = serde_json::from_slice(&letter.body).unwrap();
+        let mut notification = Notification::of_notice(&notice, &globs(&[])).unwrap();
+        notification.next = notification.next_steps();
+        let payload = notification.sealed(None);
+        let object: Value = serde_json::from_slice(&payload.body).unwrap();
         assert_eq!(object["runId"], "id $(id)");
         assert_eq!(object["branch"], "a;rm$(x)");
         let reason = object["reason"].as_str().unwrap();
         assert!(reason.starts_with("ab cd x") && reason.chars().count() == MOST_CHARS + 1, "{reason}");
-        assert_eq!(letter.body.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(payload.body.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(object["next"][1], "aynig set-state --retry --branch 'a;rm$(x)'");
-        for (name, value) in &letter.variables {
+        for (name, value) in &payload.variables {
             let lines = value.as_bytes().iter().filter(|byte| **byte < b' ').count();
             assert_eq!(lines, usize::from(name == "AYNIG_NOTICE_NEXT"), "{name:?} {value:?}");
         }

@@ -1,7 +1,7 @@
-//! What a person should look at, as data with a code and words.
+//! Warnings: things the user should look at, as data with a code and a sentence.
 //!
-//! Invariant: the sentences of the runner's warnings are composed here and nowhere else in the runner; nothing was lost
-//! where one is reported, and each that has a next step names it.
+//! Invariant: only this file composes the sentences of the runner's warnings. A warning means that nothing
+//! was lost, and names the next step if there is one.
 
 use std::fmt::{Display, Formatter, Result};
 use std::path::PathBuf;
@@ -16,27 +16,27 @@ use crate::contract::settlement::Ending;
 use crate::runner::survey::verdict::{Invalid, Reason};
 use crate::runner::survey::words::unsigned_lease;
 
-/// A warning; the branch it is about stands beside it in [`Notice::Warning`](super::notice::Notice::Warning).
+/// A warning. Its branch is in [`Notice::Warning`](super::notice::Notice::Warning).
 #[derive(Debug, Clone)]
 pub enum Warning {
-    /// A lock that a killed runner left was removed.
+    /// A lock file that a killed runner left was removed (CONTRACT 5.24).
     LockRemoved {
         /// The ref.
         name: String,
     },
-    /// How long leases were seen could not be written down, so none is taken over.
+    /// First sightings of leases could not be stored, so no lease is taken over (CONTRACT 5.22).
     SightingsNotKept {
         /// Why not.
         why: String,
-        /// Where they are kept.
+        /// Their directory.
         directory: PathBuf,
     },
     /// `--branch` matches nothing.
     NoBranchSelected {
-        /// Whose branches were looked at; this repository's if none.
+        /// The remote whose branches were looked at. `None` for this repository's.
         remote: Option<RemoteName>,
     },
-    /// A state was not run because of a mistake that somebody can mend.
+    /// A state was not run because of a mistake that the user can fix.
     NotRun {
         /// The state.
         state: StateName,
@@ -47,27 +47,27 @@ pub enum Warning {
     SkippedCurrent {
         /// Its state.
         state: StateName,
-        /// Whose branches are run.
+        /// The remote whose branches are run. `None` for this repository's.
         remote: Option<RemoteName>,
     },
-    /// HEAD cannot be understood.
+    /// HEAD is invalid (CONTRACT 1.9).
     Invalid(Invalid),
-    /// A lease lies in the future of this host's clock.
+    /// A lease is dated in the future of this host's clock (CONTRACT 5.12).
     LeaseDatedAhead {
-        /// Seconds.
+        /// How far, in seconds.
         ahead: u64,
-        /// Whose lease it is; empty if it does not say.
+        /// Its `dwp-runner-id`; empty if absent.
         runner: BString,
-        /// The lease's date, seconds since the epoch.
+        /// The lease's date, in seconds since the epoch.
         dated: i64,
-        /// This host's, seconds since the epoch.
+        /// This host's time, in seconds since the epoch.
         now: i64,
     },
     /// A branch could not be claimed.
     NotClaimed {
         /// Why not.
         why: String,
-        /// Whether the remote is to blame.
+        /// Whether the remote is the cause.
         remote: bool,
     },
     /// An expired lease could not be closed.
@@ -79,7 +79,7 @@ pub enum Warning {
     LeaseNotTrusted {
         /// The branch.
         about: BranchName,
-        /// Whose branch it is; this repository's if none.
+        /// The remote of the branch. `None` for this repository's.
         remote: Option<RemoteName>,
         /// Its HEAD.
         head: CommitId,
@@ -88,17 +88,17 @@ pub enum Warning {
     },
     /// The repository is gone.
     RepositoryGone {
-        /// Where it was.
+        /// Its path.
         path: PathBuf,
-        /// How long it is waited for, seconds.
+        /// How long the runner waits for it, in seconds.
         wait: u64,
     },
     /// The remote does not answer.
     RemoteSilent {
-        /// What it or git said.
+        /// The error of git or the remote.
         why: String,
     },
-    /// A trailer's key is nearly one that is read.
+    /// A trailer's key looks like a misspelt key of the contract.
     Misspelt(Misspelt),
     /// A trailer is not in the command's environment.
     TrailerNotPassed {
@@ -109,49 +109,49 @@ pub enum Warning {
     },
     /// More such trailers.
     MoreTrailersNotPassed {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// The body is too long for an environment variable.
     BodyTooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
-    /// Files listed to be copied into the worktree were not.
+    /// Some of the listed files were not copied into the worktree.
     FilesNotCopied {
         /// The list's name.
         list: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
         /// Why not.
         cause: NotCopied,
     },
-    /// Submodules could not be filled.
+    /// Submodules could not be initialised.
     Submodules {
-        /// What went wrong, each.
+        /// The errors.
         wrong: Vec<String>,
     },
-    /// A line of output was meant as a declaration and is none.
+    /// A line of output is an invalid declaration (CONTRACT 4.10).
     InvalidDeclaration {
         /// The state whose command wrote it.
         state: StateName,
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// More such lines.
     MoreInvalidDeclarations {
-        /// How many.
+        /// Their number.
         count: u64,
     },
     /// The disk of the logs was full when a command failed.
     DiskFull {
-        /// The state whose command it was.
+        /// The state whose command failed.
         state: StateName,
-        /// How it ended.
+        /// How the command ended.
         ending: Ending,
-        /// What is free, bytes.
+        /// Free space, in bytes.
         free: u64,
         /// The directory of the logs.
         logs: PathBuf,
@@ -163,21 +163,21 @@ pub enum Warning {
     },
     /// A worktree stays because its contents could not be saved.
     WorktreeKept {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// Why they could not be saved.
         why: String,
     },
     /// A worktree could not be removed.
     WorktreeNotRemoved {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// Why not.
         why: String,
     },
     /// The operator's hook failed, or was not run.
     Hook {
-        /// What happened, as a sentence.
+        /// The failure, as a sentence.
         words: String,
     },
 }
@@ -185,14 +185,14 @@ pub enum Warning {
 /// Why a listed file was not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotCopied {
-    /// Its directory leads out of the worktree.
+    /// A directory on its path is a link or a file in the worktree.
     LeadsElsewhere,
     /// The branch does not ignore it.
     NotIgnored,
 }
 
 impl Warning {
-    /// The code for it in JSON; it never changes its meaning.
+    /// The code in JSON. It never changes its meaning.
     pub fn code(&self) -> &'static str {
         match self {
             Self::LockRemoved { .. } => "lockRemoved",
