@@ -46,7 +46,7 @@ pub mod watchdog;
 pub use detached::detach;
 pub(crate) use finished::{How, StopCause};
 pub(crate) use job::run;
-pub(crate) use orphans::{occupants, settled_occupants, users};
+pub(crate) use orphans::{is_unused, occupants, settled_occupants};
 pub use pager::Pager;
 pub(crate) use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

@@ -4,10 +4,15 @@
 //! by working directory and open files, not by ancestry: a process that left its group is found
 //! too. Only observes; the caller decides what an occupant means.
 
+use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, readlinkat};
+use nix::sys::stat::Mode;
 
 use super::gits::Gits;
 use crate::clock::{self, Stopwatch};
@@ -24,18 +29,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Linux only; elsewhere empty. Processes of other users cannot be read and are not listed.
 #[must_use]
 pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
-    // Links in /proc are resolved paths, so `dir` is resolved too. A directory that is already gone
-    // is compared as given.
-    let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let own = nix::unistd::getpid().as_raw();
-    processes()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|pid| *pid != own)
-        .filter(|pid| {
-            fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| undeleted(cwd).starts_with(&dir))
-        })
-        .collect()
+    let dir = resolved(dir);
+    let Ok(proc) = fs::File::open("/proc") else { return Vec::new() };
+    others().filter(|pid| stands_in(&proc, *pid, &dir) == Some(true)).collect()
 }
 
 /// The [`occupants`] of `dir`, after waiting up to [`UPKEEP`] while they are only gits at work.
@@ -59,21 +55,54 @@ pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     }
 }
 
-/// The processes, other than this one, with a working directory or an open file in `dir` or below
-/// it, ascending.
+/// Whether no other process has a working directory or an open file in `dir` or below it. `None` if
+/// that would mean reading more than `most` open files.
 ///
-/// Linux only; elsewhere empty. Processes of other users cannot be read and are not listed.
+/// Linux only; elsewhere always true. Processes of other users cannot be read and do not count.
 #[must_use]
-pub(crate) fn users(dir: &Path) -> Vec<i32> {
-    let inside = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let standing = occupants(dir);
+pub(crate) fn is_unused(dir: &Path, most: usize) -> Option<bool> {
+    let dir = resolved(dir);
+    let Ok(proc) = fs::File::open("/proc") else { return Some(true) };
+    let mut left = most;
+    for pid in others() {
+        match stands_in(&proc, pid, &dir) {
+            // A kernel thread, or a process of another user.
+            None => continue,
+            Some(true) => return Some(false),
+            Some(false) => {}
+        }
+        let open = open_files(&proc, pid).unwrap_or_default();
+        left = left.checked_sub(open.len())?;
+        if open.iter().any(|file| file.starts_with(&dir)) {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn others() -> impl Iterator<Item = i32> {
     let own = nix::unistd::getpid().as_raw();
-    let reaches_in = |pid: i32| {
-        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|file| file.starts_with(&inside)))
-    };
-    let all = processes().unwrap_or_default().into_iter();
-    all.filter(|pid| *pid != own && (standing.contains(pid) || reaches_in(*pid))).collect()
+    processes().unwrap_or_default().into_iter().filter(move |pid| *pid != own)
+}
+
+// Links in /proc are resolved paths, so `dir` is resolved too. A directory that is already gone is
+// compared as given.
+fn resolved(dir: &Path) -> PathBuf {
+    fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+/// Whether the working directory of a process is in `dir`; `None` if it cannot be read.
+fn stands_in(proc: &fs::File, pid: i32, dir: &Path) -> Option<bool> {
+    let cwd = readlinkat(proc, format!("{pid}/cwd").as_str()).ok()?;
+    Some(undeleted(cwd.into()).starts_with(dir))
+}
+
+/// The open files of a process.
+fn open_files(proc: &fs::File, pid: i32) -> nix::Result<Vec<PathBuf>> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut open = Dir::openat(proc, format!("{pid}/fd").as_str(), flags, Mode::empty())?;
+    let names: Vec<CString> = open.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+    Ok(names.iter().filter_map(|name| readlinkat(&open, name.as_c_str()).ok()).map(PathBuf::from).collect())
 }
 
 // Removes the suffix ` (deleted)`, by which the kernel marks a working directory that was removed

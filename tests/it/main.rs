@@ -65,6 +65,7 @@ mod set_working;
 mod settle_table;
 mod signals;
 mod signatures;
+mod spare;
 mod sparse;
 mod speed;
 mod status;

@@ -22,9 +22,9 @@ fn large(commands: &[(&str, &str)]) -> Repo {
 }
 
 /// Tells what is in the worktree: every path with its kind and permissions but for `.git`, and its inode's number for one file.
-const CENSUS: &str = r#"
+pub(crate) const CENSUS: &str = r#"
 find . -name .git -prune -o -printf '%y %m %n %p %l\n' | sort >"$ROOM/census.$AYNIG_BRANCH"
-git status --porcelain --ignored >"$ROOM/status.$AYNIG_BRANCH"
+GIT_OPTIONAL_LOCKS=0 git status --porcelain --ignored >"$ROOM/status.$AYNIG_BRANCH"
 git ls-files -v | grep -v '^H' >"$ROOM/flags.$AYNIG_BRANCH"
 own=$(git rev-parse --absolute-git-dir)
 (cd "$own" && find . -not -name aynig-index | sort) >"$ROOM/registration.$AYNIG_BRANCH"
@@ -33,11 +33,53 @@ stat -c %i dir0/file1 >"$ROOM/inode.$AYNIG_BRANCH"
 next done
 "#;
 
+/// What steps leave, each on a branch of its own.
+pub(crate) const LEFTOVERS: [(&str, &str); 23] = [
+    ("ignored", "mkdir -p deep/er && echo x >deep/er/a.ignored && echo y >dir0/b.ignored"),
+    ("untracked", "echo x >new && mkdir empty && ln -s / everything"),
+    ("staged", "echo x >dir0/file1 && git add dir0/file1 && git rm -q dir1/file101"),
+    ("committed", "echo x >dir0/file1 && git commit -qam own"),
+    ("changed", "echo x >dir0/file1"),
+    (
+        "flags",
+        "git update-index --assume-unchanged dir0/file1 && git update-index --skip-worktree dir0/file2 && echo x >dir0/file1",
+    ),
+    (
+        "hidden",
+        "git update-index --assume-unchanged dir0/file1; echo 'file x' >dir0/file1; touch -r dir0/file2 dir0/file1",
+    ),
+    (
+        "modes",
+        "chmod 600 dir0/file1 && chmod 700 dir1 && chmod +x dir2/file201 && git config core.fileMode false",
+    ),
+    ("links", "ln dir0/file1 \"$ROOM/link\" && rm -r dir3 && ln -s dir4 dir3"),
+    ("moved", "mv dir3 \"$ROOM/moved\" && ln -s \"$ROOM/moved\" dir3"),
+    ("repository", "git init -q nested.ignored"),
+    ("inner", "git init -q dir5"),
+    ("embedded", "git init -q embedded && git -C embedded commit -q --allow-empty -m x"),
+    ("pipe", "mkfifo dir0/pipe && mkfifo pipe.ignored"),
+    ("index", "rm \"$(git rev-parse --git-dir)/index\" && git read-tree --empty"),
+    ("sparse", "git sparse-checkout set dir1"),
+    (
+        "config",
+        "git config extensions.worktreeConfig true && git config --worktree core.hooksPath hooks.ignored",
+    ),
+    (
+        "hooks",
+        "d=$(git rev-parse --absolute-git-dir) && mkdir $d/hooks && printf '#!/bin/sh\\nexit 1\\n' >$d/hooks/pre-commit",
+    ),
+    ("bisect", "git bisect start -q HEAD HEAD~1 || true; git update-ref refs/worktree/mine HEAD"),
+    ("merge", "git rev-parse HEAD >\"$(git rev-parse --git-dir)/MERGE_HEAD\""),
+    ("detached", "git checkout -q --detach HEAD~1"),
+    ("dotgit", "rm .git && echo 'gitdir: /nowhere' >.git"),
+    ("gone", "rm -rf dir0 dir1 .git"),
+];
+
 /// What somebody does to a kept worktree.
 type Harm = fn(&Repo, PathBuf);
 
 impl Repo {
-    fn left_by(&self, name: &str) -> String {
+    pub(crate) fn left_by(&self, name: &str) -> String {
         std::fs::read_to_string(self.beside(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
@@ -45,14 +87,14 @@ impl Repo {
         self.worktrees().into_iter().filter(|path| path.contains("/aynig/pool/")).collect()
     }
 
-    fn step(&self, branch: &str, state: &str) {
+    pub(crate) fn step(&self, branch: &str, state: &str) {
         self.ready(branch, state);
         self.aynig_ok(["run", "--branch", branch]);
         assert_eq!(self.state(branch), "done", "{}", self.message(branch));
     }
 
     /// What a command finds in a worktree that was made for it alone.
-    fn fresh(&self, of: &str) {
+    pub(crate) fn fresh(&self, of: &str) {
         self.git(["config", "aynig.pool", "0"]);
         self.step("fresh", of);
         self.git(["config", "--unset", "aynig.pool"]);
@@ -60,7 +102,7 @@ impl Repo {
     }
 
     /// A branch found what a fresh worktree has.
-    fn assert_like_fresh(&self, branch: &str) {
+    pub(crate) fn assert_like_fresh(&self, branch: &str) {
         for what in ["census", "status", "flags", "registration"] {
             let (fresh, found) =
                 (self.left_by(&format!("{what}.fresh")), self.left_by(&format!("{what}.{branch}")));
@@ -100,48 +142,7 @@ fn a_large_worktree_is_used_again_and_a_small_one_is_not_kept() {
 /// CONTRACT 9.15
 #[test]
 fn nothing_of_a_step_reaches_the_next() {
-    // Each on a branch of its own, and after each a look.
-    let leftovers = [
-        ("ignored", "mkdir -p deep/er && echo x >deep/er/a.ignored && echo y >dir0/b.ignored"),
-        ("untracked", "echo x >new && mkdir empty && ln -s / everything"),
-        ("staged", "echo x >dir0/file1 && git add dir0/file1 && git rm -q dir1/file101"),
-        ("committed", "echo x >dir0/file1 && git commit -qam own"),
-        ("changed", "echo x >dir0/file1"),
-        (
-            "flags",
-            "git update-index --assume-unchanged dir0/file1 && git update-index --skip-worktree dir0/file2 && echo x >dir0/file1",
-        ),
-        (
-            "hidden",
-            "git update-index --assume-unchanged dir0/file1; echo 'file x' >dir0/file1; touch -r dir0/file2 dir0/file1",
-        ),
-        (
-            "modes",
-            "chmod 600 dir0/file1 && chmod 700 dir1 && chmod +x dir2/file201 && git config core.fileMode false",
-        ),
-        ("links", "ln dir0/file1 \"$ROOM/link\" && rm -r dir3 && ln -s dir4 dir3"),
-        ("moved", "mv dir3 \"$ROOM/moved\" && ln -s \"$ROOM/moved\" dir3"),
-        ("repository", "git init -q nested.ignored"),
-        ("inner", "git init -q dir5"),
-        ("embedded", "git init -q embedded && git -C embedded commit -q --allow-empty -m x"),
-        ("pipe", "mkfifo dir0/pipe && mkfifo pipe.ignored"),
-        ("index", "rm \"$(git rev-parse --git-dir)/index\" && git read-tree --empty"),
-        ("sparse", "git sparse-checkout set dir1"),
-        (
-            "config",
-            "git config extensions.worktreeConfig true && git config --worktree core.hooksPath hooks.ignored",
-        ),
-        (
-            "hooks",
-            "d=$(git rev-parse --absolute-git-dir) && mkdir $d/hooks && printf '#!/bin/sh\\nexit 1\\n' >$d/hooks/pre-commit",
-        ),
-        ("bisect", "git bisect start -q HEAD HEAD~1 || true; git update-ref refs/worktree/mine HEAD"),
-        ("merge", "git rev-parse HEAD >\"$(git rev-parse --git-dir)/MERGE_HEAD\""),
-        ("detached", "git checkout -q --detach HEAD~1"),
-        ("dotgit", "rm .git && echo 'gitdir: /nowhere' >.git"),
-        ("gone", "rm -rf dir0 dir1 .git"),
-    ];
-    let mut commands: Vec<(String, String)> = leftovers
+    let mut commands: Vec<(String, String)> = LEFTOVERS
         .iter()
         .map(|(name, mess)| ((*name).to_owned(), format!("{{ {mess}; }} >&2\nnext done")))
         .collect();
@@ -151,7 +152,7 @@ fn nothing_of_a_step_reaches_the_next() {
     let repo = large(&borrowed);
     repo.fresh("look");
     repo.step("prime", "look");
-    for (name, _) in leftovers {
+    for (name, _) in LEFTOVERS {
         assert_eq!(repo.pool().len(), 1, "before {name}");
         let mess = repo.ready(name, name);
         repo.aynig(["run", "--branch", name]);

@@ -4,6 +4,9 @@
 //! are those of the index and no others, each has the metadata that the index notes, and one that may be as young as
 //! the index has the content too. All that is not plain (conversions, submodules, ignored files, a new empty directory) is "not
 //! known", and git is asked. A step whose command only looks, or only waits, is ended so.
+//!
+//! Where a worktree is to be handed to another step more is asked: the index is the very file that git wrote before the command
+//! began, no directory was changed since then, and all permissions are those that git gives.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,7 +19,8 @@ use bstr::BString;
 
 use crate::git::contents::index::{Entry, IndexFile};
 use crate::git::repo::open::Repo;
-use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::held::{Filled, Identity, Worktree};
+use crate::git::worktrees::registration::Workplace;
 
 /// Beyond this many files git, which looks at them in several threads, is as fast.
 const FEW: usize = 2000;
@@ -35,24 +39,58 @@ impl Repo {
         let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
         tree.is_some()
             && self.noted_tree(index_file) == tree
-            && self.holds_only(&worktree.path, index_file, index) == Some(true)
+            && self.holds_only(&worktree.path, index_file, index, None) == Some(true)
+    }
+
+    /// The index of a worktree to whose index, files and directories nothing at all was done since git filled it; `None` if
+    /// something was, or that is not sure.
+    pub(crate) fn index_as_filled(&self, worktree: &Workplace, filled: &Filled) -> Option<IndexFile> {
+        let file = worktree.git_dir.join("index");
+        let (index, top) = (file.symlink_metadata().ok()?, worktree.path.symlink_metadata().ok()?);
+        if Identity::of(&index) != filled.index || Identity::of(&top) != filled.top {
+            return None;
+        }
+        let index_file = self.index_file(&file)?;
+        let plain = !index_file.overlooks_files() && index_file.gitlinks().is_empty();
+        let is_so = plain
+            && self.noted_tree(&index_file) == Some(filled.tree)
+            && self.holds_only(&worktree.path, &index_file, &index, Some(filled.mode)) == Some(true);
+        is_so.then_some(index_file)
     }
 
     /// Whether the files below `top` are those of `index_file`, which is in the file `index`. Two moments can be compared only where they are
-    /// of one clock and as exact as each other: on one file system.
-    fn holds_only(&self, top: &Path, index_file: &IndexFile, index: &Metadata) -> Option<bool> {
+    /// of one clock and as exact as each other: on one file system. With `mode`, which a new directory has, no directory below `top` may be
+    /// younger than the index, and all permissions must be those of new files.
+    fn holds_only(
+        &self,
+        top: &Path,
+        index_file: &IndexFile,
+        index: &Metadata,
+        mode: Option<u32>,
+    ) -> Option<bool> {
         let written = (index.mtime(), index.mtime_nsec());
         let mut expected: HashMap<BString, Entry> = index_file.entries_by_path();
         let mut ahead = vec![BString::default()];
         while let Some(below) = ahead.pop() {
             let directory = top.join(OsStr::from_bytes(&below));
+            if let Some(mode) = mode {
+                let found = directory.symlink_metadata().ok()?;
+                let is_older = below.is_empty() || changed(&found) <= changed(index);
+                if found.permissions().mode() != mode || !is_older {
+                    return Some(false);
+                }
+            }
             let before = expected.len();
             let waiting = ahead.len();
             for entry in std::fs::read_dir(&directory).ok()? {
                 let entry = entry.ok()?;
                 if entry.file_name() == ".git" {
                     // The link to the registration, which is not in the index either.
-                    if below.is_empty() && entry.file_type().ok()?.is_file() {
+                    let link = entry.metadata().ok()?;
+                    if below.is_empty()
+                        && link.is_file()
+                        && mode.is_none_or(|mode| link.nlink() == 1 && has_mode(&link, mode & 0o666))
+                    {
                         continue;
                     }
                     return Some(false);
@@ -71,6 +109,7 @@ impl Repo {
                 let place = entry.path();
                 if !known.written.is(&found)
                     || !is_of_kind(&known, &found)
+                    || mode.is_some_and(|mode| !is_as_new(&found, mode))
                     || (known.written.is_since(written) && !self.has_content(&known, &found, &place)?)
                 {
                     return Some(false);
@@ -97,6 +136,21 @@ impl Repo {
         let id = gix::objs::compute_hash(self.gix.object_hash(), gix::objs::Kind::Blob, &bytes).ok()?;
         Some(id == known.id)
     }
+}
+
+/// When a file or directory was last changed in any way.
+fn changed(found: &Metadata) -> (i64, i64) {
+    (found.ctime(), found.ctime_nsec())
+}
+
+fn has_mode(found: &Metadata, permissions: u32) -> bool {
+    found.permissions().mode() & 0o7777 == permissions
+}
+
+/// Whether a file has the permissions of a new one, where a new directory has `mode`.
+fn is_as_new(found: &Metadata, mode: u32) -> bool {
+    let executable = found.permissions().mode() & 0o100 != 0;
+    found.is_symlink() || has_mode(found, mode & if executable { 0o777 } else { 0o666 })
 }
 
 /// Whether what lies there is of the kind, and as executable, as the index says.

@@ -22,15 +22,16 @@ impl Repo {
     /// The tree that the index of an attempt's worktree stands for. Fails while the index holds conflicts, or if there is none:
     /// git would take that for "no files at all".
     pub(crate) fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
+        let own = worktree.git_dir.join("index");
+        if let Some(tree) = self.index_file(&own).and_then(|index_file| self.noted_tree(&index_file)) {
+            return Ok(tree);
+        }
         let copy = IndexCopy::of(worktree)?;
         if !copy.begun {
             let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
             return Err(copy.failed(gone));
         }
-        match self.index_file(&copy.file).and_then(|index_file| self.noted_tree(&index_file)) {
-            Some(tree) => Ok(tree),
-            None => self.stored_tree(copy.git()),
-        }
+        self.stored_tree(copy.git())
     }
 
     fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use bstr::{BStr, ByteSlice};
+use gix::config::Source;
 
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
@@ -131,6 +132,32 @@ impl Repo {
     /// All entries of a section, the widest layer (the system's) first.
     pub fn settings(&self, section: &str) -> Vec<Setting> {
         entries(self.gix.config_snapshot().plumbing(), section)
+    }
+
+    /// All files that decide how git writes files to disk, as far as attributes in the tree do not: of its configuration, and of
+    /// attributes, also those that are not there. `None` where there may be more, on conditions or at one remove.
+    pub(crate) fn files_of_ways(&self) -> Option<Vec<PathBuf>> {
+        let fresh = self.reread().ok()?;
+        let snapshot = fresh.config_snapshot();
+        let config = snapshot.plumbing();
+        if ["include", "includeIf"].iter().any(|name| config.sections_by_name(name).is_some()) {
+            return None;
+        }
+        let mut variable = |name: &str| std::env::var_os(name);
+        let mut files: Vec<PathBuf> = config.sections().filter_map(|part| part.meta().path.clone()).collect();
+        let sources = [Source::GitInstallation, Source::System, Source::Git, Source::User];
+        files.extend(sources.into_iter().filter_map(|source| source.storage_location(&mut variable)));
+        files.extend(
+            ["config", "config.worktree", "info/attributes"].map(|name| self.common_dir().join(name)),
+        );
+        files.push("/etc/gitattributes".into());
+        match snapshot.trusted_path("core.attributesFile").ok()? {
+            Some(named) => files.push(named),
+            None => files.extend(
+                Source::Git.storage_location(&mut variable).map(|config| config.with_file_name("attributes")),
+            ),
+        }
+        Some(files)
     }
 
     /// A call that git answers as it would at the top of the checkout we were started in: relative names of files, a

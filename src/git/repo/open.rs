@@ -16,6 +16,7 @@ use crate::git::process::cancel::Interrupt;
 use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
+use crate::git::worktrees::held::Spares;
 use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch};
 
 /// Why no repository could be opened.
@@ -76,6 +77,8 @@ struct Place {
     intent_log: IntentLog,
     /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
     registry: Mutex<()>,
+    /// Worktrees that go from step to step.
+    spares: Mutex<Spares>,
     interrupt: Interrupt,
     /// The variables of git's configuration that we were started with.
     config: Vec<(&'static str, OsString)>,
@@ -179,6 +182,7 @@ impl Store {
             runner_id,
             intent_log,
             registry,
+            spares: Mutex::default(),
             interrupt,
             config,
             given,
@@ -238,6 +242,11 @@ impl Repo {
     /// Makes the threads of this process take turns at the registry of worktrees.
     pub(crate) fn registry_turns(&self) -> &Mutex<()> {
         &self.place.registry
+    }
+
+    /// The worktrees that this process hands from step to step.
+    pub(crate) fn spares(&self) -> &Mutex<Spares> {
+        &self.place.spares
     }
 
     /// Who writes our commits.

@@ -12,6 +12,7 @@
 //! | `presence` | whether the directory is still the one that was made |
 //! | `directory` | the directory that holds worktrees |
 //! | `pool` | clean worktrees kept for later steps |
+//! | `spare` | those among them that go from one step of a run to the next as they are |
 //! | `preserved` | worktrees left to a person, and rescue refs |
 //! | `error` | why a worktree could not be made, read or removed |
 
@@ -23,4 +24,5 @@ pub(crate) mod presence;
 pub mod preserved;
 pub mod registration;
 pub(crate) mod registry;
+pub(crate) mod spare;
 pub(crate) mod worktree;

@@ -9,13 +9,14 @@
 //!
 //! Kept worktrees lie below `aynig/pool` in the shared git directory, owned by the pool ([`Owner::Pool`]),
 //! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
-//! seen it since, so it is removed without a look.
+//! seen it since, so it is removed without a look. What needs none of these proofs goes from step to step in
+//! [`crate::git::worktrees::spare`].
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
@@ -29,7 +30,7 @@ use crate::git::process::call::Git;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::tidy_above;
 use crate::git::worktrees::error::{WorktreeError, files};
-use crate::git::worktrees::held::{Origin, Worktree};
+use crate::git::worktrees::held::{Identity, Origin, Worktree};
 use crate::git::worktrees::registration::{Mark, Owner, Workplace};
 use crate::git::worktrees::registry::Registry;
 
@@ -50,16 +51,16 @@ const KEPT: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index", OWN_I
 
 impl Repo {
     /// How many worktrees may be kept.
-    fn pool_limit(&self) -> usize {
+    pub(crate) fn pool_limit(&self) -> usize {
         self.config("aynig.pool").map_or(USUALLY, |text| text.trim().parse().unwrap_or(0))
     }
 
-    fn pool_directory(&self) -> PathBuf {
+    pub(crate) fn pool_directory(&self) -> PathBuf {
         Own::Pool.within(self.common_dir())
     }
 
     /// Notes how a worktree is that git has just filled, if it is worth keeping afterwards.
-    pub(crate) fn note_origin(&self, worktree: &Worktree) -> Option<Origin> {
+    pub(crate) fn note_origin(&self, worktree: &Worktree) -> Option<Box<Origin>> {
         let index = worktree.git_dir.join("index");
         if entries_in(&index)? < WORTH_IT || self.pool_limit() == 0 {
             return None;
@@ -75,7 +76,7 @@ impl Repo {
         std::fs::File::options().write(true).open(&own).and_then(|copy| copy.set_modified(date)).ok()?;
         let mode = worktree.path.symlink_metadata().ok()?.permissions().mode();
         let ways = self.ways_of_writing(index_file.attribute_files())?;
-        Some(Origin { index: identity(&own)?, mode, ways })
+        Some(Box::new(Origin { index: identity(&own)?, mode, ways }))
     }
 
     /// All that decides how a file is written to disk, besides its blob.
@@ -181,7 +182,11 @@ impl Repo {
         commit: CommitId,
         attached: bool,
     ) -> Option<Worktree> {
-        self.take_from_pool(directory, mark, commit, attached).unwrap_or_else(|error| {
+        let taken = match self.take_spare(directory, mark, commit, attached) {
+            Ok(None) => self.take_from_pool(directory, mark, commit, attached),
+            taken => taken,
+        };
+        taken.unwrap_or_else(|error| {
             tracing::warn!(%error, "a kept worktree could not be used; making another");
             None
         })
@@ -195,7 +200,7 @@ impl Repo {
         attached: bool,
     ) -> Result<Option<Worktree>, WorktreeError> {
         // The usual answer, that there are none, costs no lock.
-        if !self.linked_worktrees()?.iter().any(|registered| registered.owner == Some(Owner::Pool)) {
+        if !self.owned_worktrees()?.iter().any(|registered| registered.owner == Some(Owner::Pool)) {
             return Ok(None);
         }
         let taken = {
@@ -282,7 +287,7 @@ impl Repo {
     fn pooled(&self, _registry: &Registry<'_>) -> Result<Vec<Pooled>, WorktreeError> {
         let pool = self.pool_directory();
         let mut found = Vec::new();
-        for registered in self.linked_worktrees()? {
+        for registered in self.owned_worktrees()? {
             if registered.owner != Some(Owner::Pool) {
                 continue;
             }
@@ -311,7 +316,7 @@ struct Pooled {
 }
 
 /// A git call that believes nothing about a file but what all of its metadata say.
-fn careful(place: &Workplace) -> Git {
+pub(crate) fn careful(place: &Workplace) -> Git {
     place.git([]).env("GIT_OPTIONAL_LOCKS", "0").args([
         "-c",
         "core.checkStat=default",
@@ -332,18 +337,15 @@ fn entries_in(index: &Path) -> Option<usize> {
     (signature == b"DIRC").then(|| usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()).flatten()
 }
 
-/// What changes if somebody writes to a file or puts another in its place.
-fn identity(path: &Path) -> Option<(u64, i64, i64, u64)> {
-    let found = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-    Some((found.ino(), found.ctime(), found.ctime_nsec(), found.size()))
+/// What a file is now, if it is one.
+fn identity(path: &Path) -> Option<Identity> {
+    path.symlink_metadata().ok().filter(std::fs::Metadata::is_file).map(|found| Identity::of(&found))
 }
 
 /// Moves a worktree's directory `to` another place, with both of the files that name the other side.
 fn move_worktree(from: &Path, to: &Workplace) -> Result<(), WorktreeError> {
-    std::fs::rename(from, &to.path).map_err(files("move", from))?;
-    let (link, back) = (to.path.join(".git"), to.git_dir.join("gitdir"));
-    let line = [link.as_os_str().as_bytes(), b"\n"].concat();
-    fsutil::replace(&back, &line).map_err(files("write", &back))?;
+    to.come_from(from).map_err(files("move", from))?;
+    let link = to.path.join(".git");
     // Also its permissions are ours.
     std::fs::remove_file(&link).map_err(files("remove", &link))?;
     to.write_link().map_err(files("write", &link))

@@ -20,6 +20,8 @@ const ATTEMPT: &[u8] = b"aynig attempt ";
 const KEPT: &[u8] = b"aynig kept from attempt ";
 const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
 
+const SPARE: &[u8] = b"aynig spare: clean, goes to the next step of a run under way";
+
 /// Where somebody works on a branch: a directory, and the git directory of that checkout alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workplace {
@@ -61,6 +63,8 @@ pub(crate) enum Owner {
     },
     /// The pool of clean worktrees.
     Pool,
+    /// A run under way, for its next step.
+    Spare,
 }
 
 /// An attempt's claim to a worktree.
@@ -87,7 +91,7 @@ impl Registered {
     pub fn mark(&self) -> Option<&Mark> {
         match &self.owner {
             Some(Owner::Attempt(mark)) => Some(mark),
-            Some(Owner::Kept { .. } | Owner::Pool) | None => None,
+            Some(Owner::Kept { .. } | Owner::Pool | Owner::Spare) | None => None,
         }
     }
 }
@@ -105,6 +109,7 @@ impl Owner {
             }
             Self::Kept { attempt, why } => [KEPT, format!("{attempt}: {why}\n").as_bytes()].concat().into(),
             Self::Pool => POOL.into(),
+            Self::Spare => SPARE.into(),
         }
     }
 
@@ -113,6 +118,9 @@ impl Owner {
         let text = text.trim();
         if text == POOL {
             return Some(Self::Pool);
+        }
+        if text == SPARE {
+            return Some(Self::Spare);
         }
         if let Some(rest) = text.strip_prefix(KEPT) {
             let (attempt, why) = rest.split_once_str(": ")?;
@@ -192,6 +200,13 @@ impl Workplace {
         self.write_link()
     }
 
+    /// Moves the worktree's directory here from another place; its `.git` file names the same registration as before.
+    pub(crate) fn come_from(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::rename(path, &self.path)?;
+        let line = [self.path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
+        fsutil::replace(&self.git_dir.join("gitdir"), &line)
+    }
+
     /// Writes the `.git` file.
     pub(crate) fn write_link(&self) -> std::io::Result<()> {
         let text = [b"gitdir: ", self.git_dir.as_os_str().as_bytes(), b"\n"].concat();
@@ -265,6 +280,7 @@ mod tests {
             Owner::Attempt(Mark { attempt, branch, remote }),
             Owner::Kept { attempt, why: "it holds: other repositories".to_owned() },
             Owner::Pool,
+            Owner::Spare,
         ] {
             assert_eq!(Owner::parse(&owner.text()), Some(owner));
         }

@@ -62,25 +62,47 @@ impl Repo {
 
     /// All linked worktrees, ours and others'.
     pub fn linked_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
-        let list = self.common_dir().join("worktrees");
-        let entries = match std::fs::read_dir(&list) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(files("list", &list)(error)),
-        };
+        self.registered(|git_dir| Some(owner_of(git_dir)))
+    }
+
+    /// Those that are ours: of others' nothing is read but whether they are.
+    pub(crate) fn owned_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
+        self.registered(|git_dir| owner_of(git_dir).map(Some))
+    }
+
+    /// Whether a worktree is registered at `path`.
+    pub(crate) fn is_registered(&self, path: &Path) -> Result<bool, WorktreeError> {
+        let link = path.join(".git");
+        let mut all = self.registrations()?.into_iter();
+        Ok(all.any(|git_dir| named_by(&git_dir.join("gitdir")).is_some_and(|named| named == link)))
+    }
+
+    /// The worktrees that `owner` says something of: whose they are, if they are ours.
+    fn registered(
+        &self,
+        owner: impl Fn(&Path) -> Option<Option<Owner>>,
+    ) -> Result<Vec<Registered>, WorktreeError> {
         let mut found = Vec::new();
-        for entry in entries {
-            let git_dir = entry.map_err(files("list", &list))?.path();
+        for git_dir in self.registrations()? {
+            let Some(owner) = owner(&git_dir) else { continue };
             // Git may be removing it this moment: what cannot be read is not there.
             let dot_git = named_by(&git_dir.join("gitdir")).filter(|named| named.ends_with(".git"));
             let Some(path) = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned) else { continue };
             let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-            let owner = std::fs::read(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text));
             let checkout = Checkout { place: Workplace { path, git_dir }, branch };
             found.push(Registered { checkout, owner });
         }
         found.sort_by(|a, b| a.checkout.path.cmp(&b.checkout.path));
         Ok(found)
+    }
+
+    fn registrations(&self) -> Result<Vec<PathBuf>, WorktreeError> {
+        let list = self.common_dir().join("worktrees");
+        match std::fs::read_dir(&list) {
+            Ok(entries) => entries.map(|entry| Ok(entry.map_err(files("list", &list))?.path())).collect(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(files("list", &list)(error)),
+        }
     }
 
     /// Whether a process died while it changed the registry, or is about to change it now.
@@ -242,6 +264,11 @@ impl Repo {
         drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
         Ok(())
     }
+}
+
+/// Whose a registered worktree is; none if it is not ours.
+fn owner_of(git_dir: &Path) -> Option<Owner> {
+    std::fs::read(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text))
 }
 
 /// Makes a directory, or takes an empty one that is there.

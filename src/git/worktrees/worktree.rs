@@ -63,13 +63,13 @@ impl Repo {
     ) -> Result<Vec<Worktree>, WorktreeError> {
         let is_wanted = |registered: &Registered| registered.mark().is_some_and(&wanted);
         // The usual answer, that there are none, costs no lock.
-        if !self.is_half_registered() && !self.linked_worktrees()?.iter().any(is_wanted) {
+        if !self.is_half_registered() && !self.owned_worktrees()?.iter().any(is_wanted) {
             return Ok(Vec::new());
         }
         // A worktree is marked and held in one breath under this lock: what is marked and free now was left.
         let _registry = self.registry_lock()?;
         let mut held = Vec::new();
-        for registered in self.linked_worktrees()?.iter().filter(|registered| is_wanted(registered)) {
+        for registered in self.owned_worktrees()?.iter().filter(|registered| is_wanted(registered)) {
             held.extend(self.take_hold(registered)?);
         }
         Ok(held)
@@ -78,7 +78,7 @@ impl Repo {
     /// Takes hold of the worktree of one attempt, if nobody else has.
     pub(crate) fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
         let _registry = self.registry_lock()?;
-        let all = self.linked_worktrees()?;
+        let all = self.owned_worktrees()?;
         let its = all.iter().find(|known| known.mark().is_some_and(|mark| mark.attempt == attempt));
         Ok(match its.map(|registered| self.take_hold(registered)).transpose()? {
             None => Found::Missing,
@@ -122,10 +122,11 @@ impl Repo {
         commit: CommitId,
         attached: bool,
     ) -> Result<Worktree, WorktreeError> {
+        self.note_ways();
         if let Some(mut worktree) = self.worktree_from_pool(directory, mark, commit, attached) {
             self.note_place(&worktree.path, &worktree.git_dir)
                 .map_err(files("write in", &worktree.git_dir))?;
-            worktree.origin = self.note_origin(&worktree);
+            self.note_state(&mut worktree, commit);
             return Ok(worktree);
         }
         let mut worktree = {
@@ -146,9 +147,19 @@ impl Repo {
             }
             return Err(error.into());
         }
-        worktree.origin = self.note_origin(&worktree);
+        self.note_state(&mut worktree, commit);
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeFilled);
         Ok(worktree)
+    }
+
+    /// Notes how a worktree is before its command begins, unless that is known from the step before.
+    fn note_state(&self, worktree: &mut Worktree, commit: CommitId) {
+        if worktree.filled.is_none() {
+            worktree.filled = self.note_filled(worktree, commit);
+        }
+        if worktree.origin.is_none() {
+            worktree.origin = self.note_origin(worktree);
+        }
     }
 
     /// Where the worktree of an attempt is to be, by the name git would give it; its parent is made.
@@ -157,7 +168,7 @@ impl Repo {
         let directory = directory.canonicalize().map_err(files("find", directory))?;
         let name = mark.branch.directory_name();
         let path = directory.join(&name);
-        if occupied(&path) || self.linked_worktrees()?.iter().any(|other| other.checkout.path == path) {
+        if occupied(&path) || self.is_registered(&path)? {
             // Somebody's directory, or a worktree of ours that is still in use: never taken over.
             return Ok(directory.join(format!("{name}~{}", mark.attempt.short())));
         }

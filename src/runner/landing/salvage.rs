@@ -5,13 +5,19 @@
 //! with the reason, and nothing of it is removed. The mark of the attempt goes last, with the registration: until then
 //! a later runner finds what is left of it and begins here again.
 
+use std::path::Path;
+
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
-use crate::git::worktrees::held::Worktree;
-use crate::supervise::{settled_occupants, users};
+use crate::git::worktrees::error::WorktreeError;
+use crate::git::worktrees::held::{Spare, Worktree};
+use crate::supervise::{is_unused, settled_occupants};
 
 use crate::runner::error_chain;
+
+/// Where other processes have more files open than this, to look at all takes longer than to fill a small worktree.
+const MOST_OPEN: usize = 1_000;
 
 /// What is known of a worktree that is to end.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +78,11 @@ pub(crate) enum Fate {
 
 /// Ends a worktree.
 pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
+    let worktree = match hand_on(repo, worktree, disposal) {
+        Ok(None) => return Fate::Gone { saved: None },
+        Ok(Some(worktree)) => worktree,
+        Err(error) => return Fate::Stuck { saved: None, why: error_chain(&error) },
+    };
     let Disposal { work, head, pool, frees_branch } = disposal;
     let pids = settled_occupants(&worktree.path);
     if !pids.is_empty() {
@@ -97,13 +108,69 @@ pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fa
         }
     };
     let gone = if pool {
-        repo.release_worktree(worktree, head, |path| users(path).is_empty())
+        repo.release_worktree(worktree, head, is_deserted)
     } else {
         repo.remove_worktree(worktree)
     };
     match gone {
         Ok(()) => Fate::Gone { saved },
         Err(error) => Fate::Stuck { saved, why: error_chain(&error) },
+    }
+}
+
+/// Hands a worktree to which nothing was done to the next step of the run, as there is nothing in it to be saved; gives back any
+/// other.
+fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option<Worktree>, WorktreeError> {
+    let at = match disposal.work {
+        Work::OnHead(head) => head,
+        Work::Saved => disposal.head,
+        Work::On { .. } => return Ok(Some(worktree)),
+    };
+    if !disposal.pool || !repo.may_be_spare(&worktree) {
+        return Ok(Some(worktree));
+    }
+    // What a process there does would come after the look at the files.
+    let most = if worktree.is_large() { usize::MAX } else { MOST_OPEN };
+    match is_unused(&worktree.path, most) {
+        Some(true) => repo.hand_on(worktree, at),
+        Some(false) => Ok(Some(worktree)),
+        None => {
+            repo.end_handing_on();
+            Ok(Some(worktree))
+        }
+    }
+}
+
+/// Whether nobody uses what is at `path`, however long it takes to find out.
+fn is_deserted(path: &Path) -> bool {
+    is_unused(path, usize::MAX) == Some(true)
+}
+
+/// Lets worktrees go from step to step until this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it ends that"]
+pub(crate) struct HandingOn<'a> {
+    repo: &'a Repo,
+}
+
+impl<'a> HandingOn<'a> {
+    /// Begins it. What a runner that died had in its hands is removed from `directory`, where worktrees are made.
+    pub(crate) fn begin(repo: &'a Repo, directory: &Path) -> Self {
+        if let Err(error) = repo.clear_dead_spares(directory) {
+            tracing::warn!(%error, "worktrees of earlier runners were not removed");
+        }
+        repo.begin_spares();
+        Self { repo }
+    }
+}
+
+impl Drop for HandingOn<'_> {
+    fn drop(&mut self) {
+        for Spare { worktree, at, .. } in self.repo.end_spares() {
+            if let Err(error) = self.repo.release_worktree(worktree, at, is_deserted) {
+                tracing::warn!(%error, "a worktree that was handed on was left behind");
+            }
+        }
     }
 }
 

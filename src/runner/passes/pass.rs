@@ -20,6 +20,7 @@ use crate::runner::attempt::files::{AttemptError, check_log_directory};
 use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::{Notice, StepReport};
 use crate::runner::landing::recover::{Closing, Over, recover, sweep};
+use crate::runner::landing::salvage::HandingOn;
 use crate::runner::options::Takeover;
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
@@ -109,6 +110,7 @@ impl Summary {
 
 /// One pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
+    let _spares = HandingOn::begin(repo, &context.options.worktrees);
     pass_beyond(context, repo, &mut Backoff::default())
 }
 
@@ -325,6 +327,7 @@ pub struct Halted {
 
 /// Passes until one finds nothing to do; leaves alone what `backoff` says, and adds to it.
 pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, Box<Halted>> {
+    let _spares = HandingOn::begin(repo, &context.options.worktrees);
     let mut total = Summary::default();
     loop {
         let one = match pass_beyond(context, repo, backoff) {

@@ -283,7 +283,7 @@ fn in_use(
         }
         let path = checkout.place.path.clone();
         match owner {
-            None | Some(Owner::Kept { .. } | Owner::Pool) => {
+            None | Some(Owner::Kept { .. } | Owner::Pool | Owner::Spare) => {
                 note(checkout.branch, InUse::CheckedOut { path });
             }
             // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.

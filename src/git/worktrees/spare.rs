@@ -1,0 +1,275 @@
+//! Worktrees that are handed from one step of a run to the next (CONTRACT.md §9).
+//!
+//! The part of the pool that costs nothing: a worktree to which nothing at all was done needs no cleaning and no checkout. Such a
+//! *spare* lies with the kept worktrees, marked and locked like one that is just being taken from there, so that no other runner
+//! touches it, and the next removes it if this one dies.
+//!
+//! Invariant: a spare is exactly what git has written. Its index is the very file, and all else is held against that index
+//! ([`Repo::index_as_filled`]); its registration holds nothing but our own files; no process has anything in it open. And
+//! whatever decides how git writes files is the same as before it was filled ([`Repo::files_of_ways`]). Where any of that is in
+//! doubt the worktree goes the way of every other.
+
+use std::fs::DirEntry;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
+
+use bstr::BString;
+
+use crate::contract::ids::CommitId;
+use crate::fsutil::{self, FileLock};
+use crate::git::contents::index::IndexFile;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::directory::tidy_above;
+use crate::git::worktrees::error::{WorktreeError, files};
+use crate::git::worktrees::held::{Filled, Identity, Spare, Spares, Worktree};
+use crate::git::worktrees::pool::careful;
+use crate::git::worktrees::registration::{Mark, Owner, Registered, Workplace};
+
+/// What a registration of ours consists of.
+const OURS: [&str; 7] = ["HEAD", "commondir", "gitdir", "locked", "index", "aynig-index", "aynig-place"];
+
+impl Repo {
+    /// From now on worktrees are handed from step to step.
+    pub(crate) fn begin_spares(&self) {
+        self.spares_now().open = self.pool_limit() > 0;
+    }
+
+    /// From now on no more are.
+    pub(crate) fn end_handing_on(&self) {
+        let mut spares = self.spares_now();
+        (spares.open, spares.ways) = (false, None);
+    }
+
+    /// Ends a run; what is left is the caller's to dispose of.
+    pub(crate) fn end_spares(&self) -> Vec<Spare> {
+        let Spares { kept, above, .. } = std::mem::take(&mut *self.spares_now());
+        above.iter().for_each(|above| tidy_above(above));
+        kept
+    }
+
+    fn spares_now(&self) -> MutexGuard<'_, Spares> {
+        self.spares().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how a worktree is that git has just filled with the files of `commit`.
+    pub(crate) fn note_filled(&self, place: &Workplace, commit: CommitId) -> Option<Box<Filled>> {
+        let tree = self.commit(commit).ok()?.tree;
+        let index = place.git_dir.join("index").symlink_metadata().ok()?;
+        let top = place.path.symlink_metadata().ok()?;
+        let mode = top.permissions().mode();
+        Some(Box::new(Filled { tree, index: Identity::of(&index), top: Identity::of(&top), mode }))
+    }
+
+    /// Notes what decides how git writes files; to be called before it does.
+    pub(crate) fn note_ways(&self) {
+        let mut spares = self.spares_now();
+        if spares.open && spares.ways.is_none() {
+            spares.ways = self.files_of_ways().map(seen);
+            spares.open = spares.ways.is_some();
+        }
+    }
+
+    /// Whether it is worth a look if a worktree can be handed on: nothing was written to its index.
+    pub(crate) fn may_be_spare(&self, worktree: &Worktree) -> bool {
+        let Some(filled) = &worktree.filled else { return false };
+        let index = worktree.git_dir.join("index").symlink_metadata();
+        index.is_ok_and(|index| Identity::of(&index) == filled.index) && self.spares_now().ways.is_some()
+    }
+
+    /// Hands a worktree, in which no process is and has nothing open, to the next step, detached at `at`. Gives it back if it is not
+    /// fit for that.
+    pub(crate) fn hand_on(
+        &self,
+        worktree: Worktree,
+        at: CommitId,
+    ) -> Result<Option<Worktree>, WorktreeError> {
+        let Some(index_file) = self.fit_index(&worktree, at) else { return Ok(Some(worktree)) };
+        let attributes = index_file.attribute_files();
+        let slot = self.pool_directory().join(worktree.mark.attempt.to_string());
+        let held = mark(&worktree, &Owner::Spare)?;
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
+        let above = worktree.path.clone();
+        let to = Workplace { path: slot.clone(), git_dir: worktree.git_dir.clone() };
+        let shelved = fsutil::create_private_dir_all(&self.pool_directory())
+            .and_then(|()| worktree.detach(at))
+            .and_then(|()| to.come_from(&worktree.path));
+        if let Err(error) = shelved {
+            tracing::debug!(%error, "a worktree could not be handed on");
+            self.remove_proven(&self.registry_lock()?, &worktree)?;
+            return Ok(None);
+        }
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
+        let own = worktree.mark.clone();
+        let worktree = worktree.passed_on(slot, own, false, held);
+        let mut spares = self.spares_now();
+        spares.kept.push(Spare { worktree, at, attributes });
+        spares.above = Some(above);
+        Ok(None)
+    }
+
+    /// The index of a worktree that can be handed on.
+    fn fit_index(&self, worktree: &Worktree, at: CommitId) -> Option<IndexFile> {
+        let filled = worktree.filled.as_ref()?;
+        let is_fit = self.commit(at).ok()?.tree == filled.tree
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
+            && worktree.is_linked_both_ways()
+            && holds_only_ours(&worktree.git_dir, filled.mode)?;
+        if is_fit { self.index_as_filled(worktree, filled) } else { None }
+    }
+
+    /// A spare for an attempt, with the files of `commit`; none if there is none that is fit.
+    pub(crate) fn take_spare(
+        &self,
+        directory: &Path,
+        new: &Mark,
+        commit: CommitId,
+        attached: bool,
+    ) -> Result<Option<Worktree>, WorktreeError> {
+        let Some(spare) = self.pop_spare(commit) else { return Ok(None) };
+        let Spare { mut worktree, attributes, .. } = spare;
+        let from = worktree.path.clone();
+        let place = {
+            let _registry = self.registry_lock()?;
+            let path = self.choose_path(directory, new)?;
+            let place = Workplace { path, git_dir: worktree.git_dir.clone() };
+            place.come_from(&from).map_err(files("move", &from))?;
+            place
+        };
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolTaken);
+        let Some(filled) = self.filled_anew(&place, &mut worktree, commit, &attributes) else {
+            self.remove_proven(&self.registry_lock()?, &place)?;
+            return Ok(None);
+        };
+        let log = place.git_dir.join("logs").join("HEAD");
+        self.first_of_head_log(commit, "aynig: handed on")
+            .and_then(|line| fsutil::replace(&log, &line))
+            .and_then(|()| place.detach(commit))
+            .map_err(files("write in", &place.git_dir))?;
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolRefilled);
+        let held = mark(&place, &Owner::Attempt(new.clone()))?;
+        if attached {
+            place.attach(&new.branch).map_err(files("attach", &place.git_dir))?;
+        }
+        let mut worktree = worktree.passed_on(place.path, new.clone(), attached, held);
+        worktree.filled = Some(filled);
+        Ok(Some(worktree))
+    }
+
+    /// One of the spares, of the tree of `commit` if there is one. None if files would be written in another way by now.
+    fn pop_spare(&self, commit: CommitId) -> Option<Spare> {
+        let tree = self.commit(commit).ok()?.tree;
+        let mut spares = self.spares_now();
+        if spares.kept.is_empty() {
+            return None;
+        }
+        let same = |(file, before): &(PathBuf, Option<Identity>)| seen_now(file) == *before;
+        if !spares.ways.as_ref().is_some_and(|ways| ways.iter().all(same)) {
+            let kept = std::mem::take(&mut spares.kept);
+            drop(spares);
+            self.end_handing_on();
+            for Spare { worktree, .. } in kept {
+                if let Err(error) = self.remove_worktree(worktree) {
+                    tracing::warn!(%error, "a worktree that cannot be handed on was left behind");
+                }
+            }
+            return None;
+        }
+        let has_tree =
+            |spare: &Spare| spare.worktree.filled.as_ref().is_some_and(|filled| filled.tree == tree);
+        let at = spares.kept.iter().position(has_tree).unwrap_or(spares.kept.len() - 1);
+        Some(spares.kept.swap_remove(at))
+    }
+
+    /// Gives a spare at `place` the files of `commit`, and says how it is then.
+    fn filled_anew(
+        &self,
+        place: &Workplace,
+        spare: &mut Worktree,
+        commit: CommitId,
+        attributes: &[(BString, CommitId)],
+    ) -> Option<Box<Filled>> {
+        let tree = self.commit(commit).ok()?.tree;
+        if let Some(filled) = spare.filled.take().filter(|filled| filled.tree == tree) {
+            let top = place.path.symlink_metadata().ok()?;
+            return Some(Box::new(Filled { top: Identity::of(&top), ..*filled }));
+        }
+        spare.origin = None;
+        careful(place)
+            .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &commit.to_string()])
+            .run()
+            .ok()?;
+        let filled = self.note_filled(place, commit)?;
+        let index_file = self.index_as_filled(place, &filled)?;
+        // Else files that are the same in both trees might be written in another way now.
+        (index_file.attribute_files() == attributes).then_some(filled)
+    }
+
+    /// Removes what runners that died had in their hands: no command has seen it since it was clean. The directory that it was made
+    /// in is `directory`.
+    pub(crate) fn clear_dead_spares(&self, directory: &Path) -> Result<(), WorktreeError> {
+        let is_spare = |registered: &Registered| registered.owner == Some(Owner::Spare);
+        if !self.owned_worktrees()?.iter().any(is_spare) {
+            return Ok(());
+        }
+        let registry = self.registry_lock()?;
+        for spare in self.owned_worktrees()?.into_iter().filter(is_spare) {
+            let mut place = spare.checkout.place;
+            let Ok(Some(_held)) = FileLock::try_acquire(&place.git_dir.join("locked")) else { continue };
+            if !place.names_its_registration() {
+                // The directory is not there yet, or something else by now.
+                place.path = place.git_dir.clone();
+            }
+            self.remove_proven(&registry, &place)?;
+            tidy_above(&directory.join("any"));
+        }
+        Ok(())
+    }
+}
+
+/// Says whose a worktree is from now on, and holds that.
+fn mark(place: &Workplace, owner: &Owner) -> Result<FileLock, WorktreeError> {
+    let locked = place.git_dir.join("locked");
+    FileLock::replace(&locked, &owner.text()).map_err(files("write", &locked))
+}
+
+/// Whether a registration holds what ours does and nothing else, with the permissions of new files, where a new directory has `mode`.
+fn holds_only_ours(git_dir: &Path, mode: u32) -> Option<bool> {
+    let is_file = |entry: &DirEntry| {
+        let found = entry.metadata();
+        found.is_ok_and(|found| {
+            found.is_file() && found.nlink() == 1 && found.permissions().mode() & 0o7777 == mode & 0o666
+        })
+    };
+    let has_mode =
+        |path: &Path| path.symlink_metadata().is_ok_and(|found| found.permissions().mode() == mode);
+    for entry in std::fs::read_dir(git_dir).ok()? {
+        let entry = entry.ok()?;
+        let is_ours = if entry.file_name() == "logs" {
+            let mut logs = std::fs::read_dir(entry.path()).ok()?.flatten();
+            has_mode(&entry.path()) && logs.all(|log| log.file_name() == "HEAD" && is_file(&log))
+        } else {
+            OURS.iter().any(|ours| entry.file_name() == *ours) && is_file(&entry)
+        };
+        if !is_ours {
+            return Some(false);
+        }
+    }
+    let whole = std::fs::read(git_dir.join("commondir")).is_ok_and(|text| text == b"../..\n");
+    Some(whole && has_mode(git_dir))
+}
+
+fn seen(files: Vec<PathBuf>) -> Vec<(PathBuf, Option<Identity>)> {
+    files
+        .into_iter()
+        .map(|file| {
+            let now = seen_now(&file);
+            (file, now)
+        })
+        .collect()
+}
+
+/// A file as it is now; a link is followed, as git does.
+fn seen_now(file: &Path) -> Option<Identity> {
+    file.metadata().ok().map(|found| Identity::of(&found))
+}
