@@ -1,10 +1,10 @@
-//! The pushes of a remote authority: moves are queued, go together, are judged one by one, and nobody waits too long.
+//! The pushes of a remote authority: queues moves, pushes them in batches, and judges each by itself.
 //!
-//! Invariant: each move that was queued has one answer, and a move whose push was not answered is won only if the remote is
-//! found to have it (CONTRACT.md §5). Moves that are wanted while a push is under way go together in the next one: a push costs
-//! a connection, and one connection can carry any number of refs. Results of steps that end one soon after another wait for
-//! each other a little, never longer than pushes take anyway. One push is under way at a time, unless it hangs. What a push says is read in
-//! `git::remote`; who wants which move is `authority`'s business.
+//! Invariant: each queued move gets one answer. If a push was not answered, its move is won only if the
+//! remote is found to have it (CONTRACT 5.16). A push costs a connection, which can carry any number of refs.
+//! So moves queued during a push go together in the next one, and results of steps that end soon after one
+//! another wait for each other a little (CONTRACT 5.15), never longer than pushes take anyway. One push runs
+//! at a time, unless it hangs.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,20 +19,20 @@ use crate::git::{ProcessError, Repo, Swap};
 
 use crate::runner::authority::error::AuthorityError;
 
-/// Who waits for a push that takes longer than this, or for half of the time there is, goes ahead with one of their own: its
-/// connection may hang.
+/// The longest wait for another caller's push, or half of the caller's own time if that is less. Then the
+/// caller starts its own push, since the first connection may hang.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// How often a push that was refused as a whole is tried again without the branches the server named.
-const SPARED: u32 = 3;
+/// Retries of a push that was refused as a whole, without the branches the server named.
+const MOST_RETRIES: u32 = 3;
 
-/// The longest a result waits for those of other steps.
-const LINGER: Duration = Duration::from_secs(2);
+/// The longest that a result waits for those of other steps.
+const RESULT_LINGER: Duration = Duration::from_secs(2);
 
-/// The longest that a claim waits for others.
-const LONGEST_LULL: Duration = Duration::from_millis(500);
+/// The longest that a claim waits for other claims.
+const CLAIM_LINGER: Duration = Duration::from_millis(500);
 
-/// A remote as authority, with the moves that wait for the next push.
+/// A remote as authority, with the queue of its pushes.
 #[derive(Debug)]
 pub struct Remote {
     name: RemoteName,
@@ -45,47 +45,47 @@ struct Queue {
     next_ticket: u64,
     waiting: Vec<Waiting>,
     done: HashMap<u64, Result<Swap, AuthorityError>>,
-    /// Tickets whose owners did not wait for the answer.
+    /// Tickets whose owners no longer wait for the answer.
     given_up: HashSet<u64>,
-    /// The push under way that others wait for: the first of its tickets, and when it began.
+    /// The current push, which others wait for: its first ticket and its start.
     pushing: Option<(u64, Instant)>,
-    /// Steps under way, each of which will want a move at its end.
+    /// The number of running steps. Each will queue a move at its end.
     under_way: usize,
-    /// Whether something waits that is to be pushed at once: a claim, a renewal.
+    /// Whether a claim or a renewal waits, which is pushed without delay.
     urgent: bool,
-    /// Since when the oldest and the youngest of `waiting` wait.
+    /// How long the oldest and the youngest of `waiting` have been waiting.
     waits: Option<(Stopwatch, Stopwatch)>,
-    /// How long the last push took.
+    /// The time the last push took.
     took: Duration,
 }
 
 impl Queue {
-    /// How much longer the next push may be put off for the sake of results that are about to come; none at all where no
-    /// other step is under way, and none before the first push.
+    /// How much longer the next push waits for results of other steps. Zero if no other step is running, and
+    /// before the first push.
     fn linger(&self) -> Duration {
         let Some((oldest, youngest)) = &self.waits else { return Duration::ZERO };
         if self.urgent || self.waiting.len() >= self.under_way {
             return Duration::ZERO;
         }
         let linger = self.took.saturating_sub(youngest.elapsed());
-        let all = LINGER.min(self.took * 4).saturating_sub(oldest.elapsed());
+        let all = RESULT_LINGER.min(self.took * 4).saturating_sub(oldest.elapsed());
         linger.min(all)
     }
 }
 
-/// A step under way, as far as its authority is concerned; over when dropped.
+/// Counts a step as running until dropped.
 #[derive(Debug)]
-#[must_use = "the step is under way while this lives"]
+#[must_use = "the step counts as running while this lives"]
 pub(crate) struct UnderWay<'a>(Option<&'a Remote>);
 
 impl<'a> UnderWay<'a> {
-    /// Begins one whose result will be pushed to `remote`.
+    /// For a step whose result will be pushed to `remote`.
     pub(crate) fn begin(remote: &'a Remote) -> Self {
         remote.lock().under_way += 1;
         Self(Some(remote))
     }
 
-    /// Begins one whose result needs no push.
+    /// For a step whose result needs no push.
     pub(crate) fn local() -> Self {
         Self(None)
     }
@@ -108,22 +108,23 @@ struct Waiting {
 }
 
 impl Remote {
-    /// The remote of this name, with nothing to do.
+    /// Creates an authority with an empty queue.
     pub(crate) fn new(name: RemoteName) -> Self {
         Self { name, queue: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &RemoteName {
         &self.name
     }
 
-    /// Half of what a push takes, since one that is spared is worth at least that.
+    /// How long claims wait for each other: half the time of a push, since a saved push is worth at least
+    /// that.
     pub(crate) fn linger(&self) -> Duration {
-        (self.lock().took / 2).min(LONGEST_LULL)
+        (self.lock().took / 2).min(CLAIM_LINGER)
     }
 
-    /// Queues the moves; whoever finds nobody pushing pushes for all. Nobody waits longer than their own moves are of use.
+    /// Queues the moves and waits for their answers, at most until the `within` of the moves. A caller that
+    /// finds no push running pushes for all.
     pub(crate) fn swap_all(
         &self,
         repo: &Repo,
@@ -134,7 +135,7 @@ impl Remote {
             |within: Option<Duration>| within.and_then(|within| clock::monotonic().checked_add(within));
         let within = moves.iter().filter_map(|wanted| wanted.within).min();
         let until = deadline(within);
-        // What has little time waits for others half of it.
+        // Waits for another caller's push at most half of its own time.
         let ahead = deadline(within.map(|within| within / 2));
         let mut queue = self.lock();
         if !moves.is_empty() {
@@ -180,7 +181,7 @@ impl Remote {
         }
     }
 
-    /// Pushes all that waits.
+    /// Pushes all queued moves.
     fn push_all<'a>(&'a self, repo: &Repo, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let batch = std::mem::take(&mut queue.waiting);
         (queue.urgent, queue.waits) = (false, None);
@@ -191,8 +192,8 @@ impl Remote {
         let (tickets, moves): (Vec<u64>, Vec<Move>) =
             batch.into_iter().map(|waiting| (waiting.ticket, waiting.wanted)).unzip();
         let watch = Stopwatch::start();
-        // Others wait for their answers, also if this thread panics.
-        let pushed = catch_unwind(AssertUnwindSafe(|| self.push_spared(repo, &moves, until)));
+        // Other callers need their answers even if this thread panics.
+        let pushed = catch_unwind(AssertUnwindSafe(|| self.push_without_refused(repo, &moves, until)));
         let (answers, panic) = match pushed {
             Ok(answers) => (answers, None),
             Err(panic) => {
@@ -209,7 +210,7 @@ impl Remote {
                 queue.done.insert(ticket, answer);
             }
         }
-        // Somebody may have gone ahead because this took too long.
+        // Another caller may have started a push because this one took too long.
         if queue.pushing.is_some_and(|(ticket, _)| ticket == first) {
             queue.pushing = None;
         }
@@ -225,7 +226,7 @@ impl Remote {
         AuthorityError::Unanswered { remote: self.name.clone(), branch, why: why.to_owned() }
     }
 
-    /// Takes back what was not sent yet, and does not wait for the rest.
+    /// Withdraws moves that were not sent yet, and stops waiting for the others.
     fn give_up(&self, queue: &mut Queue, mine: Vec<(u64, BranchName)>) -> Vec<Result<Swap, AuthorityError>> {
         mine.into_iter()
             .map(|(ticket, branch)| {
@@ -244,8 +245,7 @@ impl Remote {
             .collect()
     }
 
-    /// One push, and a question where its answer is not enough; what was certainly not moved by a connection that broke is
-    /// pushed once more.
+    /// Pushes the moves. If the connection broke, pushes those once more that certainly did not happen.
     fn push(&self, repo: &Repo, moves: &[Move], until: Option<Instant>) -> Vec<Result<Swap, AuthorityError>> {
         let (mut answers, broken) = self.push_once(repo, moves, until);
         let again: Vec<usize> = (0..moves.len()).filter(|at| broken && is_unmoved(&answers[*at])).collect();
@@ -260,9 +260,9 @@ impl Remote {
         answers
     }
 
-    /// The same, where a hook that sees the push as a whole refuses all of it because of some branches: those it does not name go
-    /// without those it names. A server that names none, or all, means all.
-    fn push_spared(
+    /// Retries a push that a pre-receive hook rejected as a whole, leaving out the branches the hook named
+    /// (CONTRACT 5.17). If it named none, or all, all are refused.
+    fn push_without_refused(
         &self,
         repo: &Repo,
         moves: &[Move],
@@ -271,7 +271,7 @@ impl Remote {
         crate::crashpoint::reach(crate::crashpoint::Point::PushBegun);
         let mut answers = self.push(repo, moves, until);
         let mut left: Vec<usize> = (0..moves.len()).collect();
-        for _ in 0..SPARED {
+        for _ in 0..MOST_RETRIES {
             let refusal = |at: &usize| match &answers[*at] {
                 Err(AuthorityError::Refused { reason, .. }) => Some(reason.clone()),
                 Ok(_) | Err(_) => None,
@@ -279,24 +279,25 @@ impl Remote {
             if left.iter().any(|at| answers[*at].is_ok()) || !left.iter().any(|at| refusal(at).is_some()) {
                 break;
             }
-            let spared: Vec<usize> = left
+            let unnamed: Vec<usize> = left
                 .iter()
                 .copied()
                 .filter(|at| refusal(at).is_some_and(|reason| !names(&reason, &moves[*at].branch)))
                 .collect();
-            if spared.is_empty() || spared.len() == left.len() {
+            if unnamed.is_empty() || unnamed.len() == left.len() {
                 break;
             }
-            let again: Vec<Move> = spared.iter().map(|at| moves[*at].clone()).collect();
-            for (at, answer) in spared.iter().zip(self.push(repo, &again, until)) {
+            let again: Vec<Move> = unnamed.iter().map(|at| moves[*at].clone()).collect();
+            for (at, answer) in unnamed.iter().zip(self.push(repo, &again, until)) {
                 answers[*at] = answer;
             }
-            left = spared;
+            left = unnamed;
         }
         answers
     }
 
-    /// The answers, and whether the connection broke rather than hung.
+    /// Pushes once, and queries the remote if a move was not accepted. Returns the answers, and whether the
+    /// connection broke rather than hung.
     fn push_once(
         &self,
         repo: &Repo,
@@ -318,15 +319,16 @@ impl Remote {
             }
         };
         answers.resize(moves.len(), Pushed::Unknown);
-        let doubtful: Vec<BranchName> = moves
+        let unconfirmed: Vec<BranchName> = moves
             .iter()
             .zip(&answers)
             .filter(|(_, answer)| **answer != Pushed::Accepted)
             .map(|(wanted, _)| wanted.branch.clone())
             .collect();
-        // Whoever is in a hurry is so to learn the truth: a moment for that is always left.
+        // A caller with a deadline needs the answer too, so the query always gets a few seconds.
         let within = if until.is_some() { HASTE } else { QUESTION };
-        let truth = if doubtful.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &doubtful, within) };
+        let truth =
+            if unconfirmed.is_empty() { Ok(HashMap::new()) } else { self.ask(repo, &unconfirmed, within) };
         let judged = moves
             .iter()
             .zip(answers)
@@ -335,7 +337,7 @@ impl Remote {
         (judged, broken)
     }
 
-    /// What the remote has, with the objects, so that HEAD can tell who won.
+    /// Queries the remote's branches and fetches their commits, so that HEAD names the winner.
     fn ask(
         &self,
         repo: &Repo,
@@ -372,7 +374,7 @@ impl Remote {
         }
         let actual = match (truth, &answer) {
             (Ok(truth), _) => truth.get(&wanted.branch).copied(),
-            // The push itself said that it lost; only by whom is not known.
+            // The push itself reported the loss. Only the winner is unknown.
             (Err(_), Pushed::Stale) => return Ok(Swap::Lost { actual: None }),
             (Err(why), _) => return Err(AuthorityError::Unanswered { remote, branch, why: why.clone() }),
         };
@@ -383,7 +385,7 @@ impl Remote {
         if actual != Some(wanted.expected) {
             return Ok(Swap::Lost { actual });
         }
-        // The remote still has what we expected: it was not moved, and nobody else moved it.
+        // The remote still has the expected commit: neither we nor another runner moved the branch.
         let reason = match answer {
             Pushed::Refused(reason) => reason,
             Pushed::Failed(reason) => return Err(AuthorityError::Failed { remote, branch, reason }),
@@ -401,7 +403,7 @@ impl Remote {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for an answer, no longer than `most`.
+    /// Waits for a change of the queue, no longer than `most`.
     fn wait<'a>(&self, queue: MutexGuard<'a, Queue>, most: Option<Duration>) -> MutexGuard<'a, Queue> {
         match most {
             None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
@@ -410,17 +412,17 @@ impl Remote {
     }
 }
 
-/// Whether a push broke off before it moved anything.
+/// Whether a push broke off before it moved the branch.
 fn is_unmoved(answer: &Result<Swap, AuthorityError>) -> bool {
     matches!(answer, Err(AuthorityError::Unmoved { .. }))
 }
 
-/// Whether a server's words name a branch: as a whole ref, in quotation marks, or as the first word of a line. In the middle of a
-/// sentence a word that happens to be a branch's name is a word.
+/// Whether a server's message names a branch: as a full ref, in quotation marks, or as the first word of a
+/// line. A branch's name in the middle of a sentence may be an ordinary word.
 fn names(words: &str, branch: &BranchName) -> bool {
     let branch = branch.to_string();
     let plain = |word: &str| word.trim_matches(|c: char| "'\"(),:;.".contains(c)).to_owned();
-    // Before it is git's own reason: "(pre-receive hook declined): ".
+    // git's own reason comes first: "(pre-receive hook declined): ".
     let said = words.split_once("): ").map_or(words, |(_, said)| said);
     said.split("; ").any(|line| {
         let line = line.trim_start();

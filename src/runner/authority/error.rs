@@ -1,67 +1,67 @@
-//! Why a branch was neither moved nor found moved: what `authority` and `pushes` both fail with.
+//! The error of an authority: a move that was neither won nor lost, or a failed read.
 //!
-//! Invariant: whether the branch may have moved all the same is read off the variant, never off its words.
+//! Invariant: the variant alone shows whether the branch may have moved nevertheless.
 
 use crate::contract::ids::{BranchName, RemoteName};
 use crate::git::RefError;
 use crate::git::remote::RemoteError;
 
-/// Why a branch could not be moved or read: neither won nor lost.
+/// Why a branch could not be moved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The local ref store.
+    /// The local ref store failed.
     #[error(transparent)]
     Local(#[from] RefError),
-    /// The remote could not be talked to, so the outcome may be unknown.
+    /// An exchange with the remote failed, so the outcome may be unknown.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The server said no.
+    /// The server refused the move (CONTRACT 5.17).
     #[error("{remote} refuses to move {branch}: {reason}")]
     Refused {
-        /// Which remote.
+        /// The remote.
         remote: RemoteName,
-        /// Which branch.
+        /// The branch.
         branch: BranchName,
-        /// The server's own words.
+        /// The server's message.
         reason: String,
     },
-    /// The server was asked and could not; it may be able to in a moment.
+    /// The server could not move the branch; a retry may succeed.
     #[error("{remote} could not move {branch}: {reason}")]
     Failed {
-        /// Which remote.
+        /// The remote.
         remote: RemoteName,
-        /// Which branch.
+        /// The branch.
         branch: BranchName,
-        /// The server's own words.
+        /// The server's message.
         reason: String,
     },
-    /// The push was not answered, and neither was the question what became of it.
+    /// The push was not answered, and neither was the query for the branch's HEAD.
     #[error("the push of {branch} to {remote} was not answered, and the remote could not be asked: {why}")]
     Unanswered {
-        /// Which remote.
+        /// The remote.
         remote: RemoteName,
-        /// Which branch.
+        /// The branch.
         branch: BranchName,
-        /// What went wrong.
+        /// The failure.
         why: String,
     },
-    /// The push was not answered, and the remote has the branch where it was.
+    /// The push was not answered, and the branch is unchanged on the remote.
     #[error("the push of {branch} to {remote} broke off before it moved anything")]
     Unmoved {
-        /// Which remote.
+        /// The remote.
         remote: RemoteName,
-        /// Which branch.
+        /// The branch.
         branch: BranchName,
     },
 }
 
 impl AuthorityError {
-    /// Whether trying again cannot help: the server understood and said no.
+    /// Whether a retry cannot help, because the server refused.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    /// Whether the branch may have been moved all the same; `None` if nothing was learnt of that.
+    /// Whether the branch may have moved nevertheless. `None` if unknown.
     pub(crate) fn leaves_open(&self) -> Option<bool> {
         match self {
             Self::Unanswered { .. } => Some(true),
@@ -70,7 +70,7 @@ impl AuthorityError {
         }
     }
 
-    /// Which remote it is about, where it is about one.
+    /// The remote of the error, if there is one.
     pub(crate) fn remote(&self) -> Option<&RemoteName> {
         match self {
             Self::Local(_) => None,
@@ -82,7 +82,7 @@ impl AuthorityError {
         }
     }
 
-    /// Whether the remote is to blame (exit code 4).
+    /// Whether the remote is the cause (exit code 4).
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             Self::Local(_) => false,

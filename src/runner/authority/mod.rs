@@ -1,8 +1,8 @@
-//! The one door through which a branch's HEAD is moved: claim, renew, settle and recover all come here.
+//! The authority: the ref store through which every claim, renewal, result and recovery moves a branch.
 //!
-//! Invariant: whoever expects the value that is there wins, everybody else is told what is there instead (CONTRACT.md
-//! §5). The authority is either this repository's own ref store or a remote, never both; which one is decided once per
-//! run. How moves share a push is left to `batch`.
+//! Invariant: a move succeeds only if the branch has the expected value; otherwise it returns the actual one
+//! (CONTRACT 5.3). The authority is either this repository's own ref store or a remote, never both, and is
+//! chosen once per run (CONTRACT 5.14). `batch` combines moves into pushes.
 
 pub(crate) mod batch;
 pub(crate) mod error;
@@ -20,22 +20,22 @@ use crate::git::{RefError, Repo, Swap};
 use crate::runner::authority::batch::{Remote, UnderWay};
 use crate::runner::authority::error::AuthorityError;
 
-/// Who decides which of several runners wins.
+/// The ref store that decides races between runners.
 #[derive(Debug)]
 pub enum Authority {
     /// The ref store of this repository.
     Local,
-    /// A remote's.
+    /// The ref store of a remote.
     Remote(Box<Remote>),
 }
 
 impl Authority {
-    /// The remote of this name decides.
+    /// Makes a remote the authority.
     pub(crate) fn remote(name: RemoteName) -> Self {
         Self::Remote(Box::new(Remote::new(name)))
     }
 
-    /// The remote to be recorded in leases (`dwp-source`), if a remote decides.
+    /// The remote recorded in leases (`dwp-source`), if the authority is a remote.
     pub fn source(&self) -> Option<&RemoteName> {
         match self {
             Self::Local => None,
@@ -43,7 +43,7 @@ impl Authority {
         }
     }
 
-    /// Notes that a step is under way, whose result will have to be pushed.
+    /// Counts a step as running until the returned value is dropped.
     pub(crate) fn under_way(&self) -> UnderWay<'_> {
         match self {
             Self::Local => UnderWay::local(),
@@ -51,7 +51,7 @@ impl Authority {
         }
     }
 
-    /// How long it pays to wait for what can be claimed together: moves of a remote's branches cost a connection.
+    /// How long it pays to wait for more branches to claim at once. Each push to a remote costs a connection.
     pub(crate) fn linger(&self) -> Duration {
         match self {
             Self::Local => Duration::ZERO,
@@ -59,7 +59,8 @@ impl Authority {
         }
     }
 
-    /// Whether worktrees have the branch itself checked out, so that a command's own commits move it.
+    /// Whether worktrees have the branch itself checked out, so that a command's own commits move it. True if
+    /// the authority is this repository.
     pub fn attaches(&self) -> bool {
         match self {
             Self::Local => true,
@@ -67,7 +68,7 @@ impl Authority {
         }
     }
 
-    /// Asks a remote what its branches are, without fetching them; `None` where no remote decides.
+    /// Queries a remote's branches without fetching them. `None` if the authority is this repository.
     pub fn ask(&self, repo: &Repo) -> Option<Result<BTreeMap<BranchName, CommitId>, AuthorityError>> {
         match self {
             Self::Local => None,
@@ -79,7 +80,7 @@ impl Authority {
         }
     }
 
-    /// Learns what the branches are; the one fetch of a pass.
+    /// Fetches a remote's branches, once in a pass.
     pub fn refresh(&self, repo: &Repo) -> Result<(), AuthorityError> {
         match self {
             Self::Local => Ok(()),
@@ -87,7 +88,7 @@ impl Authority {
         }
     }
 
-    /// All branches, as of the last refresh.
+    /// Lists all branches, as of the last [`refresh`](Self::refresh).
     pub fn branches(&self, repo: &Repo) -> Result<Vec<Tip>, RefError> {
         match self {
             Self::Local => repo.branches(),
@@ -95,8 +96,8 @@ impl Authority {
         }
     }
 
-    /// What the branch points at now; of a remote, its objects are fetched as well, and a connection that hangs is given up after
-    /// about `within`.
+    /// The branch's HEAD now. On a remote, its commit is fetched as well, and a connection that hangs is
+    /// given up after about `within`.
     pub(crate) fn head(
         &self,
         repo: &Repo,
@@ -117,13 +118,13 @@ impl Authority {
         }
     }
 
-    /// Moves one branch, for the reason in `log`.
+    /// Moves one branch at once; `log` is the message for the reflog.
     pub fn swap(&self, repo: &Repo, wanted: Move, log: &str) -> Result<Swap, AuthorityError> {
         self.move_one(repo, wanted, log, true)
     }
 
-    /// The same for the result of a step, which may wait a little for those of other steps. It is of no use after `within`: a
-    /// connection that hangs is given up then.
+    /// Moves a branch to the result of a step, which may wait a little for those of other steps. A connection
+    /// that hangs is given up after `within`, since the result is of no use later.
     pub(crate) fn land(
         &self,
         repo: &Repo,
@@ -136,7 +137,7 @@ impl Authority {
         self.move_one(repo, wanted, log, false)
     }
 
-    /// Makes a branch that does not exist yet point at `new`; lost if it exists by now.
+    /// Creates a branch at `new`; lost if it exists by now. Refused on a remote (CONTRACT 5.20).
     pub fn create(
         &self,
         repo: &Repo,
@@ -154,7 +155,8 @@ impl Authority {
         }
     }
 
-    /// Moves several branches, each judged by itself; answers in their order. Of a remote: in one push, at once.
+    /// Moves several branches, each judged by itself, and returns the answers in their order. On a remote
+    /// this is one push, without delay.
     pub(crate) fn swap_all(
         &self,
         repo: &Repo,
