@@ -18,6 +18,8 @@ pub(crate) const RUN_KEY: &str = "dwp-run-id";
 pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
 pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
 pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
+/// Names the attempt whose live lease a state was set over (CONTRACT 5.25).
+pub const OVERRIDES_KEY: &str = "aynig-overrides";
 
 /// How the body begins of a lease that is kept after its command (CONTRACT 6.3).
 const KEPT: &str = "Its command has ended: ";

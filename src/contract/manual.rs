@@ -7,8 +7,8 @@
 use bstr::{BStr, BString};
 
 use super::commits::{
-    LeaseTerms, ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject, lease_head,
-    source_trailer,
+    LeaseTerms, ORIGIN_KEY, OVERRIDES_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject,
+    lease_head, source_trailer,
 };
 use super::head::STATE_KEY;
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -32,6 +32,8 @@ pub struct ManualState {
     pub kept: Trailers,
     /// The remote the commit is pushed to.
     pub source: Option<RemoteName>,
+    /// The `dwp-run-id` of the live lease it is set over, by `--force`.
+    pub overrides: Option<BString>,
 }
 
 /// The arguments of `set-working`, and HEAD's trailers.
@@ -90,6 +92,7 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     trailers.extend(asked.kept.dwp_unreserved().cloned());
     trailers.extend(asked.trailers.iter().cloned());
     trailers.extend(source_trailer(asked.source.as_ref()));
+    trailers.extend(asked.overrides.as_ref().map(|run| Trailer::new(OVERRIDES_KEY, run.clone())));
     Ok(draft(&asked.state, asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
@@ -167,6 +170,7 @@ mod tests {
             trailers: Vec::new(),
             kept: Trailers::new(),
             source: None,
+            overrides: None,
         }
     }
 

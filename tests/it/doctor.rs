@@ -280,13 +280,7 @@ fn states_have_commands_or_are_ends() {
         "{report:#}"
     );
     repo.ready("typo", "biuld");
-    told(
-        &repo.doctor(0),
-        "states",
-        "warning",
-        "did you mean build?",
-        "aynig set-state --branch typo --state build",
-    );
+    told(&repo.doctor(0), "states", "warning", "did you mean build?", "aynig log typo");
     repo.git(["branch", "-D", "typo"]);
     repo.git(["rm", "-rq", "--cached", ".aynig/command"]);
     let tree = repo.git(["write-tree"]);
@@ -326,7 +320,7 @@ fn a_parked_state_without_a_command_is_named_before_it_wakes() {
     let text = "later\n\ndwp-state: biuld\ndwp-not-before: 2999-01-01T00:00:00Z\n";
     repo.git(["branch", "parked"]);
     repo.branch_from("parked", "parked", text.as_bytes());
-    told(&repo.doctor(0), "states", "warning", "did you mean build?", "--branch parked");
+    told(&repo.doctor(0), "states", "warning", "did you mean build?", "aynig log parked");
 }
 
 #[test]
@@ -353,7 +347,7 @@ fn where_a_remote_decides_its_branches_are_looked_at() {
     fine(&repo.doctor(0), "states");
     repo.git(["push", "--quiet", "origin", "typo"]);
     repo.git(["branch", "-D", "typo"]);
-    let next = "aynig set-state --branch typo --remote origin --state build";
+    let next = "aynig log typo --remote origin";
     told(&repo.doctor(0), "states", "warning", "did you mean build?", next);
     repo.git(["config", "remote.origin.url", "/nowhere.git"]);
     told(&repo.doctor(3), "states", "warning", "as last fetched", next);

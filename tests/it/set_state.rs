@@ -192,19 +192,69 @@ fn an_index_with_conflicts_is_no_tree() {
     assert_eq!(repo.head("main"), head);
 }
 
+/// CONTRACT 5.25
 #[test]
-fn over_a_live_lease_it_warns() {
+fn a_live_lease_is_overridden_by_force_alone() {
     let repo = Repo::new();
     repo.ready("work", "build");
     repo.foreign_lease("work", RUN, "far-host", 300, 0);
-    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
+    let head = repo.head("work");
+    for wanted in [&["--state", "a"][..], &["--retry"]] {
+        let output = repo.aynig([&["set-state", "--branch", "work"], wanted].concat());
+        let hints = ["work is leased to far-host", RUN, "nothing was changed", "`--force`", "aynig log work"];
+        assert_refused(&output, 1, &hints);
+    }
+    assert_eq!(repo.head("work"), head);
+    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--force"]);
     let said = err(&output);
     for words in ["warning:", "work was leased to far-host", RUN, " s; its runner will notice"] {
         assert!(said.contains(words), "{words}: {said}");
     }
+    assert_eq!(repo.trailer("work", "aynig-overrides"), RUN);
+    let log = out(&repo.aynig_ok(["log", "work"]));
+    assert!(log.contains("set by   Test Person, over the lease (--force)"), "{log}");
     repo.foreign_lease("work", RUN, "far-host", 10, 100);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     assert_eq!(err(&output), "", "an expired lease protects nobody");
+}
+
+/// CONTRACT 5.26
+#[test]
+fn only_what_was_seen_is_answered() {
+    let repo = Repo::new();
+    let seen = repo.ready("work", "review");
+    let set = |options: &[&str]| {
+        repo.aynig([&["set-state", "--branch", "work", "--state", "done"], options].concat())
+    };
+    assert_refused(
+        &set(&["--if-state", "approval"]),
+        1,
+        &[
+            "work is not in the state approval (--if-state): HEAD is ",
+            "which declares the state review; nothing was changed",
+            "aynig log work",
+        ],
+    );
+    assert_refused(&set(&["--expect", "0000000"]), 1, &["work is not at 0000000 (--expect): HEAD is "]);
+    for wrong in ["abc", "main", ""] {
+        assert_refused(&set(&["--expect", wrong]), 2, &["7 hexadecimal digits"]);
+    }
+    assert_eq!(repo.head("work"), seen);
+    assert_eq!(set(&["--expect", &seen[..9].to_uppercase(), "--if-state", "review"]).status.code(), Some(0));
+    // Whoever answers second is told so.
+    let output = set(&["--expect", &seen]);
+    assert_refused(&output, 1, &["which declares the state done; nothing was changed"]);
+
+    repo.foreign_lease("work", RUN, "far-host", 300, 0);
+    for verb in [&["set-working"][..], &["set-state", "--state", "x", "--force"]] {
+        let output = repo.aynig([verb, &["--branch", "work", "--if-state", "done"]].concat());
+        assert_refused(
+            &output,
+            1,
+            &["work is not in the state done (--if-state): HEAD is ", "a lease of far-host"],
+        );
+    }
+    assert!(repo.aynig(["set-working", "--branch", "work", "--if-state", "working"]).status.success());
 }
 
 #[test]
@@ -218,7 +268,7 @@ fn over_a_lease_by_hand_no_runner_is_promised() {
     repo.ready("held", "build");
     let runner = repo.aynig_start(["run", "--branch", "held"]);
     repo.said("ready");
-    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held"]));
+    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held", "--force"]));
     assert!(said.contains("its runner will notice"), "{said}");
     repo.release("release");
     runner.finish();
@@ -352,7 +402,7 @@ fn an_attempt_that_is_over_is_refused_unless_it_names_the_branch() {
         assert_eq!(repo.head("work"), head);
     }
     let mut command = repo.aynig_inside("work", RUN);
-    command.args(["set-state", "--state", "a", "--branch", "work"]);
+    command.args(["set-state", "--state", "a", "--branch", "work", "--force"]);
     assert!(command.output().unwrap().status.success());
     assert_eq!(repo.state("work"), "a");
     repo.git(["branch", "-D", "work"]);

@@ -19,7 +19,7 @@ mod parse;
 mod settings;
 mod upkeep;
 
-use crate::cli::args::parse::{number, parse_remote, parse_state, parse_trailer};
+use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, parse_trailer};
 
 pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
 pub(crate) use crate::cli::args::settings::Given;
@@ -142,6 +142,10 @@ pub(crate) struct SetState {
     #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub(crate) retry: bool,
 
+    /// Override the live lease of another runner, which then stops the command and saves its work; the commit names the attempt
+    #[arg(long)]
+    pub(crate) force: bool,
+
     /// What to write, and where
     #[command(flatten)]
     pub(crate) commit: CommitOptions,
@@ -203,6 +207,14 @@ pub(crate) struct CommitOptions {
     /// Sign on top of a commit that aynig.requireSigned refuses, too: you have read it, and vouch for its files and its message
     #[arg(long)]
     pub(crate) accept_unsigned: bool,
+
+    /// Only if the branch is at COMMIT still (its first 7 digits or more)
+    #[arg(long, value_name = "COMMIT", value_parser = parse_commit)]
+    pub(crate) expect: Option<String>,
+
+    /// Only if the newest commit of the branch declares STATE (`working` under a lease)
+    #[arg(long, value_name = "STATE", value_parser = parse_state)]
+    pub(crate) if_state: Option<StateName>,
 
     /// Print what was set as JSON
     #[arg(long)]

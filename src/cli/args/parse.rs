@@ -38,3 +38,11 @@ pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_role(text: &str) -> Result<RoleName, String> {
     RoleName::parse(text).map_err(|error| error.to_string())
 }
+
+/// The name of a commit, or at least 7 of its first digits.
+pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
+    let digits = text.len() >= 7 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    digits
+        .then(|| text.to_ascii_lowercase())
+        .ok_or_else(|| "wants 7 hexadecimal digits or more of a commit's name".to_owned())
+}

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use aynig::clock::span;
-use aynig::ops::declare::{Advice, Content, Onto, Written};
+use aynig::ops::declare::{Advice, Content, Expected, Onto, Written};
 use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
 use aynig::ops::view::lease::lease_words;
@@ -17,7 +17,8 @@ use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
 /// The branch that was named, if one was.
 pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
     let branch = options.branch.as_deref().map(branch_name).transpose()?;
-    Ok(Onto { branch, accept_unsigned: options.accept_unsigned })
+    let expected = Expected { commit: options.expect.clone(), state: options.if_state.clone() };
+    Ok(Onto { branch, accept_unsigned: options.accept_unsigned, expected, force: false })
 }
 
 /// The text of the commit. Files are found from `start`.

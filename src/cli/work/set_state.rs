@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use aynig::ops::app::App;
-use aynig::ops::declare::{self, StateRequest, Wanted};
+use aynig::ops::declare::{self, Onto, StateRequest, Wanted};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         Some(state) => Wanted::State { state, content, keep_trailers: options.keep_trailers },
         None => Wanted::Retry,
     };
-    let request = StateRequest { onto: onto(options)?, wanted };
+    let request = StateRequest { onto: Onto { force: arguments.force, ..onto(options)? }, wanted };
     let written = declare::state(&repo, &authority, &request)?;
     advise(&written.advice);
     if options.json {

@@ -1,16 +1,24 @@
 //! Reasons not to put a commit on a branch.
 
+use bstr::BString;
+
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
+use crate::contract::lease::Lease;
 use crate::git::{Repo, Unconcluded};
 use crate::runner::attempt::files;
 use crate::runner::attempt::ground::{Ground, named};
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
 
+use super::Expected;
 use super::target::Target;
-use crate::ops::error::Error;
+use crate::clock::span;
+use crate::ops::error::{Error, Kind};
 use crate::ops::settings;
+use crate::ops::view::lease::lease_words;
+use crate::runner::authority::Authority;
+use crate::words::shell_quote;
 
 impl Target {
     /// The attempt that we belong to and the log of its checkout, if it is of this host and holds the branch.
@@ -68,6 +76,51 @@ impl Target {
         }
     }
 
+    /// That HEAD is what the caller has seen.
+    pub(super) fn check_expected(&self, expected: &Expected) -> Result<(), Error> {
+        let head = self.head.as_ref().map(|head| head.id);
+        let wanted = match expected {
+            Expected { commit: Some(commit), .. }
+                if head.is_none_or(|head| !head.to_string().starts_with(commit)) =>
+            {
+                format!("at {commit} (--expect)")
+            }
+            Expected { state: Some(state), .. } if self.meaning.state().as_ref() != Some(state) => {
+                format!("in the state {state} (--if-state)")
+            }
+            Expected { .. } => return Ok(()),
+        };
+        let found = self.head_words();
+        let message = format!("{} is not {wanted}: {found}; nothing was changed", self.branch);
+        Err(Error::new(Kind::Conflict, message).hint(self.look_hint()))
+    }
+
+    /// Returns the attempt whose live lease is overridden; an error without `force`. A lease that was taken by hand on this
+    /// host counts as the caller's.
+    pub(super) fn check_free(
+        &self,
+        repo: &Repo,
+        authority: &Authority,
+        force: bool,
+    ) -> Result<Option<BString>, Error> {
+        let foreign = self.foreign_lease().filter(|(lease, _)| !is_by_hand(repo, authority, lease));
+        let Some((lease, left)) = foreign else { return Ok(None) };
+        if force {
+            return Ok(Some(lease.run_id.clone()));
+        }
+        let (holder, left) = (lease_words(lease), span(left));
+        let message =
+            format!("{} is leased to {holder} for another {left}; nothing was changed", self.branch);
+        Err(Error::new(Kind::Conflict, message).hint(self.look_hint()).hint(
+            "`--force` sets the state all the same: its runner then stops the command and saves the work",
+        ))
+    }
+
+    fn look_hint(&self) -> String {
+        let branch = shell_quote(&self.branch.to_string());
+        format!("look with `aynig status --branch {branch}` and `aynig log {branch}`")
+    }
+
     /// That nothing is under way in the checkout whose index is taken: the commit would drop its other parents.
     pub(super) fn check_concluded(&self) -> Result<(), Error> {
         let Some(checkout) = &self.index else { return Ok(()) };
@@ -90,4 +143,11 @@ impl Target {
             "end this command: its runner saves the work, and sets the branch to `stalled` with this reason",
         )
     }
+}
+
+/// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
+/// remote's branch another clone may have it.
+pub(super) fn is_by_hand(repo: &Repo, authority: &Authority, lease: &Lease) -> bool {
+    let ours = authority.source().is_none() && lease.runner == repo.runner_id();
+    ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none())
 }

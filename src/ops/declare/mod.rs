@@ -28,6 +28,19 @@ pub struct Onto {
     pub branch: Option<BranchName>,
     /// Whether our signature may vouch for an unsigned HEAD (CONTRACT 13.10).
     pub accept_unsigned: bool,
+    /// What the branch must be for the commit to be made.
+    pub expected: Expected,
+    /// Whether a live lease of another attempt may be overridden (CONTRACT 5.25).
+    pub force: bool,
+}
+
+/// What the caller has seen of the branch (CONTRACT 5.26).
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    /// The first digits of the name of its HEAD.
+    pub commit: Option<String>,
+    /// The state that HEAD declares; `working` under a lease.
+    pub state: Option<StateName>,
 }
 
 /// The text of a commit by hand.

@@ -5,17 +5,16 @@ use bstr::ByteSlice;
 use crate::contract::alike::misspelt;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
-use crate::contract::lease::Lease;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
-use crate::runner::attempt::files;
 use crate::runner::authority::Authority;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
+use super::checks::is_by_hand;
 use super::target::Target;
 use super::write::write;
 use super::{Advice, Onto, StateRequest, Wanted, Written, misread, refused};
@@ -43,6 +42,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         Wanted::Retry => &[],
     };
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
+        let overrides = target.check_free(repo, authority, request.onto.force)?;
         let asked = match &request.wanted {
             Wanted::State { state, content, keep_trailers } => ManualState {
                 state: state.clone(),
@@ -51,8 +51,9 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
                 trailers: content.trailers.clone(),
                 kept: if *keep_trailers { target.trailers() } else { Trailers::new() },
                 source: authority.source().cloned(),
+                overrides,
             },
-            Wanted::Retry => retry(repo, target, authority, &request.onto)?,
+            Wanted::Retry => ManualState { overrides, ..retry(repo, target, authority, &request.onto)? },
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
@@ -109,6 +110,7 @@ fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Re
             .collect(),
         kept: Trailers::new(),
         source: authority.source().cloned(),
+        overrides: None,
     })
 }
 
@@ -124,11 +126,4 @@ fn slip(repo: &Repo, commit: &Stored, state: &StateName) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
-/// remote's branch another clone may have it.
-fn is_by_hand(repo: &Repo, authority: &Authority, lease: &Lease) -> bool {
-    let ours = authority.source().is_none() && lease.runner == repo.runner_id();
-    ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none())
 }

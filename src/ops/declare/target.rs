@@ -161,8 +161,13 @@ impl Target {
         Some(Advice::NotFollowed { why: error_chain(&error) })
     }
 
+    /// What HEAD is, as part of a sentence.
+    pub(super) fn head_words(&self) -> String {
+        head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref())
+    }
+
     fn refusal(&self, run: &BString) -> Error {
-        let holder = head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref());
+        let holder = self.head_words();
         let message = format!("attempt {run} no longer holds {}: {holder}; nothing was changed", self.branch);
         Error::new(Kind::Conflict, message).hint(format!(
             "`--branch {}` says that you mean it nevertheless",

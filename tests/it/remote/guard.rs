@@ -290,7 +290,9 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     assert_exit(&command(&ask).output().expect("aynig runs"), 0);
     let runner = start(&["run", "--remote", "origin"]);
     hub.said("long");
-    let output = command(&ask).output().expect("aynig runs");
+    assert_exit(&command(&ask).output().expect("aynig runs"), 1);
+    let forced = [&ask[..], &["--force"]].concat();
+    let output = command(&forced).output().expect("aynig runs");
     assert_exit(&output, 4);
     for words in
         ["gone is leased to", "hint: nothing was changed; `aynig status --remote origin --branch gone`"]

@@ -119,6 +119,7 @@ fn wish(feature: &Feature) -> Result<Draft, Error> {
         trailers: vec![Trailer::new("dwp-feature", feature.name), Trailer::new("dwp-attempt", "1")],
         kept: Trailers::new(),
         source: None,
+        overrides: None,
     };
     set_state_draft(&asked).map_err(|error| Error::because("ask for a feature", &error))
 }

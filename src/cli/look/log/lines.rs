@@ -10,6 +10,7 @@ use crate::cli::ui::columns::{cut, width};
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
 use aynig::clock;
 use aynig::clock::{span, span_in_short};
+use aynig::contract::commits::OVERRIDES_KEY;
 use aynig::contract::commits::{default_subject, wish};
 use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
@@ -206,7 +207,9 @@ impl Renderer<'_> {
                 if taken < 0 {
                     add("clocks", "the end is dated before the beginning: those of two hosts disagree");
                 }
-                if *author != attempt.author {
+                if event.message.trailers.last(OVERRIDES_KEY).is_some_and(|run| run == attempt.run_id) {
+                    add("set by", &format!("{}, over the lease (--force)", text(author.as_bstr())));
+                } else if *author != attempt.author {
                     add("set by", &text(author.as_bstr()));
                 }
             }

@@ -322,11 +322,7 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
                 "{} asks for {state}, which no branch{there} has a command for; did you mean {near}?",
                 branches.join(", ")
             );
-            return Finding::warning(
-                "states",
-                text,
-                format!("aynig set-state --branch {branch}{option} --state {near}"),
-            );
+            return Finding::warning("states", text, format!("aynig log {branch}{option}"));
         }
     }
     let resting: Vec<String> =
