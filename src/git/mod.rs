@@ -1,20 +1,20 @@
 //! Git: the only importer of `gix` and the only spawner of the `git` program.
 //!
-//! Objects and refs are read and commits written in this process through `gix`. What touches a working tree or an
-//! index goes through the `git` program: its rules for filters, attributes, sparse checkouts and line ends are not ours
-//! to rewrite. What leaves this room is in the words of [`crate::contract`] (`CommitId`, `BranchName`, …): no `gix`
-//! type crosses the door.
+//! Objects and refs are read, and commits written, in this process through `gix`. Everything that
+//! touches a working tree or an index runs the `git` program, which knows filters, attributes,
+//! sparse checkouts and line endings. The room's interface uses the types of [`crate::contract`]
+//! (`CommitId`, `BranchName`, …) and no `gix` type.
 //!
-//! | room | holds |
+//! | room | contains |
 //! |---|---|
 //! | [`repo`] | the repository: opening it, its configuration |
 //! | [`process`] | one call of the `git` program |
 //! | [`objects`] | commits, trees, signatures |
-//! | [`refs`] | the compare-and-swap that makes one winner |
-//! | [`worktrees`] | linked worktrees and whose they are |
-//! | [`contents`] | what a worktree holds, and how it is saved |
-//! | [`remote`] | fetching, asking, and the leased push |
-//! | [`probe`] | questions that only a check-up asks |
+//! | [`refs`] | refs, and the compare-and-swap that moves one |
+//! | [`worktrees`] | linked worktrees and their owners |
+//! | [`contents`] | the contents of a worktree, and how they are saved |
+//! | [`remote`] | fetch, ls-remote, and the leased push |
+//! | [`probe`] | queries of `aynig doctor` |
 
 pub(crate) mod contents;
 pub mod objects;

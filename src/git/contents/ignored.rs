@@ -1,7 +1,8 @@
-//! Files that git ignores in a person's checkout and a list in gitignore's syntax names.
+//! Files that git ignores in the main checkout and that a list in gitignore syntax selects
+//! (CONTRACT 9.16).
 //!
-//! Invariant: git itself decides what its patterns mean, and what is ignored; tracked or merely untracked files are never in the
-//! answer, nor is what lies in another repository. What is done with the files is left to whoever asks.
+//! Invariant: git itself interprets the patterns and decides what is ignored. Tracked files,
+//! untracked files that are not ignored, and files in nested repositories are never included.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +15,8 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Checkout;
 
 impl Repo {
-    /// The files of `checkout` that git ignores there and the patterns in the file `list` name, relative to its top.
+    /// The files of `checkout` that git ignores and that match the patterns in the file `list`,
+    /// relative to its top.
     pub(crate) fn ignored_and_listed(
         &self,
         checkout: &Checkout,
@@ -33,7 +35,8 @@ impl Repo {
         Ok(listed)
     }
 
-    /// Those of `asked` that git ignores in a worktree; a path must not lead through a link there.
+    /// Returns those of `asked` that git ignores in a worktree. A path must not lead through a
+    /// symbolic link there.
     pub(crate) fn ignored_in(
         &self,
         worktree: &Worktree,
@@ -44,7 +47,7 @@ impl Repo {
         }
         let mut input = Vec::new();
         for path in asked {
-            // A name that begins with `:` is no pathspec.
+            // Prevents a name that begins with `:` from being read as pathspec magic.
             input.extend_from_slice(b"./");
             input.extend_from_slice(path.as_os_str().as_bytes());
             input.push(0);
@@ -54,13 +57,13 @@ impl Repo {
         match output.status.code() {
             Some(0) => Ok(paths(&output.stdout)),
             Some(1) => Ok(BTreeSet::new()),
-            // The same call once more, for its error.
+            // Repeats the call for its error.
             Some(_) | None => call().run().map(|output| paths(&output.stdout)),
         }
     }
 }
 
-/// The paths of an answer with `-z`; directories (other repositories) are left out.
+/// Parses paths from output with `-z`; leaves out directories, which are other repositories.
 fn paths(answer: &[u8]) -> BTreeSet<PathBuf> {
     answer
         .split(|byte| *byte == 0)

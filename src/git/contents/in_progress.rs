@@ -1,7 +1,9 @@
-//! What git has put aside in the registration of a worktree, and goes with that: the changes and commits of a rebase or merge that
-//! did not come to its end, and refs of the worktree's own.
+//! Commits that only a worktree's private git directory refers to: those of an unfinished merge or
+//! rebase (MERGE_HEAD, autostash, …), of the worktree's own refs, and those only its reflog names.
+//! They would be lost with it.
 //!
-//! Invariant: this only looks, and names no commit that a branch holds; that it is saved is `rescue`'s to see to (CONTRACT.md §9).
+//! Invariant: only reads, and names no commit that a branch contains. `rescue` saves the commits
+//! (CONTRACT 9.5).
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,8 @@ use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
-/// Files that name such a commit, and what it is (gitrepository-layout(5), git-rebase(1), git-merge(1)).
+/// Files that name such commits, with a description (gitrepository-layout(5), git-rebase(1),
+/// git-merge(1)).
 const FILES: [(&str, &str); 8] = [
     ("MERGE_HEAD", "what was being merged"),
     ("CHERRY_PICK_HEAD", "what was being picked"),
@@ -25,16 +28,17 @@ const FILES: [(&str, &str); 8] = [
     ("rebase-apply/orig-head", "the commits that were being rebased"),
 ];
 
-/// Something that git began and that only a further call concludes. A commit made without git would drop its other parents.
+/// An operation that git has begun and that another call must conclude. A commit made without git
+/// would drop its other parents (CONTRACT 6.13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unconcluded {
-    /// The file that says so.
+    /// The file that marks it.
     file: &'static str,
-    /// What it is, with its article.
+    /// Its name, with an article.
     pub what: &'static str,
-    /// The call that concludes it.
+    /// The command that concludes it.
     pub conclude: &'static str,
-    /// The call that takes it back.
+    /// The command that aborts it.
     pub abort: &'static str,
 }
 
@@ -54,31 +58,32 @@ const UNCONCLUDED: [Unconcluded; 3] = [
     },
 ];
 
-/// A commit that only the registration names.
+/// A commit that only the private git directory refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InProgress {
     pub(crate) commit: CommitId,
-    /// What it is, for people.
+    /// Its description, for users.
     pub(crate) what: String,
 }
 
-/// Where commits are named by others, tags included. A commit that only a tag has was hardly made in a worktree.
+/// Refs that may name a commit, tags included: a commit that has a tag was hardly made in a
+/// worktree.
 const NAMED: [&str; 4] = [HEADS, TRACKED, FETCHED, TAGS];
 
 impl Repo {
-    /// What is under way in the checkout whose own git directory is `git_dir`.
+    /// The operation in progress in the checkout whose private git directory is `git_dir`.
     pub(crate) fn unconcluded(git_dir: &Path) -> Option<Unconcluded> {
         UNCONCLUDED.into_iter().find(|begun| git_dir.join(begun.file).symlink_metadata().is_ok())
     }
 
-    /// Whether there may be anything of the kind; a few looks at files.
+    /// Whether there may be any such commit. Cheap: checks a few files.
     pub(crate) fn may_have_aside(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
             || !own_refs(git_dir.join("refs")).is_empty()
             || !headlog::left(&reflog::of_head(git_dir)).is_empty()
     }
 
-    /// Whether the registration of a worktree names commits that nothing else does.
+    /// Whether the private git directory refers to commits that no ref contains.
     pub(crate) fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         for aside in self.put_aside(worktree)? {
             if self.saved_somewhere(aside.commit)?.is_none() {
@@ -88,8 +93,9 @@ impl Repo {
         Ok(false)
     }
 
-    /// The commits put aside in a registration that no branch holds. One in a rescue counts: who saves a worktree again, after a crash
-    /// say, has to come to the same.
+    /// The commits that only the private git directory refers to and that no branch contains. A
+    /// commit in a rescue ref is included: a second rescue of the worktree, such as after a crash,
+    /// must have the same result.
     pub(crate) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<InProgress>, ProcessError> {
         let git_dir = worktree.git_dir.as_path();
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
@@ -100,7 +106,7 @@ impl Repo {
         let mut found: Vec<InProgress> = Vec::new();
         for (file, what) in named.chain(refs) {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            // An octopus merge names several; a tag leads to its commit.
+            // An octopus merge names several commits; a tag is peeled to its commit.
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
             for commit in ids.filter_map(|id| self.parse_commit(id)) {
                 let is_new = !found.iter().any(|known| known.commit == commit);
@@ -117,8 +123,8 @@ impl Repo {
         Ok(found)
     }
 
-    /// Commits that were made in the worktree and left, and that nothing but the log of its HEAD names. What HEAD has the contents of
-    /// was only made anew.
+    /// Commits that were made in the worktree and left, and that only its HEAD's reflog names. A
+    /// commit whose contents HEAD has was only rewritten, and is left out.
     fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
         let log = reflog::of_head(&worktree.git_dir);
         let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
@@ -138,7 +144,7 @@ impl Repo {
     }
 }
 
-/// The files below a directory of refs.
+/// All files below a directory of refs.
 fn own_refs(directory: PathBuf) -> Vec<PathBuf> {
     let (mut ahead, mut found) = (vec![directory], Vec::new());
     while let Some(next) = ahead.pop() {

@@ -1,7 +1,7 @@
-//! An index file as read in this process: what a step asks of it at its end costs no `git` call.
+//! Reads an index file in this process, so that a step needs no `git` call for it at its end.
 //!
-//! Invariant: this only reads, and only what cannot be read otherwise; a file that is not whole, or of a kind whose
-//! entries are not all in it (split, sparse), gives no [`IndexFile`], and the caller asks `git` or assumes the worst.
+//! Invariant: only reads. A file that is incomplete, or whose entries are not all in it (split,
+//! sparse), gives no [`IndexFile`]; the caller then runs `git` or assumes the worst.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,13 +17,13 @@ use gix::index::extension::Tree;
 use crate::contract::ids::CommitId;
 use crate::git::repo::open::{Repo, ours};
 
-/// What an index holds.
+/// A parsed index.
 pub(crate) struct IndexFile {
     index: gix::index::File,
 }
 
 impl Repo {
-    /// Reads the index file at `path`.
+    /// Reads the index file at `path`; `None` if it is incomplete, split or sparse.
     pub(crate) fn index_file(&self, path: &Path) -> Option<IndexFile> {
         // How many threads it may have would be asked of the system each time.
         let options = gix::index::decode::Options { thread_limit: Some(1), ..Default::default() };
@@ -31,8 +31,8 @@ impl Repo {
         (index.link().is_none() && !index.is_sparse()).then_some(IndexFile { index })
     }
 
-    /// The tree that `index_file` stands for, if it knows it itself: git notes it there whenever it has written it, and strikes it out
-    /// with the first change.
+    /// The tree of this index, if its cache-tree extension has it. Git records it with each write
+    /// of the index and invalidates it with the first change.
     pub(crate) fn noted_tree(&self, index_file: &IndexFile) -> Option<CommitId> {
         let known = |tree: &Tree| tree.num_entries.is_some() && self.gix.has_object(tree.id);
         let mut ahead = vec![index_file.index.tree()?];
@@ -51,23 +51,24 @@ impl Repo {
     }
 }
 
-/// A file as it was when git wrote it.
+/// The metadata of a file when git wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     changed: (i64, i64),
     modified: (i64, i64),
-    /// The lower halves, which is what an index has.
+    /// The lower halves, as the index stores them.
     inode: u32,
     size: u32,
 }
 
 impl Written {
-    /// Whether the file was last written to at `moment` or later, seconds and nanoseconds since the epoch.
+    /// Whether the file was last modified at `moment` or later, in seconds and nanoseconds since
+    /// the epoch.
     pub(crate) fn is_since(&self, moment: (i64, i64)) -> bool {
         self.modified >= moment
     }
 
-    /// Whether a file is still that one, and has no other name.
+    /// Whether a file has exactly this metadata and no other hard link.
     pub(crate) fn is(&self, found: &Metadata) -> bool {
         let lower = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         let now = Self {
@@ -80,18 +81,17 @@ impl Written {
     }
 }
 
-/// What an index says of one path.
+/// One entry of an index.
 pub(crate) struct Entry {
-    /// The file when git wrote it.
+    /// The file's metadata when git wrote it.
     pub(crate) written: Written,
-    /// What kind of file.
     pub(crate) mode: Mode,
-    /// Its content.
+    /// Its blob.
     pub(crate) id: gix::ObjectId,
 }
 
 impl IndexFile {
-    /// What it says of each path.
+    /// All entries by path.
     pub(crate) fn entries_by_path(&self) -> HashMap<BString, Entry> {
         let entries = self.index.entries().iter();
         entries
@@ -109,18 +109,19 @@ impl IndexFile {
             .collect()
     }
 
-    /// How many entries it has.
+    /// The number of entries.
     pub(crate) fn entries(&self) -> usize {
         self.index.entries().len()
     }
 
-    /// Whether it tells git not to look at some of the files.
+    /// Whether it contains entries that git does not compare with the files (assume-unchanged,
+    /// skip-worktree).
     pub(crate) fn overlooks_files(&self) -> bool {
         let overlooked = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE;
         self.index.entries().iter().any(|entry| entry.flags.intersects(overlooked))
     }
 
-    /// Whether it holds conflicts, or files that are only announced.
+    /// Whether it contains conflicts or intent-to-add entries.
     fn is_unfinished(&self) -> bool {
         let entries = self.index.entries().iter();
         entries
@@ -128,7 +129,7 @@ impl IndexFile {
             .any(|entry| entry.stage() != Side::Unconflicted || entry.flags.contains(Flags::INTENT_TO_ADD))
     }
 
-    /// The other repositories' commits in it.
+    /// The gitlinks (submodule commits) in it.
     pub(crate) fn gitlinks(&self) -> Vec<(PathBuf, CommitId)> {
         let links = self.index.entries().iter().filter(|entry| entry.mode == Mode::COMMIT);
         links
@@ -136,12 +137,11 @@ impl IndexFile {
             .collect()
     }
 
-    /// All paths in it.
     pub(crate) fn paths(&self) -> HashSet<BString> {
         self.index.entries().iter().map(|entry| entry.path(&self.index).to_owned()).collect()
     }
 
-    /// The files in it that decide how others are written to disk.
+    /// The `.gitattributes` files in it.
     pub(crate) fn attribute_files(&self) -> Vec<(BString, CommitId)> {
         let is_one = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
         let entries = self.index.entries().iter().map(|entry| (entry.path(&self.index), &entry.id));

@@ -1,14 +1,14 @@
-//! What a worktree holds: its index, its files, and all that would be lost with it.
+//! The contents of a worktree: its index, its files, and everything that would be lost with it.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `index` | reads an index file in this process |
-//! | `snapshot` | the tree an index stands for, and whether it differs from HEAD |
-//! | `pristine` | whether the files are as git wrote them, without a call of git |
+//! | `snapshot` | the tree of an index, and whether it differs from HEAD |
+//! | `pristine` | whether the files are as git wrote them, without a `git` call |
 //! | `ignored` | ignored files that a list names |
 //! | `submodules` | fills submodules |
-//! | `nested` | repositories inside that hold commits of their own |
-//! | `in_progress` | commits that only the private git directory names: a merge, a rebase, an autostash |
+//! | `nested` | finds submodules with commits or changes of their own |
+//! | `in_progress` | commits that only the private git directory refers to: a merge, a rebase, an autostash |
 //! | `rescue` | saves all of it under a ref |
 
 pub(crate) mod ignored;

@@ -1,8 +1,8 @@
-//! Repositories inside a worktree whose contents are nowhere else: submodules that were worked in.
+//! Finds submodules in a worktree whose contents exist nowhere else.
 //!
-//! Invariant: what git keeps of a submodule lies in the worktree or in its registration, and goes with them. So a
-//! submodule counts as saved only if nothing in it is changed and each of its commits is one that was fetched (CONTRACT.md §9).
-//! This only looks; that the worktree then stays is the caller's to see to.
+//! Invariant: git keeps a submodule's repository in the worktree or in its registration, and loses
+//! it with them. So a submodule counts as saved only if nothing in it is changed and all its
+//! commits were fetched (CONTRACT 9.7). Only reads.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
 impl Repo {
-    /// The submodules of a worktree that hold what nobody else has.
+    /// The submodules of a worktree whose contents exist nowhere else.
     pub(crate) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
         let mut unsaved = Vec::new();
         let modules = modules(&worktree.git_dir);
@@ -31,7 +31,7 @@ impl Repo {
             None => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
         };
         let fetched = match made_from(worktree).and_then(|commit| self.commit(commit).ok()) {
-            // The usual case, that no file was staged: the index is the tree it was made from.
+            // Usually no file was staged, and the index is the tree the worktree was made from.
             Some(made)
                 if index_file.and_then(|index_file| self.noted_tree(&index_file)) == Some(made.tree) =>
             {
@@ -49,7 +49,8 @@ impl Repo {
                 unsaved.push(path.to_string_lossy().into_owned());
             }
         }
-        // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with the whole worktree.
+        // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with
+        // the whole worktree.
         for (name, repository) in modules {
             let is_seen = paths.contains(&name) && is_populated(&worktree.path.join(&name));
             let gone = repository.join("gone");
@@ -61,7 +62,7 @@ impl Repo {
     }
 }
 
-/// The commit a worktree was made from, whose submodules were fetched and not made here.
+/// The commit a worktree was made from. Its submodule commits were fetched, not made here.
 fn made_from(worktree: &Worktree) -> Option<CommitId> {
     reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
 }
@@ -70,7 +71,7 @@ fn is_populated(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }
 
-/// Whether all that a submodule holds is somewhere else too; `fetched` is the commit it was made from.
+/// Whether everything in a submodule exists elsewhere; `fetched` is the commit it was made from.
 fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
     let changes = Git::new(directory)
         .env("GIT_OPTIONAL_LOCKS", "0")
@@ -92,18 +93,20 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
     Ok(true)
 }
 
-/// Whether all commits of the submodule that `git` is about were fetched.
+/// Whether all commits of the submodule that `git` acts on were fetched.
 fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
     let mut own = git.args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
     if let Some(fetched) = fetched {
         own = own.arg(fetched.to_string());
     }
-    // An error too: of a repository without commits, or without the one it was made from, nothing is known to be safe.
+    // An error counts as unsaved: nothing is known of a repository without commits, or without the
+    // commit it was made from.
     let own = own.run_unchecked()?;
     Ok(own.status.success() && own.stdout.is_empty())
 }
 
-/// The submodules' repositories in a registration, by their names; those inside of one go by its name.
+/// The submodules' repositories in a registration, by name. A nested submodule is listed under its
+/// parent's name.
 fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
     let top = git_dir.join("modules");
     let (mut ahead, mut found) = (vec![top.clone()], Vec::new());
@@ -122,7 +125,7 @@ fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
     found
 }
 
-/// The other repositories' commits in a listing of `git ls-tree -z` or `git ls-files --stage -z`.
+/// The gitlinks in the output of `git ls-tree -z` or `git ls-files --stage -z`.
 pub(crate) fn gitlinks(listing: Git) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
     let output = listing.run()?;
     let entries = output.stdout.split(|byte| *byte == 0);

@@ -1,9 +1,10 @@
-//! Saving what a worktree holds before it goes.
+//! Saves the contents of a worktree before it is removed.
 //!
-//! Invariant: after [`Repo::rescue`] returns `Ok`, everything in the worktree that git would not ignore, everything
-//! staged, and every commit made there is reachable from the branch or from a ref below `refs/aynig/rescue/`. What
-//! cannot be put into our objects (another repository inside the worktree) is an error, and the caller keeps the
-//! directory (CONTRACT.md §9: nothing is ever lost). The worktree's own index is not touched.
+//! Invariant: after [`Repo::rescue`] returns `Ok`, everything in the worktree that git does not
+//! ignore, everything staged, and every commit made there is reachable from the branch or from a
+//! ref below `refs/aynig/rescue/`. Contents that our objects cannot hold (another repository inside
+//! the worktree) are an error, and the caller keeps the directory (CONTRACT 9.5, 9.7). The
+//! worktree's own index is not touched.
 
 use std::path::PathBuf;
 
@@ -20,21 +21,20 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::Checkout;
 
-/// What a rescue did.
+/// The result of a rescue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rescue {
-    /// There was nothing that the branch does not have.
+    /// The branch already has everything.
     Nothing,
-    /// It is safe under this ref.
+    /// The work is saved under this ref.
     Saved(Saved),
 }
 
-/// Where rescued work is.
+/// The ref of rescued work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     /// The full ref name.
     pub reference: BString,
-    /// What it points at.
     pub(crate) commit: CommitId,
 }
 
@@ -44,21 +44,18 @@ pub(crate) enum RescueError {
     /// Git could not take the snapshot.
     #[error("could not take a snapshot of {}", path.display())]
     Snapshot {
-        /// The worktree.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: ProcessError,
     },
-    /// There are repositories inside the worktree, whose contents a commit of ours would not hold.
+    /// The worktree contains other repositories, whose contents a commit of ours cannot hold.
     #[error("{} holds other repositories ({what}), which a commit cannot save", path.display())]
     OtherRepositories {
-        /// The worktree.
         path: PathBuf,
-        /// Where they are.
+        /// Their paths.
         what: String,
     },
-    /// It is not where it was made.
+    /// The worktree is not where it was made.
     #[error(transparent)]
     Displaced(#[from] Displaced),
     /// The commit could not be written or read.
@@ -69,21 +66,22 @@ pub(crate) enum RescueError {
     Ref(#[from] RefError),
 }
 
-/// What a rescue needs to know.
+/// The facts that a rescue needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Situation<'a> {
     /// The branch the work was for.
     pub(crate) branch: &'a BranchName,
-    /// The last path segment of the ref: the attempt, or the lease commit where it has no usable id.
+    /// The last path segment of the ref: the attempt, or the lease commit if the lease has no
+    /// usable run id.
     pub(crate) label: &'a str,
     /// The commit the worktree's files and index are based on.
     pub(crate) base: CommitId,
-    /// What the branch points at, if it exists: what is reachable from it is safe already.
+    /// The branch's HEAD, if the branch exists: everything reachable from it is safe.
     pub(crate) kept: Option<CommitId>,
 }
 
 impl Repo {
-    /// Saves everything in `worktree` that `situation.kept` does not have.
+    /// Saves everything in `worktree` that is not reachable from `situation.kept`.
     pub(crate) fn rescue(
         &self,
         worktree: &Worktree,
@@ -94,7 +92,8 @@ impl Repo {
         let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
             && !worktree.git_dir.join("index").exists()
         {
-            // Removed by hand, files, index and all. Commits made there are still objects: those are kept.
+            // Files and index were removed by hand. Commits made there still exist as objects and
+            // are saved.
             [base.tree; 2]
         } else {
             self.look_inside(worktree, &base)?
@@ -139,7 +138,8 @@ impl Repo {
         self.point_rescue_at(situation, commit).map(Rescue::Saved)
     }
 
-    /// The trees of all that a worktree holds and of what is staged in it; an error if a commit could not hold it all.
+    /// The trees of a worktree's files and of its index; an error if a commit could not hold
+    /// everything in it.
     pub(crate) fn look_inside(
         &self,
         worktree: &Worktree,
@@ -164,7 +164,7 @@ impl Repo {
         Ok([snapshot, staged])
     }
 
-    /// Saves the tree of a person's index, in a checkout that stays where it is.
+    /// Saves the tree of the index of a user's checkout, which stays where it is.
     pub(crate) fn rescue_index(
         &self,
         checkout: &Checkout,
@@ -195,7 +195,7 @@ impl Repo {
         }
     }
 
-    /// Makes the rescue ref; a name that is taken by other work gets a number.
+    /// Creates the rescue ref; a name that is taken by other work gets a number.
     fn point_rescue_at(&self, situation: Situation<'_>, commit: CommitId) -> Result<Saved, RescueError> {
         let name = rescue_ref(situation.branch, situation.label);
         crate::crashpoint::reach(crate::crashpoint::Point::RescueWritten);
@@ -218,8 +218,8 @@ impl Repo {
         }
     }
 
-    /// Whether `there` already saves what `new` does. The commits they are based on may differ if the branch has the
-    /// newer one: it moved between two looks at the same files.
+    /// Whether `there` already saves the same work as `new`. Their base commits may differ if the
+    /// branch has the newer one: it moved between two snapshots of the same files.
     fn same_work(&self, there: CommitId, new: CommitId, kept: Option<CommitId>) -> bool {
         if there == new {
             return true;

@@ -1,6 +1,6 @@
-//! The tree an index stands for, and whether a checkout has changes.
+//! The tree of an index, and whether a checkout has changes.
 //!
-//! Invariant: nothing here changes a person's index; snapshots go through a copy of it.
+//! Invariant: never changes a user's index; snapshots work on a copy of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,14 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Checkout;
 
 impl Repo {
-    /// The tree that the index of a person's checkout stands for. Fails while the index holds conflicts or git is at work.
+    /// Writes the tree of the index of a user's checkout. Fails while the index contains conflicts
+    /// or is locked.
     pub fn index_tree(&self, checkout: &Checkout) -> Result<CommitId, ProcessError> {
         self.stored_tree(Git::inside(&checkout.path, &checkout.git_dir))
     }
 
-    /// The tree that the index of an attempt's worktree stands for. Fails while the index holds conflicts, or if there is none:
-    /// git would take that for "no files at all".
+    /// Writes the tree of the index of an attempt's worktree. Fails while the index contains
+    /// conflicts, and if it is missing: git would take that for an empty index.
     pub(crate) fn staged_tree(&self, worktree: &Worktree) -> Result<CommitId, ProcessError> {
         let own = worktree.git_dir.join("index");
         if let Some(tree) = self.index_file(&own).and_then(|index_file| self.noted_tree(&index_file)) {
@@ -36,15 +37,15 @@ impl Repo {
 
     fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
         let tree = tree_id(git.arg("write-tree"))?;
-        // Git believes it has the empty tree even where it is not stored, and does not always write it; `git fsck`
-        // and other readers would then miss it.
+        // Git treats the empty tree as present and does not always write it. `git fsck` and other
+        // readers would then miss it.
         if let Err(error) = self.empty_tree_if(tree) {
             tracing::warn!(%error, "the empty tree could not be stored");
         }
         Ok(tree)
     }
 
-    /// Paths with conflicts in the index of the checkout at `path`, made readable.
+    /// Paths with conflicts in the index of the checkout at `path`, lossily decoded.
     pub fn conflicts(&self, path: &Path) -> Result<Vec<String>, ProcessError> {
         let output = Git::new(path).args(["ls-files", "--unmerged", "-z", "--", ":/"]).run()?;
         // "<mode> <id> <stage>\t<path>", once for each side of a conflict
@@ -67,8 +68,8 @@ impl Repo {
         }
     }
 
-    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count), and no repository in it
-    /// holds what nobody else has.
+    /// Whether a worktree has nothing staged, unstaged or untracked (ignored files do not count),
+    /// and no submodule whose contents exist nowhere else.
     pub(crate) fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
             || self.may_have_aside(&worktree.git_dir)
@@ -78,10 +79,11 @@ impl Repo {
             return Ok(false);
         }
         let index = worktree.git_dir.join("index");
-        // How old it is before what is in it: one that is written anew in between must not make its entries look old.
+        // The index's metadata is read before its contents: an index rewritten in between must not
+        // make its entries look old.
         let age = index.metadata();
         let Some(index_file) = self.index_file(&index) else { return Ok(false) };
-        // Git would not look at some of the files.
+        // Git would not compare some of the files.
         if index_file.overlooks_files() {
             return Ok(false);
         }
@@ -96,9 +98,9 @@ impl Repo {
         Ok(output.stdout.is_empty())
     }
 
-    /// Two trees of a worktree: of everything it holds (tracked files as they are on disk, and untracked ones that are
-    /// not ignored), and of what is staged; where that has conflicts, with the files they are about as they are on disk. Its
-    /// own index is left alone, and may be locked.
+    /// Writes two trees of a worktree: of all its files (tracked ones as they are on disk, and
+    /// untracked ones that are not ignored), and of its index. Paths with conflicts in the index
+    /// are taken from disk. The worktree's own index is left alone, and may be locked.
     pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<(CommitId, CommitId), ProcessError> {
         let copy = IndexCopy::of(worktree)?;
         let staged = match self.stored_tree(copy.git()) {
@@ -111,21 +113,21 @@ impl Repo {
         if !worktree.path.is_dir() {
             return Ok((staged, staged));
         }
-        // It answers with 1 where a file differs, which is what it is asked to notice.
+        // Exits with 1 if a file differs, which is expected here.
         copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
         copy.git()
             .args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"])
-            // Files that the index skips, and that are there all the same, are looked at.
+            // Includes files that the index marks skip-worktree but that exist.
             .args(["-c", "core.sparseCheckout=true", "-c", "sparse.expectFilesOutsideOfPatterns=false"])
             .args(["add", "--all", "--sparse", "--", "."])
             .run()?;
         let snapshot = self.stored_tree(copy.git())?;
-        // Where nothing was ever checked out, nothing was staged either.
+        // A worktree that was never checked out has nothing staged.
         Ok((snapshot, if copy.begun { staged } else { snapshot }))
     }
 
-    /// Paths that `newer` records as another repository's commit and `older` does not, or differently: what is in
-    /// such a repository is not in our objects.
+    /// Paths that `newer` records as a gitlink and `older` does not, or with another commit. The
+    /// contents of such a repository are not in our objects.
     pub(crate) fn foreign_repositories(
         &self,
         worktree: &Worktree,
@@ -147,8 +149,8 @@ impl Repo {
     }
 }
 
-/// A copy of a worktree's index that git may lock and change: a git process that was killed leaves its lock on the own
-/// one, and what is staged there has to stay as it is.
+/// A copy of a worktree's index that git may lock and change. The original may be locked by a git
+/// process that was killed, and must stay as it is.
 struct IndexCopy<'a> {
     worktree: &'a Worktree,
     file: PathBuf,
@@ -166,12 +168,14 @@ impl<'a> IndexCopy<'a> {
         let own = worktree.git_dir.join("index");
         let begun = match std::fs::copy(&own, &file) {
             Ok(_) => true,
-            // A worktree whose checkout never began has no index yet: an empty one adds every file afresh.
+            // A worktree whose checkout never began has no index. An empty one adds every file
+            // afresh.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(failed(error)),
         };
         if begun {
-            // Git compares a file's date with the index's: one that is not older may have changed since it was staged.
+            // Racy git: git compares a file's time with the index's. A file that is not older may
+            // have changed since it was staged.
             let dated = std::fs::metadata(&own).and_then(|found| found.modified()).and_then(|date| {
                 std::fs::File::options().write(true).open(&file).and_then(|copy| copy.set_modified(date))
             });
@@ -184,7 +188,8 @@ impl<'a> IndexCopy<'a> {
         Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
     }
 
-    /// Puts the files with conflicts in as they are on disk; where the whole directory is gone, as the side that HEAD does not have.
+    /// Stages the files with conflicts as they are on disk. If the whole directory is gone, stages
+    /// the side that HEAD does not have.
     fn settle_conflicts(&self) -> Result<(), ProcessError> {
         if !self.worktree.path.is_dir() {
             let listed = self.git().args(["ls-files", "--stage", "-z"]).run()?.stdout;
@@ -204,8 +209,9 @@ impl<'a> IndexCopy<'a> {
     }
 }
 
-/// Of what `git ls-files --stage -z` lists, the last side of each path with a conflict, as `git update-index -z --index-info` puts it
-/// in. Where that is a directory of others' it gets another name.
+/// For each path with a conflict in the output of `git ls-files --stage -z`, its last side as input
+/// for `git update-index -z --index-info`. A path that is a directory elsewhere in the index gets
+/// another name.
 fn last_sides(listed: &[u8]) -> Vec<u8> {
     let (mut sides, mut plain) = (BTreeMap::new(), BTreeSet::new());
     // "<mode> <id> <stage>\t<path>", in the order of the stages

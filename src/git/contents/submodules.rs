@@ -1,10 +1,10 @@
-//! Submodules of a worktree of ours, fetched before its command starts.
+//! Fetches the submodules of one of our worktrees before its command starts (CONTRACT 9.10).
 //!
-//! Invariant: nothing is written but the worktree and its registration. `git submodule init` would register a submodule's
-//! URL in the configuration that all worktrees share, and what is registered there is never replaced: the first branch
-//! that is run would choose for all others. So the URLs of a commit's own `.gitmodules` are given to the one call, in the
-//! place of whatever is registered. What could not be fetched is removed again: the worktree is no place for halves that
-//! nobody could tell from work (CONTRACT.md §9).
+//! Invariant: writes only the worktree and its registration. `git submodule init` would register a
+//! submodule's URL in the configuration that all worktrees share, where it is never replaced: the
+//! first branch to run would choose for all others. So the URLs of a commit's own `.gitmodules` are
+//! passed to the one call, overriding any registered URL. A submodule that could not be fetched
+//! completely is removed again, since later it could not be told from a user's or command's work.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -30,16 +30,16 @@ struct Submodule {
     url: Vec<u8>,
 }
 
-/// A working tree whose submodules are to be fetched, and where git keeps their repositories.
+/// A working tree whose submodules are to be fetched, and the directory of their repositories.
 struct Level<'a> {
     directory: &'a Path,
     modules: PathBuf,
-    /// What relative addresses begin at if there is no remote.
+    /// The base of relative URLs if there is no remote.
     home: &'a Path,
 }
 
 impl Repo {
-    /// Fetches the submodules, if the worktree has any; returns what went wrong.
+    /// Fetches the submodules, if the worktree has any; returns the problems.
     pub(crate) fn init_submodules(&self, worktree: &Worktree) -> Vec<String> {
         let modules = worktree.git_dir.join("modules");
         let level = Level { directory: &worktree.path, modules, home: self.top() };
@@ -50,9 +50,10 @@ impl Repo {
         wrong
     }
 
-    /// Fetches the submodules of one working tree, and theirs. What fails is removed and named in `wrong`, the rest stays.
+    /// Fetches the submodules of one working tree, and theirs. A submodule that fails is removed
+    /// and named in `wrong`; the rest stays.
     fn fill(&self, level: &Level<'_>, wrong: &mut Vec<String>) -> Result<(), ProcessError> {
-        // A link git does not read either.
+        // Git does not read a symbolic link here either.
         if !level.directory.join(LIST).symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(());
         }
@@ -60,14 +61,14 @@ impl Repo {
         let submodules = listed(&git(&["config", "--file", LIST, "--null", "--list"]).run()?.stdout);
         let chosen = git(&["config", "--get-all", "submodule.active"]).run_unchecked()?.status.success();
         let settings = settings(level, &submodules, !chosen)?;
-        // Not by `-c`, where a name may hold no `=`.
+        // Passed by the environment, since `-c` does not allow `=` in a name.
         let mut update = git(&["submodule", "--quiet", "update"]);
         update = update.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (at, (key, value)) in settings.into_iter().enumerate() {
             update = update.env(&format!("GIT_CONFIG_KEY_{at}"), key);
             update = update.env(&format!("GIT_CONFIG_VALUE_{at}"), value);
         }
-        // A stop loses nothing by ending it, and it may take long.
+        // Cancelling it on a stop loses nothing, and it may take long.
         if let Err(error) = update.for_others(self.interrupt(), Purpose::Scan).run() {
             wrong.push(error.to_string());
         }
@@ -96,7 +97,8 @@ impl Repo {
     }
 }
 
-/// What is to count for one call: the URL of each submodule, and that each is wanted, unless a person has `chosen` some.
+/// The settings for one call: the URL of each submodule, and, if `all`, that each is active. `all`
+/// is false if the user chose some by `submodule.active`.
 fn settings(
     level: &Level<'_>,
     submodules: &[Submodule],
@@ -118,7 +120,8 @@ fn settings(
     Ok(settings)
 }
 
-/// What git has relative addresses begin at: the remote of the branch, else `origin`, else the repository itself.
+/// Git's base of relative URLs: the remote of the branch, else `origin`, else the repository
+/// itself.
 fn base(level: &Level<'_>) -> Result<Vec<u8>, ProcessError> {
     let ask = |arguments: &[&str]| {
         let output = Git::new(level.directory).args(arguments).run_unchecked()?;
@@ -143,12 +146,12 @@ fn base(level: &Level<'_>) -> Result<Vec<u8>, ProcessError> {
     })
 }
 
-/// Whether git takes an address for a path.
+/// Whether git takes a URL for a path.
 fn is_local(url: &[u8]) -> bool {
     url.find_byte(b':').is_none_or(|colon| url.find_byte(b'/').is_some_and(|slash| slash < colon))
 }
 
-/// A relative address (`./…`, `../…`) from `base` on, as git resolves it.
+/// Resolves a relative URL (`./…`, `../…`) against `base`, as git does.
 fn resolved(base: &[u8], url: &[u8]) -> Vec<u8> {
     let mut base = base.strip_suffix(b"/").unwrap_or(base);
     let (mut rest, mut between) = (url, b'/');
@@ -172,8 +175,9 @@ fn resolved(base: &[u8], url: &[u8]) -> Vec<u8> {
     [base, &[between], rest].concat()
 }
 
-/// The submodules in the listing of a `.gitmodules`, as far as git would use them: of a value given twice the first counts, what
-/// could be taken for an option is none, and no name leads out of the directory of the submodules' repositories.
+/// Parses a listing of `.gitmodules`, with git's restrictions: the first of several values counts,
+/// a value that looks like an option is dropped, and so is a name that leads out of the directory
+/// of the submodules' repositories.
 fn listed(listing: &[u8]) -> Vec<Submodule> {
     let mut found: Vec<Submodule> = Vec::new();
     for entry in listing.split(|byte| *byte == 0) {
@@ -205,7 +209,8 @@ fn is_below(place: &Path, top: &Path) -> bool {
     place.canonicalize().is_ok_and(|place| top.canonicalize().is_ok_and(|top| place.starts_with(top)))
 }
 
-/// Removes a submodule that was not fetched whole, so that its directory is empty as git leaves that of one it knows nothing of.
+/// Removes a submodule that was not fetched completely. Leaves an empty directory, as git does for
+/// a submodule that is not initialised.
 fn clear(inside: &Path, repository: Option<&Path>) {
     let emptied = fsutil::remove_all(inside).and_then(|()| std::fs::create_dir(inside));
     let removed = repository.map_or(Ok(()), fsutil::remove_all);
