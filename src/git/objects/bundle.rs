@@ -1,8 +1,9 @@
-//! Fetches files of another repository and writes them into a checkout, by git's own means and with its checks.
+//! Fetches files of another repository and writes them into a checkout, with git's own commands and
+//! checks.
 //!
-//! Invariant: what is fetched lies in a bare repository in a directory of its own; no ref, object or index of this repository
-//! changes. git itself refuses hostile trees when it fetches (`fsckObjects`), and to write below a link or over a file that is
-//! not as it is in HEAD (`git apply`).
+//! Invariant: fetched objects stay in a separate bare repository; no ref, object or index of this
+//! repository changes. Git itself refuses hostile trees when fetching (`fsckObjects`), and refuses
+//! to write below a symbolic link or over a file that differs from HEAD (`git apply`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,32 +22,32 @@ use crate::git::remote::QUIET_FETCH;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::registration::Checkout;
 
-/// The longest one fetch may take; nothing is locked meanwhile that others wait for.
+/// The longest one fetch may take. No lock is held meanwhile.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The most files of a pack, and the most bytes in all of them.
+/// Limits of a pack: the number of files, and their total size in bytes.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The ref in the repository of its own.
+/// The ref in the separate repository.
 const FETCHED: &str = "refs/aynig/pack";
 
-/// Why another repository's files could not be had.
+/// Why another repository's files are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// No answer, or none for us.
+    /// The source does not answer, or denies access.
     #[error("could not fetch from the source")]
     Unreachable(#[source] ProcessError),
-    /// It answers, and does not have what was asked for.
+    /// The source has no such ref.
     #[error("the source has no branch, tag or commit {0}")]
     NoRef(String),
-    /// git's check of what came failed.
+    /// Git's check of the fetched objects failed.
     #[error("git refuses what the source holds: {0}")]
     Hostile(String),
     /// git failed on this machine.
     #[error("could not read what was fetched")]
     Unreadable(#[from] ProcessError),
-    /// More than is read.
+    /// The pack exceeds a limit.
     #[error("the pack is larger than {MAX_FILES} files or {} MiB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
 }
@@ -54,14 +55,15 @@ pub enum PackError {
 /// A file of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blob {
-    /// As git writes it in a tree: `100644`, `100755`, `120000` for a link, `160000` for a submodule.
+    /// The mode as git writes it in a tree: `100644`, `100755`, `120000` for a symbolic link,
+    /// `160000` for a submodule.
     pub mode: String,
     /// Its object id, in hex.
     pub id: String,
 }
 
 impl Blob {
-    /// Whether it is an executable, or a link, which may lead to one.
+    /// Whether it is executable, or a symbolic link, which may lead to an executable.
     pub fn may_run(&self) -> bool {
         self.mode != "100644"
     }
@@ -73,9 +75,9 @@ pub type Files = BTreeMap<String, Blob>;
 /// A commit of another repository.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Its id there.
+    /// Its id in the source.
     pub commit: CommitId,
-    /// The bare repository that has its files, named after its object format.
+    /// The bare repository with its files, named after its object format.
     repo: PathBuf,
 }
 
@@ -88,7 +90,7 @@ fn git(repo: &Path) -> Git {
     Git::shared(repo).env("GIT_DIR", repo).args(["-c", "core.protectHFS=true"])
 }
 
-/// A new bare repository in `room`.
+/// Creates a bare repository in `room`.
 fn quarantine(room: &Path, format: &str) -> Result<PathBuf, ProcessError> {
     let git = Git::new(room).env("GIT_DEFAULT_REF_FORMAT", "files");
     let format_option = format!("--object-format={format}");
@@ -96,8 +98,8 @@ fn quarantine(room: &Path, format: &str) -> Result<PathBuf, ProcessError> {
     Ok(room.join(format))
 }
 
-/// The files below the directory `path` of a commit, and how many bytes they have. Another thing in the place of that directory
-/// has the empty name.
+/// The files below the directory `path` of a commit, and their total size in bytes. If `path` is
+/// not a directory, that entry has the empty name.
 fn list(git: Git, commit: &str, path: &str) -> Result<(Files, u64), ProcessError> {
     let git = git.env("GIT_LITERAL_PATHSPECS", "1").args(["ls-tree", "-r", "-l", "-z", commit, "--"]);
     let output = git.args(Some(path).filter(|path| !path.is_empty())).run()?;
@@ -107,7 +109,7 @@ fn list(git: Git, commit: &str, path: &str) -> Result<(Files, u64), ProcessError
         let Some((facts, name)) = line.split_once('\t') else { continue };
         let [mode, _, id, size] = facts.split_whitespace().collect::<Vec<_>>()[..] else { continue };
         bytes += size.parse::<u64>().unwrap_or(0);
-        // Old trees have other permissions.
+        // Old trees may contain other permissions.
         let mode = if mode.starts_with("1006") { "100644" } else { mode };
         let name = name.strip_prefix(path).unwrap_or(name).trim_start_matches('/');
         files.insert(name.to_owned(), Blob { mode: mode.to_owned(), id: id.to_owned() });
@@ -115,14 +117,14 @@ fn list(git: Git, commit: &str, path: &str) -> Result<(Files, u64), ProcessError
     Ok((files, bytes))
 }
 
-/// Whether git said so when it failed.
+/// Whether git failed with these words.
 fn said<T>(result: &Result<T, ProcessError>, words: &str) -> bool {
     result.as_ref().is_err_and(|error| error.to_string().contains(words))
 }
 
 impl Fetched {
-    /// The files below the directory `path` of the commit, with ids in the object format of `repo`; none if there is no such
-    /// directory.
+    /// The files below the directory `path` of the commit, with ids in the object format of `repo`;
+    /// empty if there is no such directory.
     pub fn files(&mut self, repo: &Repo, path: &str) -> Result<Files, PackError> {
         let (mut files, bytes) = list(git(&self.repo), &self.commit.to_string(), path)?;
         if files.len() > MAX_FILES || bytes > MAX_BYTES {
@@ -133,7 +135,7 @@ impl Fetched {
         }
         let format = repo.gix.object_hash().to_string();
         if !self.repo.ends_with(&format) {
-            // Takes a commit of these files alone to a repository of the other format.
+            // Exports a commit of these files alone to a repository of the other format.
             let git = || git(&self.repo).args(["-c", "user.name=aynig", "-c", "user.email=aynig"]);
             let tree = format!("{}:{path}", self.commit);
             let commit = git().args(["commit-tree", "-m", "pack", &tree]).run()?.text();
@@ -147,7 +149,7 @@ impl Fetched {
         Ok(files)
     }
 
-    /// The directories of the commit that hold a directory `name`, the nearest first.
+    /// The directories of the commit that contain a directory `name`, the nearest to the top first.
     pub fn directories_with(&self, name: &str) -> Vec<String> {
         let git =
             git(&self.repo).args(["ls-tree", "-r", "-d", "-z", "--name-only", &self.commit.to_string()]);
@@ -158,13 +160,14 @@ impl Fetched {
         found
     }
 
-    /// The path a link leads to.
+    /// The target of a symbolic link.
     pub fn target(&self, link: &Blob) -> Result<String, PackError> {
         let output = git(&self.repo).args(["cat-file", "blob", &link.id]).run()?;
         Ok(output.stdout.to_str_lossy().into_owned())
     }
 
-    /// The patch that makes `changes` (none: removed) to the directory `tree`, and puts `more` there, a file's name and content.
+    /// The patch that makes `changes` (`None`: remove) to the directory `tree`, and adds the file
+    /// `more`, given by name and contents.
     pub fn patch(
         &self,
         repo: &Repo,
@@ -176,7 +179,7 @@ impl Fetched {
         let objects = repo.common_dir().join("objects");
         let alternates = self.repo.join("objects/info/alternates");
         let written = fsutil::replace(&alternates, &[objects.as_os_str().as_bytes(), b"\n"].concat());
-        // Without it git misses what it needs, and says so.
+        // Without it git misses objects and reports that.
         written.unwrap_or_else(|error| tracing::warn!(%error, "could not write {}", alternates.display()));
         let tree = tree.map_or("--empty".to_owned(), |tree| tree.to_string());
         git().args(["read-tree", &tree]).run()?;
@@ -194,7 +197,8 @@ impl Fetched {
         }
         let added = git().args(["update-index", "-z", "--index-info"]).stdin(lines).run()?;
         if !added.stderr.is_empty() {
-            // Not every transport checks names; here git leaves out those that it would not write, and says so.
+            // Not every transport checks names. Here git skips names that it would not write, and
+            // warns.
             return Err(PackError::Hostile(added.complaint()));
         }
         let after = git().args(["write-tree", "--missing-ok"]).run()?.text();
@@ -205,7 +209,8 @@ impl Fetched {
 }
 
 impl Repo {
-    /// Fetches `reference` from `url` into a repository of its own in `room`: one commit, if the source can do that.
+    /// Fetches `reference` from `url` into a separate repository in `room`: one commit only, if the
+    /// source supports that.
     pub fn fetch_pack(&self, room: &Path, url: &OsStr, reference: &str) -> Result<Fetched, PackError> {
         let mut repo = quarantine(room, "sha1")?;
         let mut fetched = self.fetch_into(&repo, url, reference);
@@ -249,7 +254,8 @@ impl Repo {
         let is_id =
             matches!(reference.len(), 40 | 64) && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_id && matches!(fetched, Err(ProcessError::Failed { .. })) && !said(&fetched, "fsck error") {
-            // A server need not hand out a commit by its id; it is among what its branches and tags lead to, or nowhere.
+            // A server need not serve a commit by its id. It is then reachable from a branch or
+            // tag, or not available.
             fetched = fetch(&["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"], None);
             if git(repo).args(["update-ref", FETCHED, reference]).run().is_err() {
                 tracing::debug!(reference, "the source has no such commit");
@@ -258,7 +264,7 @@ impl Repo {
         fetched
     }
 
-    /// What differs from HEAD below `directory` in a checkout: staged, changed, or in no commit at all.
+    /// Paths below `directory` in a checkout that differ from HEAD: staged, changed, or untracked.
     pub fn uncommitted_below(
         &self,
         checkout: &Checkout,
@@ -274,19 +280,21 @@ impl Repo {
         Ok(text.split('\0').filter_map(|line| line.get(3..)).map(str::to_owned).collect())
     }
 
-    /// The files below `directory` in the commit of a checkout. Another thing in its place has the empty name.
+    /// The files below `directory` in the commit of a checkout. If it is not a directory, that
+    /// entry has the empty name.
     pub fn files_at_head(&self, checkout: &Checkout, directory: &str) -> Result<Files, ProcessError> {
         let Some(head) = self.checked_out(checkout) else { return Ok(Files::new()) };
         Ok(list(Git::inside(&checkout.path, &checkout.git_dir), &head.to_string(), directory)?.0)
     }
 
-    /// The content of a file of a checkout's commit.
+    /// The contents of a file of a checkout's commit.
     pub fn content(&self, checkout: &Checkout, blob: &Blob) -> Result<Vec<u8>, ProcessError> {
         let git = Git::inside(&checkout.path, &checkout.git_dir);
         Ok(git.args(["cat-file", "blob", &blob.id]).run()?.stdout)
     }
 
-    /// Changes files below `directory` in a checkout, unless one of them is not as in HEAD; with `--check` in `more` only says so.
+    /// Applies a patch below `directory` in a checkout, unless one of the files differs from HEAD.
+    /// With `--check` in `more`, only checks.
     pub fn apply_below(
         &self,
         checkout: &Checkout,

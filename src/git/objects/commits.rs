@@ -1,8 +1,8 @@
-//! Reading commits, and writing them from objects.
+//! Reads commits, and writes them from objects.
 //!
-//! Invariant: a state commit is written from a tree, parents and a message that were chosen explicitly; no hook
-//! runs, no clean-up of the message happens, and where signing is asked for an unsigned commit is never written
-//! (CONTRACT.md §1). Which ref will point at it is [`crate::git::refs::cas`]'s business: an object nobody points at harms nobody.
+//! Invariant: a state commit is written from an explicit tree, parents and message. No hook runs,
+//! and the message is not cleaned up (CONTRACT 1.12). If signing is configured, an unsigned commit
+//! is never written (CONTRACT 1.13). A commit that no ref points to is harmless.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::git::process::cancel::Purpose;
 use crate::git::repo::config::ConfigError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
-/// How often an object is written before that counts as failed.
+/// How many times writing an object is tried.
 const OBJECT_TRIES: u32 = 5;
 
 /// Why a commit could not be read or written.
@@ -30,9 +30,9 @@ pub enum CommitError {
     /// The object is missing, damaged, or not a commit.
     #[error("could not read commit {id}: {why}")]
     Unreadable {
-        /// Which.
+        /// Its id.
         id: CommitId,
-        /// What was found.
+        /// The reason.
         why: String,
     },
     /// The object could not be stored.
@@ -40,7 +40,7 @@ pub enum CommitError {
     Unwritable {
         /// The object directory.
         objects: String,
-        /// What stood in the way.
+        /// The obstacle.
         why: String,
     },
     /// `commit.gpgSign` is set and the signature could not be made.
@@ -49,27 +49,28 @@ pub enum CommitError {
          key; `aynig doctor` tries it)"
     )]
     Unsigned {
-        /// What signs, and the setting that names it.
+        /// The signing program, and the setting that names it.
         program: String,
-        /// What went wrong.
+        /// The failure of the call.
         #[source]
         source: Box<ProcessError>,
     },
-    /// What the program wrote is no signature. Git stores it all the same, and nobody would take the commit for signed.
+    /// The program's output is not a signature. Git stores it all the same, but readers take the
+    /// commit for unsigned.
     #[error(
         "could not sign the commit with {program}: it ended well, and what it wrote is no signature (commit.gpgSign is set; \
          `aynig doctor` tries it)"
     )]
     NoSignature {
-        /// What signs, and the setting that names it.
+        /// The signing program, and the setting that names it.
         program: String,
     },
-    /// Whether it is to be signed, and how, cannot be told.
+    /// The setting `commit.gpgSign` cannot be read.
     #[error("could not tell whether the commit is to be signed (commit.gpgSign)")]
     NotSettled(#[source] Box<ConfigError>),
 }
 
-/// A commit as read: what a decision needs, owned.
+/// An owned copy of a commit's fields.
 #[derive(Debug, Clone)]
 pub struct Stored {
     /// Its id.
@@ -78,14 +79,14 @@ pub struct Stored {
     pub tree: CommitId,
     /// Its parents in order.
     pub parents: Vec<CommitId>,
-    /// Committer date, seconds since the epoch.
+    /// The committer date, seconds since the epoch.
     pub committed_at: i64,
     /// The message, raw bytes.
     pub message: BString,
 }
 
 impl Stored {
-    /// What [`crate::contract::head::Head::read`] wants to know.
+    /// The facts for [`crate::contract::head::Head::read`].
     pub fn facts(&self) -> CommitFacts<'_> {
         CommitFacts { id: self.id, committed_at: self.committed_at, message: &self.message }
     }
@@ -96,25 +97,26 @@ impl Stored {
 pub struct NewCommit<'a> {
     /// The tree, chosen by the caller.
     pub tree: CommitId,
-    /// Parents in order; empty for the first commit of an unborn branch.
+    /// Its parents in order; empty for the first commit of an unborn branch.
     pub parents: &'a [CommitId],
     /// The whole message, already encoded and checked.
     pub message: &'a [u8],
-    /// The attempt whose result it is, for a server that lets nobody else move the branch (CONTRACT.md §12).
+    /// The attempt whose result it is, for a server that lets no other attempt move the branch
+    /// (CONTRACT 12.3).
     pub attempt: Option<AttemptId>,
 }
 
-/// A commit as read for people, who want to know whose it is.
+/// A commit with its author's name, for display.
 #[derive(Debug, Clone)]
 pub struct Signed {
     /// The commit.
     pub stored: Stored,
-    /// The name of its author; empty if that cannot be read.
+    /// The author's name; empty if it cannot be read.
     pub(crate) author: BString,
 }
 
 impl Signed {
-    /// What a story is told from.
+    /// The commit as input of a [`crate::contract::story::Story`].
     pub fn told(&self) -> Told<'_> {
         let merge = self.stored.parents.len() > 1;
         Told { facts: self.stored.facts(), author: self.author.as_bstr(), merge }
@@ -132,7 +134,7 @@ impl Repo {
         self.signed(id).map(|signed| signed.author)
     }
 
-    /// Reads one commit, with its author.
+    /// Reads one commit with its author.
     fn signed(&self, id: CommitId) -> Result<Signed, CommitError> {
         self.decoded(id, |stored, commit| {
             let author = commit.author().map(|author| author.name.trim().into()).unwrap_or_default();
@@ -163,12 +165,13 @@ impl Repo {
         Ok(take(stored, &decoded))
     }
 
-    /// Writes one commit, dated now; nothing points at it yet.
+    /// Writes one commit, dated now. No ref points to it yet.
     pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<CommitId, CommitError> {
         self.write_commit_for(new, Purpose::Signature, SIGNING)
     }
 
-    /// The same where its signature is of no use after `within`, and a stop ends what is made for `purpose`.
+    /// Writes one commit like [`Repo::write_commit`]. The signing program may take `within` at
+    /// most; `purpose` decides when a stop ends it.
     pub(crate) fn write_commit_for(
         &self,
         new: &NewCommit<'_>,
@@ -177,7 +180,7 @@ impl Repo {
     ) -> Result<CommitId, CommitError> {
         let unsettled = |error| CommitError::NotSettled(Box::new(error));
         if self.signs().map_err(unsettled)? {
-            // A signature vouches for what it is put on: not before it is known what may be.
+            // Before anything is signed, check that git reads the same settings.
             self.check_settings().map_err(unsettled)?;
             return self.write_signed(new, purpose, within, None);
         }
@@ -206,8 +209,8 @@ impl Repo {
             tries += 1;
             match self.gix.write_object(&commit) {
                 Ok(id) => return Ok(ours(&id)),
-                // A `git gc` removes the directories it has emptied, also the one an object is just being moved
-                // into. Writing an object again is harmless.
+                // `git gc` removes directories it has emptied, even one that an object is just
+                // being moved into. Writing an object again is harmless.
                 Err(error) if tries < OBJECT_TRIES => {
                     tracing::debug!(error = gix_chain(&error), tries, "again")
                 }
@@ -216,8 +219,9 @@ impl Repo {
         }
     }
 
-    /// Git signs: it knows `user.signingKey`, `gpg.format` and the programs behind them. With `elsewhere` the commit goes into that
-    /// directory, and the repository is left as it is.
+    /// Lets git sign: it knows `user.signingKey`, `gpg.format` and the programs behind them. With
+    /// `elsewhere` the commit is written into that object directory, and the repository stays
+    /// unchanged.
     pub(crate) fn write_signed(
         &self,
         new: &NewCommit<'_>,
@@ -231,7 +235,8 @@ impl Repo {
         let text = |bytes: &BString| bytes.to_os_str_lossy().into_owned();
         let mut message = new.message.to_vec();
         if let Some(attempt) = new.attempt {
-            // Git signs no header of ours, so the last paragraph of the message, which is its trailers, has to say it.
+            // Git does not sign extra headers of ours, so the run id goes into the last paragraph
+            // of the message, its trailers (CONTRACT 12.4).
             message.extend_from_slice(format!("dwp-run-id: {attempt}\n").as_bytes());
         }
         let mut git = self.git_here().args(["commit-tree", "-S"]);
@@ -276,8 +281,8 @@ impl Repo {
         }
     }
 
-    /// Rewrites the commits from `tip` down to (not including) `old` so that they lie on `new`, which has the tree of `old`; returns
-    /// the new tip. Trees, authors, dates and messages stay; signatures cannot.
+    /// Rewrites the commits from `tip` down to `old` (exclusive) onto `new`, which has the tree of
+    /// `old`; returns the new tip. Trees, authors, dates and messages stay; signatures are dropped.
     pub(crate) fn replant(
         &self,
         tip: CommitId,
@@ -316,7 +321,7 @@ impl Repo {
 
     /// Whether `ancestor` is reachable from `commit` (a commit reaches itself).
     ///
-    /// Judged by the graph, not by dates: a command may date its commits as it likes.
+    /// Uses the commit graph, not dates, since a command may date its commits as it likes.
     pub fn descends(&self, commit: CommitId, ancestor: CommitId) -> bool {
         if commit == ancestor {
             return true;
@@ -327,18 +332,18 @@ impl Repo {
         }
     }
 
-    /// The name of the empty tree, which need not be stored.
+    /// The id of the empty tree, which need not be stored.
     pub(crate) fn no_files(&self) -> CommitId {
         ours(&gix::ObjectId::empty_tree(self.gix.object_hash()))
     }
 
-    /// The empty tree, written if the repository does not have it yet.
+    /// Writes the empty tree.
     pub(crate) fn empty_tree(&self) -> Result<CommitId, CommitError> {
         let written = self.gix.write_object(gix::objs::Tree::empty());
         written.map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }
 
-    /// That an object could not be stored; if there was no room for it, how much there is.
+    /// The error for an object that could not be stored; on a full disk, with the free space.
     fn unwritten(&self, error: &gix::Error) -> CommitError {
         let objects = self.common_dir().join("objects");
         let room = free_space_text(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
@@ -348,12 +353,12 @@ impl Repo {
         }
     }
 
-    /// Stores the empty tree if `tree` is it.
+    /// Stores the empty tree if `tree` is its id.
     pub(crate) fn empty_tree_if(&self, tree: CommitId) -> Result<(), CommitError> {
         if gits(tree).is_empty_tree() { self.empty_tree().map(drop) } else { Ok(()) }
     }
 
-    /// What the user may type for a commit (a hash, a prefix, a ref), resolved.
+    /// Resolves a revision typed by a user (a hash, a prefix, a ref) to a commit.
     pub fn parse_commit(&self, text: &str) -> Option<CommitId> {
         let id = self.gix.rev_parse_single(text.as_bytes().as_bstr()).ok()?;
         let commit = id.object().ok()?.peel_to_kind(gix::object::Kind::Commit).ok()?;
@@ -365,7 +370,8 @@ impl Repo {
         walk(tip, |id| self.commit(id), |stored| stored)
     }
 
-    /// The same with authors. Where the last commit names a parent, the history goes on outside of this clone.
+    /// First-parent history with authors. If its last commit names a parent, the history continues
+    /// outside this clone.
     pub fn signed_history(&self, tip: CommitId) -> impl Iterator<Item = Result<Signed, CommitError>> + '_ {
         walk(tip, |id| self.signed(id), |signed| &signed.stored)
     }
@@ -386,7 +392,7 @@ fn walk<T>(
                 Some(Ok(found))
             }
             Err(error) if first => Some(Err(error)),
-            // The parent of a shallow boundary is named but not there: the story ends here.
+            // A shallow boundary names a parent that is not there: the history ends here.
             Err(_) => None,
         }
     })

@@ -1,8 +1,10 @@
-//! Whether what a commit holds is in a branch by now: reachable from it, merged with other commits, or squashed into one.
+//! Finds out whether a branch has the contents of a commit: by reachability, by a merge, or by a
+//! squash.
 //!
-//! Invariant: an answer other than `None` means that whoever has the branch has the contents. Every doubt (no common history, no change of
-//! a file, a patch that differs in a single byte, white space included) is `None`. Nothing is written, and only reachability is asked of
-//! the `git` program branch by branch; trees are compared in this process.
+//! Invariant: an answer other than `None` means that the branch has the contents. Every doubt (no
+//! common history, no changed file, a patch that differs in one byte, white space included) is
+//! `None`. Writes nothing. Trees are compared in this process; the `git` program is called for
+//! patches and for refs that contain a commit.
 
 use bstr::{BStr, BString, ByteSlice};
 use gix::ObjectId;
@@ -14,24 +16,24 @@ use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
-/// More paths than this are not given to `git log`.
+/// The most paths passed to `git log`.
 const MAX_PATHS: usize = 200;
 
-/// No more commits of a branch than this are looked at for a patch.
+/// The most commits of a branch that are searched for a patch.
 const MAX_COMMITS: &str = "1000";
 
-/// How it is there.
+/// How a branch has the contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Landed {
-    /// As the commit itself.
+    /// The commit itself is reachable.
     Reachable,
-    /// All paths it changes are in the branch's newest tree as the commit has them.
+    /// The branch's newest tree has all paths it changes, with equal contents.
     SameFiles,
     /// One commit of the branch makes the same change to all these paths.
     SamePatch,
 }
 
-/// Why that could not be told.
+/// Why the question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum LandedError {
     /// An object could not be read.
@@ -45,16 +47,18 @@ pub enum LandedError {
     Refs(#[from] RefError),
 }
 
-/// A path, and what a tree has there: the kind of entry and the object; none if it has nothing.
+/// A path, and a tree's entry there: its mode and object; `None` if it has none.
 type Change = (BString, Option<(u16, ObjectId)>);
 
 impl Repo {
-    /// A branch, here or as fetched from a remote, from which `commit` is reachable: its full ref name.
+    /// The full ref name of a branch, local or fetched from a remote, from which `commit` is
+    /// reachable.
     pub(crate) fn branch_with(&self, commit: CommitId) -> Result<Option<BString>, ProcessError> {
         self.held_below(commit, &BRANCHES)
     }
 
-    /// How `commit` is in the history that ends with `tip`; none if it is not, or if it changes no file.
+    /// How the history of `tip` has the contents of `commit`; `None` if it does not, or if `commit`
+    /// changes no file.
     pub(crate) fn landed(&self, commit: CommitId, tip: CommitId) -> Result<Option<Landed>, LandedError> {
         if self.descends(tip, commit) {
             return Ok(Some(Landed::Reachable));
@@ -71,7 +75,8 @@ impl Repo {
         Ok(self.same_patch(base, commit, tip, &paths)?.then_some(Landed::SamePatch))
     }
 
-    /// Whether all that `tree` has otherwise than `base` is in `other` as `tree` has it; trivially so if nothing is.
+    /// Whether every path that differs between `base` and `tree` is in `other` as in `tree`; true
+    /// if none differs.
     pub(crate) fn tree_landed(
         &self,
         base: CommitId,
@@ -105,7 +110,7 @@ impl Repo {
         Ok(found.map(|entry| (entry.mode().value(), entry.object_id())))
     }
 
-    /// The files that differ, as `new` has them.
+    /// The paths that differ, as `new` has them.
     fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
         let mut found = Vec::new();
         self.compare(Some(gits(old)), Some(gits(new)), &BString::default(), &mut found)?;
@@ -139,7 +144,7 @@ impl Repo {
             }
             match (file(before), file(after)) {
                 (None, None) => {}
-                // A directory in place of a file: what lies in it says so.
+                // A directory replaces the file: its entries are listed instead.
                 (Some(_), None) if tree(after).is_some() => {}
                 (_, after) => found.push((path, after)),
             }
@@ -155,7 +160,8 @@ impl Repo {
         Ok(entries.into_iter().map(|entry| (entry.name, (entry.mode.value(), entry.id))).collect())
     }
 
-    /// Whether one commit between `base` and `tip` makes the very change to `paths` that lies between `base` and `commit`.
+    /// Whether one commit between `base` and `tip` makes exactly the change to `paths` between
+    /// `base` and `commit`.
     fn same_patch(
         &self,
         base: CommitId,
@@ -181,13 +187,13 @@ impl Repo {
         Ok(output.stdout.split(|byte| *byte == 0).any(|patch| normal(patch) == wanted))
     }
 
-    /// What branches point at, here and as fetched to decide over.
+    /// The tips of local branches and of branches that a runner fetched.
     pub(crate) fn branch_tips(&self) -> Result<Vec<CommitId>, RefError> {
         let all = self.branches()?.into_iter().chain(self.tips(FETCHED)?);
         Ok(all.filter_map(|tip| tip.target.ok()).collect())
     }
 
-    /// The branch that others are merged into, with what it points at: the one named, else HEAD of `origin`, else `main` or `master`.
+    /// The main branch and its tip: the one named, else HEAD of `origin`, else `main` or `master`.
     pub fn main_branch(&self, named: Option<&BranchName>) -> Result<Option<(BString, CommitId)>, RefError> {
         let mut names: Vec<BString> = Vec::new();
         match named {
@@ -214,7 +220,7 @@ impl Repo {
 
 const TREE: u16 = 0o040_000;
 
-/// How patches are written, whatever the configuration says.
+/// Fixes the format of patches, whatever the configuration.
 const PATCH: [&str; 15] = [
     "-r",
     "-p",
@@ -233,7 +239,7 @@ const PATCH: [&str; 15] = [
     "--submodule=short",
 ];
 
-/// A patch without what depends on where it is applied: object names of text files and the numbers of lines.
+/// Strips what depends on where a patch is applied: object ids of text files and line numbers.
 fn normal(patch: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut in_patch = false;

@@ -1,14 +1,14 @@
 //! The object database: commits, trees, signatures, and objects that are not in it yet.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `commits` | reads and writes commits |
-//! | `tree` | what a path in a tree is, and where its links lead |
-//! | `revspec` | a revision named without guessing, and the files of its tree |
-//! | `signatures` | what git reports of the signatures of commits |
-//! | `landed` | whether another branch holds what a commit holds |
+//! | `tree` | classifies a path in a tree, and follows its symbolic links |
+//! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
+//! | `signatures` | what git reports about the signatures of commits |
+//! | `landed` | whether a branch has the contents of a commit |
 //! | `quarantine` | the objects of a push that a hook has not accepted yet |
-//! | `bundle` | files of another repository, fetched beside this one |
+//! | `bundle` | fetches files of another repository |
 
 pub mod bundle;
 pub mod commits;

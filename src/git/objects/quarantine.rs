@@ -1,8 +1,8 @@
-//! The commits of a push that is not accepted yet, for a hook on the server's side.
+//! Reads the commits of a push that is still in quarantine, for a `pre-receive` hook on the server.
 //!
-//! Invariant: until a `pre-receive` hook says yes, the new objects lie in a quarantine that only the variables git hands to
-//! the hook lead to; so they are read by a `git` that is given these variables. Nothing is written. What is said about
-//! them is `contract::guard`'s business.
+//! Invariant: until the hook accepts the push, its objects are in a quarantine directory that only
+//! git's variables for the hook lead to. So they are read by a `git` with these variables. Writes
+//! nothing.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::contract::message::Message;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::ours;
 
-/// The variables by which git leads a hook to objects that are in no object directory of the repository.
+/// The variables by which git leads a hook to objects outside the repository's object directories.
 pub const OBJECT_VARIABLES: [&str; 3] =
     ["GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE"];
 
@@ -29,7 +29,7 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// `variables` as git gave them to the hook.
+    /// `variables` as git passed them to the hook.
     pub fn new(git_dir: &Path, variables: &[(&'static str, OsString)]) -> Self {
         Self { git_dir: git_dir.to_owned(), variables: variables.to_vec() }
     }
@@ -38,7 +38,7 @@ impl Quarantine {
         self.variables.iter().fold(Git::shared(&self.git_dir), |git, (name, value)| git.env(name, value))
     }
 
-    /// Reads commits, in one call; those that are missing or are no commits are left out.
+    /// Reads commits in one call; leaves out ids that are missing or not commits.
     pub fn tips(&self, ids: &[CommitId]) -> Result<HashMap<CommitId, Tip>, ProcessError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
@@ -56,13 +56,14 @@ impl Quarantine {
         match output.status.code() {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
-            // The same call once more, for its error.
+            // Repeats the call for its error.
             Some(_) | None => self.git().args(&arguments).run().map(|_| true),
         }
     }
 }
 
-/// The commits in the answer of `git cat-file --batch`: `<id> <kind> <size>`, the content, an end of line.
+/// Parses the commits in the output of `git cat-file --batch`: `<id> <kind> <size>`, the content, a
+/// newline.
 fn batch(mut rest: &[u8]) -> Vec<Tip> {
     let mut tips = Vec::new();
     while let Some((line, after)) = rest.split_once_str("\n") {

@@ -1,8 +1,8 @@
-//! What is trusted beyond the branch that is run: the tree another ref names.
+//! Resolves the REF of `--commands-from` (CONTRACT 13.1, 13.2) and reads the files of its tree.
 //!
-//! Invariant: a name means one thing. Git tries tags before branches, and a tag can be had by anybody who pushes one, so
-//! short names are not left to git; and replacement objects (`refs/replace/`) are never followed (CONTRACT.md §13). What
-//! trust means for a branch is `runner::survey::trust`'s.
+//! Invariant: a name has one meaning. Git tries tags before branches, and anyone who may push can
+//! create a tag, so short names are not left to git. Replacement objects (`refs/replace/`) are
+//! never followed (CONTRACT 13.7).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::git::objects::tree::Walked;
 use crate::git::refs::cas::RefError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
-/// More links between refs than anybody makes.
+/// The longest chain of symbolic refs that is followed.
 const MAX_LINKS: u32 = 5;
 
 /// Why a name does not lead to a commit.
@@ -29,38 +29,38 @@ pub enum NameError {
     /// The ref could not be read.
     #[error(transparent)]
     Ref(#[from] RefError),
-    /// Nothing of that name.
+    /// There is no such ref.
     #[error("{name} is not there: looked for {}", tried.join(" and "))]
     Missing {
         /// As given.
         name: String,
-        /// The full names.
+        /// The full names tried.
         tried: Vec<String>,
     },
-    /// Two things of that name.
+    /// Two refs have that name.
     #[error("{name} can mean {}; give the one that is meant in full", found.join(" or "))]
     Ambiguous {
         /// As given.
         name: String,
-        /// The full names.
+        /// The full names found.
         found: Vec<String>,
     },
-    /// It leads to something else.
+    /// It leads to another kind of object.
     #[error("{name} leads to no commit: {why}")]
     NoCommit {
         /// As given.
         name: String,
-        /// What was found.
+        /// The reason.
         why: String,
     },
 }
 
-/// What one path of a tree holds.
+/// The contents of one path of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A directory.
     Directory,
-    /// A file, as stored: no filter, no conversion of line ends.
+    /// A file as stored, without filters or conversion of line endings.
     File {
         /// All of it.
         bytes: Vec<u8>,
@@ -72,8 +72,9 @@ pub enum Content {
 }
 
 impl Repo {
-    /// The commit that `name` means: a full ref name (`refs/…`), a full object name, a branch, or `remote/branch`. The latter
-    /// is what was fetched from `deciding` where that is its remote, else the tracking ref.
+    /// Resolves `name` to a commit: a full ref name (`refs/…`), a full object name, a branch, or
+    /// `remote/branch`. If `deciding` is that remote, the branch as a runner fetched it counts,
+    /// else the remote-tracking branch.
     pub(crate) fn commit_named(
         &self,
         name: &str,
@@ -113,12 +114,12 @@ impl Repo {
         }
     }
 
-    /// What a ref points at, by way of symbolic ones (`refs/remotes/origin/HEAD`).
+    /// The value of a ref, after following symbolic refs (`refs/remotes/origin/HEAD`).
     fn followed(&self, full: &str) -> Result<Option<CommitId>, RefError> {
         self.read_ref(self.meant(full.into()).as_bstr())
     }
 
-    /// The ref that `name` stands for: the one that a symbolic ref leads to, else `name`.
+    /// The ref that a symbolic ref leads to; for any other ref, `name` itself.
     pub fn meant(&self, name: &BStr) -> BString {
         let mut name = name.to_owned();
         for _ in 0..MAX_LINKS {
@@ -130,19 +131,19 @@ impl Repo {
         name
     }
 
-    /// The commit an object is, or the one an annotated tag is about.
+    /// Peels an annotated tag to its commit.
     fn peel(&self, id: CommitId) -> Result<CommitId, String> {
         let object = self.gix.find_object(gits(id)).map_err(|error| gix_chain(&error))?;
         let commit = object.peel_to_commit().map_err(|error| error.to_string())?;
         Ok(ours(&commit.id))
     }
 
-    /// The directory `name` at the top of a commit's tree, by the object name of its own tree.
+    /// The tree of the directory `name` at the top of a commit's tree.
     pub fn directory_at(&self, commit: CommitId, name: &str) -> Result<Option<CommitId>, CommitError> {
         self.directory_in(self.commit(commit)?.tree, name)
     }
 
-    /// The same of a tree.
+    /// The tree of the directory `name` at the top of a tree.
     pub fn directory_in(&self, tree: CommitId, name: &str) -> Result<Option<CommitId>, CommitError> {
         let found = self
             .gix
@@ -152,7 +153,8 @@ impl Repo {
         Ok(entry.filter(|entry| entry.mode().is_tree()).map(|entry| ours(&entry.object_id())))
     }
 
-    /// All that a tree holds, by path below its top. Submodules are left out: their files are not in it.
+    /// All entries of a tree by path, recursively. Submodules are left out: their files are not in
+    /// it.
     pub fn files_of(&self, root: CommitId) -> Result<BTreeMap<PathBuf, Content>, CommitError> {
         let mut files = BTreeMap::new();
         for Walked { path, kind, id } in self.walk(root)? {

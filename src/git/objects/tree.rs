@@ -1,7 +1,7 @@
-//! What a path in a commit's tree is, and where its symbolic links lead.
+//! Classifies a path in a commit's tree, and follows its symbolic links.
 //!
-//! Invariant: a path is followed inside the tree only. An absolute link, or one that climbs above the top, is an
-//! answer of its own ([`Unusable::Escapes`]), never a file (CONTRACT.md §2).
+//! Invariant: a path is followed inside the tree only. An absolute link, or one that climbs above
+//! the top, is [`Unusable::Escapes`], never a file (CONTRACT 2.4).
 
 use std::collections::VecDeque;
 
@@ -13,21 +13,21 @@ use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
-/// More links than any real command is behind; the kernel's own limit.
+/// The longest chain of links that is followed; the kernel's limit.
 const MAX_LINKS: u32 = 40;
 
-/// What a path is, as far as running it goes.
+/// Whether a path can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Executable {
     /// A regular file with the executable bit, reached without leaving the tree.
     Found,
-    /// Nothing is there.
+    /// There is no such path.
     Missing,
-    /// Something else is there.
+    /// The path exists and cannot be run.
     Unusable(Unusable),
 }
 
-/// What stands in the place of an executable.
+/// Why a path that exists cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unusable {
     /// A regular file without the executable bit.
@@ -38,12 +38,12 @@ pub enum Unusable {
     Submodule,
     /// A link that leaves the tree, or the checkout.
     Escapes {
-        /// Where it points.
+        /// The link's target.
         target: BString,
     },
-    /// A link to something that is not there, or a circle of links.
+    /// A link to a missing path, or a loop of links.
     Dangling {
-        /// Where it points.
+        /// The link's target.
         target: BString,
     },
 }
@@ -55,16 +55,16 @@ pub(crate) struct Entry {
     pub(crate) id: ObjectId,
 }
 
-/// An entry at any depth below the top of a tree.
+/// An entry at any depth of a tree.
 pub(crate) struct Walked {
-    /// From the top, its parts joined by `/`.
+    /// The path from the top, joined by `/`.
     pub(crate) path: BString,
     pub(crate) kind: EntryKind,
     pub(crate) id: ObjectId,
 }
 
 impl Repo {
-    /// What `path` is in the tree of `commit`, which is `tree`.
+    /// Classifies `path` in the tree of `commit`, which is `tree`.
     pub(crate) fn executable_at(
         &self,
         commit: CommitId,
@@ -74,7 +74,7 @@ impl Repo {
         self.executable_in(commit, tree, path)
     }
 
-    /// What a tree holds, without what is in its directories.
+    /// The direct entries of a tree.
     pub(crate) fn entries_of(&self, tree: ObjectId) -> Result<Vec<Entry>, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id: ours(&tree), why };
         let found = self.gix.find_tree(tree).map_err(|error| unreadable(gix_chain(&error)))?;
@@ -85,7 +85,8 @@ impl Repo {
         entries.collect()
     }
 
-    /// All that a tree holds, in its directories as well. No content is read. A name that leads elsewhere is an error.
+    /// All entries of a tree, recursively, without reading contents. A name that leads out of the
+    /// tree is an error.
     pub(crate) fn walk(&self, root: CommitId) -> Result<Vec<Walked>, CommitError> {
         let (mut found, mut ahead) = (Vec::new(), vec![(BString::default(), gits(root))]);
         while let Some((above, tree)) = ahead.pop() {
@@ -104,19 +105,20 @@ impl Repo {
         Ok(found)
     }
 
-    /// The paths of all files and links in the tree `root`, below its top; no content is read, and what is no text is left out.
+    /// The paths of all files and links in the tree `root`, without reading contents; leaves out
+    /// paths that are not UTF-8.
     pub fn paths_in(&self, root: CommitId) -> Result<Vec<String>, CommitError> {
         let is_file = |entry: &Walked| !matches!(entry.kind, EntryKind::Tree | EntryKind::Commit);
         let files = self.walk(root)?.into_iter().filter(is_file);
         Ok(files.filter_map(|entry| String::from_utf8(entry.path.into()).ok()).collect())
     }
 
-    /// What `path` is in the tree `root`, whose top no link may leave.
+    /// Classifies `path` in the tree `root`, whose top no link may leave.
     pub(crate) fn executable_below(&self, root: CommitId, path: &str) -> Result<Executable, CommitError> {
         self.executable_in(root, root, path)
     }
 
-    /// The same; `named` is what an error names.
+    /// Shared by both lookups; `named` is the object reported in errors.
     fn executable_in(&self, named: CommitId, root: CommitId, path: &str) -> Result<Executable, CommitError> {
         let unreadable = |error: &gix::Error| CommitError::Unreadable { id: named, why: gix_chain(error) };
         let root = gits(root);
