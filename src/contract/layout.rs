@@ -71,7 +71,7 @@ pub(crate) enum Own {
     Pool,
     /// Registrations of worktrees that are being made or removed.
     Registering,
-    /// Lock files that serialise fetches from each remote.
+    /// The directory whose lock serialises changes of fetched refs.
     Remotes,
     /// When leases were first seen (CONTRACT 5.22).
     Sightings,

@@ -1,6 +1,7 @@
-//! Questions about git and the repository that only a check-up asks.
+//! Queries of `aynig doctor` about git and the repository.
 //!
-//! Invariant: nothing in the repository is changed. A commit that is tried is written elsewhere, a push is a dry run.
+//! Invariant: nothing in the repository changes. A trial commit is written elsewhere, and a trial
+//! push is a dry run.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +17,13 @@ use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::Repo;
 
-/// What `git version` says.
+/// The output of `git version`.
 pub fn git_version(directory: &Path) -> Result<String, ProcessError> {
     Git::new(directory).arg("version").run().map(|output| output.text())
 }
 
 impl Repo {
-    /// Whether git knows who commits here.
+    /// Whether git has an author and a committer identity, each with name and email.
     pub fn has_identity(&self) -> bool {
         let known = |who: Option<gix::Result<gix::actor::SignatureRef<'_>>>| {
             who.is_some_and(|who| {
@@ -32,7 +33,8 @@ impl Repo {
         known(self.gix.author()) && known(self.gix.committer())
     }
 
-    /// Whether a commit can be written, and signed if that is configured: into a directory that is removed again.
+    /// Checks that a commit can be written, and signed if that is configured. The signed commit
+    /// goes into a temporary directory.
     pub fn try_commit(&self) -> Result<(), CommitError> {
         let objects = self.common_dir().join("objects");
         let unwritable = |place: &Path, error: std::io::Error| CommitError::Unwritable {
@@ -47,7 +49,7 @@ impl Repo {
         self.check_settings().map_err(unsettled)?;
         let elsewhere = tempfile::tempdir().map_err(|error| unwritable(&std::env::temp_dir(), error))?;
         let message = b"aynig doctor: can a commit be signed?\n";
-        // Git knows the empty tree without having it.
+        // Git knows the empty tree without having it stored.
         let new = NewCommit { tree: self.no_files(), parents: &[], message, attempt: None };
         self.write_signed(&new, Purpose::Signature, SIGNING, Some(elsewhere.path())).map(drop)
     }
@@ -58,7 +60,7 @@ impl Repo {
         Ok(output.status.success())
     }
 
-    /// Pushes `commit` to a name of its own without doing it: whether the remote would let us.
+    /// Checks push access: a dry run of a push of `commit` to a new name.
     pub fn try_push(&self, remote: &RemoteName, commit: CommitId) -> Result<(), ProcessError> {
         self.remote_git(Purpose::Other)
             .args(PLAIN_PUSH)
@@ -70,7 +72,7 @@ impl Repo {
             .map(drop)
     }
 
-    /// The git directory of a remote that is a directory of this host; none if it lies elsewhere.
+    /// The git directory of a remote on this host; `None` if the remote is elsewhere.
     pub fn remote_directory(&self, remote: &RemoteName) -> Option<PathBuf> {
         let url = self
             .config(&format!("remote.{remote}.pushurl"))
@@ -82,7 +84,7 @@ impl Repo {
         [path.join(".git"), path.clone()].into_iter().find(|place| place.join("objects").is_dir())
     }
 
-    /// Where the hooks of the repository at `git_dir` are, by its own configuration.
+    /// The hooks directory of the repository at `git_dir`, by its own configuration.
     pub fn hooks_of(git_dir: &Path) -> PathBuf {
         let config =
             gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local);

@@ -1,9 +1,10 @@
 //! The only spawner of the `git` program.
 //!
-//! Invariant: whatever environment we were started in (a hook, an alias, cron), a `git` started here acts on the
-//! directory it is given and on nothing else, speaks English, reads an empty stdin unless given bytes, runs no
-//! hook of the repository, and does not die of a Ctrl-C meant for us; one that goes over a network, or signs, has no terminal, on
-//! which the programs it starts could ask a question that nobody sees. What the calls mean is left to the modules beside this one.
+//! Invariant: a `git` started here acts only on the directory it is given, whatever environment
+//! this process was started in (a hook, an alias, cron). It writes English, reads an empty stdin
+//! unless given bytes, runs no hook of the repository, and survives a Ctrl-C meant for us. A call
+//! that uses a network or signs has no terminal, on which the programs it starts could prompt
+//! unseen.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -18,14 +19,14 @@ use crate::git::process::cancel::{Interrupt, Purpose};
 use crate::git::process::terminate;
 use crate::session;
 
-/// How often is looked whether a call is to be ended early.
+/// How often a call is checked for early cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A name that git gives to nothing in the registration of a worktree, nor do we.
+/// A name in a worktree's private git directory that neither git nor aynig uses.
 const NOWHERE: &str = "aynig-gone";
 
-/// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git 2.47). A hook
-/// sets some of them, and they beat `git -C`.
+/// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git
+/// 2.47). A hook sets some of them, and they override `git -C`.
 pub const LOCAL_VARIABLES: [&str; 15] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -44,76 +45,73 @@ pub const LOCAL_VARIABLES: [&str; 15] = [
     "GIT_WORK_TREE",
 ];
 
-/// Why a `git` call did not give what was asked.
+/// Why a `git` call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The program could not be started at all.
+    /// The program could not be started.
     #[error("could not start `git {what}` in {}", directory.display())]
     NotStarted {
-        /// The arguments, for the reader.
+        /// The arguments, for display.
         what: String,
-        /// Where it was to run.
+        /// Its working directory.
         directory: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
     },
-    /// The program did not come to an end in time.
+    /// The program exceeded its time limit.
     #[error("`git {what}` in {} took longer than {} s and was ended", directory.display(), limit.as_secs())]
     TooSlow {
-        /// The arguments, for the reader.
+        /// The arguments, for display.
         what: String,
-        /// Where it ran.
+        /// Its working directory.
         directory: PathBuf,
-        /// How long it was given.
+        /// The limit.
         limit: Duration,
     },
-    /// A stop was asked for while it ran, or before.
+    /// A stop was requested before or during the call.
     #[error("`git {what}` in {} was ended, as a stop was asked for", directory.display())]
     Stopped {
-        /// The arguments, for the reader.
+        /// The arguments, for display.
         what: String,
-        /// Where it ran.
+        /// Its working directory.
         directory: PathBuf,
     },
-    /// The program ran and said no.
+    /// The program exited with a code other than 0.
     #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
     Failed {
-        /// The arguments, for the reader.
+        /// The arguments, for display.
         what: String,
-        /// Where it ran.
+        /// Its working directory.
         directory: PathBuf,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The end of what it said on stderr, one line.
+        /// The end of its stderr, on one line.
         said: String,
     },
 }
 
-/// A finished call.
+/// The output of a finished call.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
     pub(crate) status: ExitStatus,
-    /// All of its stdout.
     pub(crate) stdout: Vec<u8>,
-    /// All of its stderr.
     pub(crate) stderr: Vec<u8>,
 }
 
 impl Output {
-    /// stdout as text without the end of its last line.
+    /// stdout as text without its trailing newline.
     pub(crate) fn text(&self) -> String {
         self.stdout.to_str_lossy().trim_end().to_owned()
     }
 
-    /// What stderr gives as the reason for a failure, on one line.
+    /// The reason for a failure from stderr, on one line.
     pub(crate) fn complaint(&self) -> String {
         last_words(&self.stderr)
     }
 }
 
-/// One call of `git`, being put together.
+/// Builder for one call of `git`.
 #[derive(Debug)]
 pub struct Git {
     directory: PathBuf,
@@ -127,11 +125,11 @@ pub struct Git {
 }
 
 impl Git {
-    /// A call that acts on the repository whose git directory or top is `directory`, never on one above it: a
-    /// command may have removed the `.git` file of its worktree, which lies in somebody's checkout.
+    /// A call on the repository whose git directory or top is `directory`, never on one above it. A
+    /// command may have removed the `.git` file of its worktree, which is inside a user's checkout.
     pub fn new(directory: &Path) -> Self {
         // Configuration is passed by `-c`, never written: any `git config` write takes a lock that
-        // parallel runners would fight over.
+        // parallel runners would contend for.
         let fixed = [
             "core.hooksPath=/dev/null",
             "core.fsmonitor=false",
@@ -152,9 +150,9 @@ impl Git {
         }
     }
 
-    /// A call about what all worktrees share, in `common_dir`. That the repository is to be trusted was settled when it was
-    /// opened: git would ask again, by the name of this directory instead of that of the checkout which a person has
-    /// declared safe.
+    /// A call about the data that all worktrees share, in `common_dir`. Whether the repository is
+    /// trusted was settled when it was opened. Git would check again, with the name of this
+    /// directory, while the user declared the checkout's directory safe.
     pub(crate) fn shared(common_dir: &Path) -> Self {
         let mut safe = OsString::from("safe.directory=");
         safe.push(common_dir);
@@ -163,11 +161,12 @@ impl Git {
         git
     }
 
-    /// A call about the working tree at `path` that is registered in `git_dir`, whatever lies at `path` by now: its `.git`
-    /// file may be gone, or name another repository. Where it is gone itself its registration and its index are still there, and
-    /// none of its files is.
+    /// A call about the working tree at `path` that is registered in `git_dir`, whatever `path` is
+    /// now. Its `.git` file may be gone, or name another repository. If the directory is gone,
+    /// registration and index still exist, and all files count as deleted.
     pub(crate) fn inside(path: &Path, git_dir: &Path) -> Self {
-        // Git does nothing for a working tree whose parent is gone, too: then it is told of one that is not there in a place that is.
+        // Git fails for a working tree whose parent directory is gone as well. So it is given a
+        // path below `git_dir` that does not exist.
         let gone = git_dir.join(NOWHERE);
         let (directory, tree) = if path.is_dir() { (path, path) } else { (git_dir, gone.as_path()) };
         Self::new(directory).env("GIT_DIR", git_dir).env("GIT_WORK_TREE", tree)
@@ -185,44 +184,46 @@ impl Git {
         self
     }
 
-    /// What errors call it, where its arguments are more than a person would type; the whole of it is in the debug log then.
+    /// Sets the name for errors, if the arguments are too long to display. The debug log then has
+    /// all of them.
     pub(crate) fn known_as(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets one variable for the call.
+    /// Sets one environment variable for the call.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Gives the call something to read.
+    /// Sets the call's stdin.
     pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
         self
     }
 
-    /// Ends the call, and everything it started, if it takes longer.
+    /// Ends the call, and every process it started, after `limit`.
     pub(crate) fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
-    /// Says that the call waits for somebody else, over a network or for a key: it is ended, and everything it started, soon after
-    /// it is interrupted, and asks nobody anything.
+    /// Marks the call as waiting for others: for a network or for a key. It gets no terminal, and
+    /// it is ended, with every process it started, soon after it is interrupted.
     pub(crate) fn for_others(mut self, interrupt: &Interrupt, purpose: Purpose) -> Self {
         self.others = Some((interrupt.clone(), purpose));
         self
     }
 
-    /// The same for one that waits for a program which makes or checks signatures, and changes nothing that others read.
+    /// Marks the call as waiting for a program that makes or checks signatures. Such a call changes
+    /// nothing that others read, so it is ended at once after `limit` or a stop.
     pub(crate) fn for_signatures(mut self, interrupt: &Interrupt, purpose: Purpose, limit: Duration) -> Self {
         self.sanitize = true;
         self.for_others(interrupt, purpose).timeout(limit)
     }
 
-    /// Runs the call; an exit other than 0 is an error with git's own words.
+    /// Runs the call; an exit other than 0 is an error with git's reason.
     pub fn run(self) -> Result<Output, ProcessError> {
         let (whole, directory) = (self.described(), self.directory.clone());
         let what = self.name.clone().unwrap_or_else(|| whole.clone());
@@ -234,16 +235,17 @@ impl Git {
         Err(ProcessError::Failed { what, directory, status: output.status, said: last_words(&output.stderr) })
     }
 
-    /// Runs the call; any exit is an answer.
+    /// Runs the call; any exit status is a result.
     pub(crate) fn run_unchecked(self) -> Result<Output, ProcessError> {
         match self.run_partly()? {
-            // What was done by then is done, and its answer is one.
+            // A call that succeeded before it was ended has a valid result.
             (output, Some(ended)) if !output.status.success() => Err(ended),
             (output, _) => Ok(output),
         }
     }
 
-    /// Runs the call; any exit is an answer, and what was said by one that had to be ended is, too.
+    /// Runs the call; any exit status is a result. Also returns the output of a call that was ended
+    /// early, with the reason.
     pub(crate) fn run_partly(self) -> Result<(Output, Option<ProcessError>), ProcessError> {
         let whole = self.described();
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
@@ -255,10 +257,11 @@ impl Git {
         }
     }
 
-    /// What holds for every call: where and in which environment it runs.
+    /// Sets the environment and process group, which are the same for every call.
     fn prepare(&self, command: &mut Command) {
         command.env("LC_ALL", "C.UTF-8").env("LANGUAGE", "C").env("GIT_TERMINAL_PROMPT", "0");
-        // For what a filter starts: ssh asks a program that shows a dialog, if there is one, and nobody else.
+        // For programs that filters start: with this setting ssh uses only an askpass dialog, if
+        // there is one, and never the terminal.
         command.env("SSH_ASKPASS_REQUIRE", "force");
         for name in LOCAL_VARIABLES {
             command.env_remove(name);
@@ -269,8 +272,8 @@ impl Git {
         if let Some(above) = self.directory.parent() {
             command.env("GIT_CEILING_DIRECTORIES", above);
         }
-        // Its own process group: a Ctrl-C at the terminal is for us to handle, and must not cut a checkout or a
-        // rescue in half.
+        // Its own process group: a Ctrl-C at the terminal is handled by us, and must not interrupt
+        // a checkout or a rescue.
         if self.others.is_none() {
             command.process_group(0);
         } else {
@@ -278,8 +281,9 @@ impl Git {
         }
     }
 
-    /// The usual call, which is only waited for: made so that the standard library neither copies our memory for the
-    /// child (`fork`) nor needs a thread for each of its outputs. A step is made of such calls.
+    /// Runs the usual call, which is only waited for. The standard library then neither copies our
+    /// memory for the child (`fork`) nor needs a thread per output. A step consists mostly of such
+    /// calls.
     fn run_plainly(self, what: String) -> Result<Output, ProcessError> {
         #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
         let mut command = Command::new("git");
@@ -293,7 +297,7 @@ impl Git {
         Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 
-    /// A call that has something to read, or is ended if it takes too long.
+    /// Runs a call that has input or may be ended early.
     fn run_watched(mut self, what: String) -> Result<(Output, Option<ProcessError>), ProcessError> {
         let stdin = self.stdin.take();
         let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
@@ -355,7 +359,7 @@ impl Git {
         Ok((Output { status: output.status, stdout: output.stdout, stderr: output.stderr }, ended))
     }
 
-    /// The arguments as a person would type them, without our fixed configuration.
+    /// The arguments as a user would type them, without our fixed configuration.
     fn described(&self) -> String {
         let mut words = self.arguments.iter();
         let mut shown: Vec<String> = Vec::new();
@@ -370,20 +374,20 @@ impl Git {
     }
 }
 
-/// What git says when another program's words, which came before, are the reason.
+/// Messages of git that give no reason, since a transport printed it before.
 const NO_REASON: [&str; 2] = ["Could not read from remote repository", "hung up unexpectedly"];
 
-/// How many lines of that program are worth repeating.
+/// How many lines of the transport's output are repeated.
 const BEFORE: usize = 3;
 
-/// What of git's stderr is worth repeating: its `fatal:`/`error:` lines, with what a transport said before, else its last
-/// line; bounded, on one line.
+/// The part of git's stderr to repeat: its `fatal:` and `error:` lines, with a transport's output
+/// before them, else its last line. Bounded, on one line.
 fn last_words(stderr: &[u8]) -> String {
     let text = stderr.to_str_lossy();
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
-        // That nobody could be asked is no reason, but what came of it.
+        // That no askpass program could be started is not the reason; the failure it led to is.
         .filter(|line| !line.is_empty() && !line.contains("ssh_askpass: exec("))
         .collect();
     let names_failure =
@@ -409,7 +413,7 @@ fn last_words(stderr: &[u8]) -> String {
     without_secrets(&words).chars().filter(|c| !c.is_control()).take(600).collect()
 }
 
-/// The same without what stands before the host in an address: it may be a token.
+/// Removes the text before the host in each URL, since it may be a token.
 fn without_secrets(words: &str) -> String {
     let mut parts = words.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();
@@ -478,7 +482,7 @@ mod tests {
         let output = Git::new(directory.path()).args(["rev-parse", "--local-env-vars"]).run().unwrap();
         let mut gits: Vec<String> = output.text().lines().map(str::to_owned).collect();
         gits.sort();
-        // A newer git may know more than we do; none that it knows may be missing here.
+        // A newer git may omit variables of our list; none that it lists may be missing here.
         for name in &gits {
             assert!(LOCAL_VARIABLES.contains(&name.as_str()), "{name} is missing");
         }

@@ -1,10 +1,10 @@
-//! Calls of the `git` program: how one is made, bounded, cancelled and ended.
+//! Calls of the `git` program: building, limiting, cancelling and ending them.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `call` | [`call::Git`]: arguments, environment, input, time limit, output |
-//! | `cancel` | which calls end early when the runner stops |
-//! | `terminate` | ends a call so that it leaves no lock behind |
+//! | `cancel` | decides which calls end early when the runner stops |
+//! | `terminate` | ends a call so that it leaves no lock file behind |
 
 pub mod call;
 pub mod cancel;

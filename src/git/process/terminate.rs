@@ -1,8 +1,9 @@
-//! Ending a call of git that takes too long or that nobody waits for any more, so that it leaves nothing half done.
+//! Ends a git call that takes too long or is no longer needed, without leaving work half done.
 //!
-//! Invariant: git itself is not killed while it may be changing refs or files, of which it would leave the locks. What it
-//! talks to a remote by is asked to go first: git then gives up by itself, or, with all it needs, comes to its end. Only one
-//! that does nothing is asked as well, as git takes its locks along then; and only what is deaf to that is killed. A call that changes
+//! Invariant: git itself is not killed while it may be changing refs or files, because a git killed
+//! mid-update leaves its lock files behind. Its transport helpers get SIGTERM first. Git then gives
+//! up by itself, or finishes if it already has all it needs. Only an idle git gets SIGTERM as well,
+//! on which it removes its locks; only one that ignores SIGTERM gets SIGKILL. A call that changes
 //! nothing is ended at once ([`end_at_once`]).
 
 use std::time::Duration;
@@ -14,26 +15,27 @@ use crate::clock;
 use crate::clock::Stopwatch;
 use crate::session::{Place, processes};
 
-/// How often is looked.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A git that neither runs nor reads a disk for so long does nothing.
+/// A git that neither used CPU time nor read a disk for this long is idle.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// How long what was asked to go may take, which is more where many want the processor.
+/// How long a process may take after SIGTERM; generous, for busy machines.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The same for one that changes nothing.
+/// How long a process of a call that changes nothing may take after SIGTERM.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// The most that all of it takes.
+/// The longest that the whole procedure takes.
 const MOST: Duration = Duration::from_secs(30);
 
-/// How long what ended may keep its output to itself.
+/// How long to wait for the output of a call that has ended.
 const OUTPUT: Duration = Duration::from_millis(200);
 
-/// Ends the call whose first process, the leader of a group, is `leader`; `is_over` waits a while for its end, and for that of its
-/// output. Says whether that came: what it has left behind in a session of its own may hold the output for ever.
+/// Ends the call whose first process, the leader of a group, is `leader`. `is_over` waits for a
+/// while until the call and its output have ended. Returns whether they did: a process that left
+/// for its own session may hold the output open forever.
 pub(crate) fn end(
     leader: i32,
     mut is_over: impl FnMut(Duration) -> std::io::Result<bool>,
@@ -76,8 +78,8 @@ pub(crate) fn end(
     }
 }
 
-/// Like [`end`], for a call that changes nothing which others see: git goes first, so that it does not take the end of the program it
-/// waits for as an answer.
+/// Ends a call that changes nothing others see. Unlike in [`end`] git is terminated first, so that
+/// it does not take the end of its signing program for a result.
 pub(crate) fn end_at_once(
     leader: i32,
     mut is_over: impl FnMut(Duration) -> std::io::Result<bool>,
@@ -109,23 +111,23 @@ fn tell(sent: nix::Result<()>) {
     }
 }
 
-/// What is seen of a group.
+/// A snapshot of a process group.
 #[derive(Debug, Default)]
 struct Look {
-    /// Whether anything is seen at all.
+    /// Whether processes can be listed at all.
     sees: bool,
-    /// Whether the first one has not ended.
+    /// Whether the leader has not exited.
     leader_lives: bool,
-    /// Its processes but the first, that have not ended.
+    /// The other living processes of the group.
     others: Vec<i32>,
-    /// How much the first one has used of the processor.
+    /// The CPU time the leader has used.
     used: u64,
-    /// Whether it runs or would, or waits for a disk.
+    /// Whether the leader is runnable or in uninterruptible sleep.
     is_at_work: bool,
 }
 
 impl Look {
-    /// Looks at the processes there are; where none can be seen nothing is.
+    /// Takes a snapshot; empty if processes cannot be listed.
     fn at(leader: i32) -> Self {
         let Some(all) = processes() else { return Self::default() };
         let mut look = Self { sees: true, ..Self::default() };

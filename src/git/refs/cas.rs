@@ -1,21 +1,26 @@
-//! Refs: reading them, listing branches, and the compare-and-swap that makes one winner.
+//! Refs: reads them, lists branches, and moves a ref by compare-and-swap.
 //!
-//! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the expected one;
-//! so of any number of processes that expect the same value exactly one wins (CONTRACT.md §5, local authority). Losing is a
-//! value, not an error.
+//! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the
+//! expected one. So of any number of processes that expect the same value exactly one wins
+//! (CONTRACT 5.3, 5.8). Losing is a value, not an error.
 //!
-//! Why refs are written here and not by git. Speed is no reason: one long-lived `git update-ref --stdin` takes 0.18 ms for
-//! a claim and its result, this code 0.11 to 0.16 ms (2,000 branches, tmpfs). The reasons are what that process loses:
+//! Why refs are written here and not by git. Not for speed: one long-lived `git update-ref --stdin`
+//! takes 0.18 ms for a claim and its result, this code 0.11 to 0.16 ms (2,000 branches, tmpfs). The
+//! reasons are drawbacks of that process:
 //!
-//! - Each line in a reflog gets the time of the process's first move, and the one message it was started with.
-//! - A lost race ends the process, and the next move waits 1.5 ms for another; git 2.50 is the first with
-//!   `--batch-updates`, which avoids that.
-//! - If it is killed between `prepare` and `commit`, it leaves `<ref>.lock`, and for a checked-out branch `HEAD.lock` as
-//!   well. Git makes a lock before it writes the value, so nobody can prove whose an empty one is. Here the lock has its
-//!   value from the start, and [`IntentLog`](super::intent_log::IntentLog) says who announced it (CONTRACT 5.24).
+//! - Each of its reflog entries gets the time of the process's first move, and the one message it
+//!   was started with.
+//! - A lost race ends the process, and the next move waits 1.5 ms for another; git 2.50 is the
+//!   first with `--batch-updates`, which avoids that.
+//! - If it is killed between `prepare` and `commit`, it leaves `<ref>.lock`, and for a checked-out
+//!   branch `HEAD.lock` as well. Git makes a lock before it writes the value, so the owner of an
+//!   empty lock cannot be proved. Here the lock has its value from the start, and
+//!   [`IntentLog`](super::intent_log::IntentLog) records which process announced it (CONTRACT
+//!   5.24).
 //! - It calls the hook `reference-transaction`, unless hooks are turned off (CONTRACT 1.12).
 //!
-//! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there blocks the whole repository.
+//! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there
+//! blocks the whole repository.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,26 +37,27 @@ use crate::fsutil;
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
-/// How long to wait for a ref's lock: another process holds it for a moment only, unless it died holding it.
+/// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
+/// holding it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
 pub enum RefError {
-    /// The ref or the packed refs could not be read.
+    /// The ref or `packed-refs` could not be read.
     #[error("could not read {name}: {why}")]
     Unreadable {
-        /// The full ref name, or what was being listed.
+        /// The full ref name, or the prefix that was being listed.
         name: String,
-        /// What was found.
+        /// The reason.
         why: String,
     },
-    /// The ref is locked, and stayed so.
+    /// The ref's lock file exists, and did not go away.
     #[error("could not lock {name}: {} exists and did not go away; if no git process is running here, remove it", lock.display())]
     Locked {
         /// The full ref name.
         name: String,
-        /// The lock file that is in the way.
+        /// The lock file.
         lock: PathBuf,
     },
     /// The new value could not be written.
@@ -59,20 +65,20 @@ pub enum RefError {
     Unwritable {
         /// The full ref name.
         name: String,
-        /// What stood in the way.
+        /// The obstacle.
         why: String,
     },
 }
 
-/// What became of a compare-and-swap.
+/// The result of a compare-and-swap.
 #[must_use = "a swap that was lost must not be treated as won"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swap {
-    /// The ref had the expected value and has the new one now.
+    /// The ref had the expected value and now has the new one.
     Won,
     /// The ref has another value (or is gone); nothing was changed.
     Lost {
-        /// What it points at.
+        /// Its current value.
         actual: Option<CommitId>,
     },
 }
@@ -82,12 +88,12 @@ pub enum Swap {
 pub struct Tip {
     /// Its name.
     pub branch: BranchName,
-    /// What it points at; the name of another ref where it is a symbolic one.
+    /// The commit it points at; for a symbolic ref, the name of the ref it points at.
     pub target: Result<CommitId, BString>,
 }
 
 impl Repo {
-    /// All local branches, in the order of their names.
+    /// All local branches, sorted by name.
     pub fn branches(&self) -> Result<Vec<Tip>, RefError> {
         self.tips(HEADS)
     }
@@ -99,7 +105,8 @@ impl Repo {
         let mut tips = Vec::new();
         for reference in iter {
             let Ok(reference) = reference else {
-                // A broken ref file (or one that vanished while we looked) hides itself, not its neighbours.
+                // A broken ref file, or one that vanished meanwhile, is skipped; its neighbours are
+                // still listed.
                 tracing::warn!(prefix, "a ref could not be read; passed over");
                 continue;
             };
@@ -120,21 +127,22 @@ impl Repo {
         Ok(tips)
     }
 
-    /// What `name` (a full ref name) points at now; `None` if it does not exist. Never from a cache.
+    /// The current value of `name` (a full ref name); `None` if it does not exist. Never cached.
     pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
         let full = gix::refs::FullName::try_from(name).map_err(|error| unreadable(error.to_string()))?;
         self.read_now(&full).map_err(|error| unreadable(gix_chain(&error)))
     }
 
-    /// A branch's HEAD now.
+    /// A branch's current HEAD.
     pub fn branch_head(&self, branch: &BranchName) -> Result<Option<CommitId>, RefError> {
         self.read_ref(branch.full_ref().as_bstr())
     }
 
     fn read_now(&self, name: &gix::refs::FullName) -> gix::Result<Option<CommitId>> {
-        // Loose first: a ref is packed by writing the pack, then removing the loose file. The packed file is
-        // opened afresh, since a snapshot judged by time stamps can be a moment old.
+        // Reads the loose ref first, since a ref is packed by writing `packed-refs` and then
+        // removing the loose file. `packed-refs` is opened afresh, since a snapshot judged by time
+        // stamps can be a moment old.
         if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())? {
             return Ok(loose.target.try_id().map(ours));
         }
@@ -142,7 +150,8 @@ impl Repo {
         Ok(packed.try_find(name.as_ref())?.map(|found| ours(&found.target())))
     }
 
-    /// Moves `name` from `expected` (`None`: it must not exist) to `new`; `log` is its reflog line.
+    /// Moves `name` from `expected` (`None`: it must not exist) to `new`; `log` is the reflog
+    /// message.
     pub fn swap(
         &self,
         name: &BStr,
@@ -155,8 +164,9 @@ impl Repo {
             .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
         let unwritable = |why: String| RefError::Unwritable { name: shown(), why };
         let _announced = self.intent_log().announce(name, new);
-        // As git itself does: a ref is moved under its own lock alone. The packed refs, which hold its value if there is no
-        // loose one, are locked by whoever packs, and a transaction of gix would take that lock for each move.
+        // Like git, moves a ref under its own lock alone. `packed-refs`, which has the value if
+        // there is no loose ref, is locked only for packing. A transaction of gix would take that
+        // lock for each move.
         let path = self.common_dir().join(OsStr::from_bytes(name));
         let mut lock = match RefLock::acquire(&path, &new.to_string(), LOCK_PATIENCE) {
             Ok(Some(lock)) => lock,
@@ -178,14 +188,15 @@ impl Repo {
         self.append_to_reflog(name, expected, new, log)
             .map_err(|error| unwritable(format!("its log: {error}")))?;
         if lock.commit().is_err() {
-            // Directories of refs that are gone may lie where the file belongs.
+            // Empty directories of removed refs may be in the file's place.
             drop(fsutil::remove_empty(&path));
             lock.commit().map_err(|error| unwritable(error.to_string()))?;
         }
         Ok(Swap::Won)
     }
 
-    /// A packed ref above or below which `name` cannot be; of loose ones the file system sees to it.
+    /// A packed ref whose name conflicts with `name`, being above or below it. For loose refs the
+    /// file system prevents that.
     fn in_the_way_of(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
         let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
         let text = name.as_bstr();
@@ -202,7 +213,7 @@ impl Repo {
         Ok(found.and_then(Result::ok).map(|found| found.name.as_bstr().to_owned()))
     }
 
-    /// Removes `name` if it points at `expected`; what its log holds goes with it.
+    /// Removes `name` and its reflog if it points at `expected`.
     pub(crate) fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
         let shown = || name.to_string();
         let full = gix::refs::FullName::try_from(name)
@@ -219,7 +230,7 @@ impl Repo {
             Ok(actual) if actual != Some(expected) => Ok(Swap::Lost { actual }),
             Ok(_) | Err(_) => Err(RefError::Unwritable { name: shown(), why }),
         };
-        // To remove a ref is to remove it from the packed refs as well, which takes their lock.
+        // Removing a ref removes it from `packed-refs` as well, which takes that lock.
         let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
         let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
             Ok(prepared) => prepared,
@@ -234,7 +245,8 @@ impl Repo {
         }
     }
 
-    /// Why the ref could not be locked: the value differs (lost), or somebody else's lock stands in the way.
+    /// Judges why the ref could not be locked: its value differs (lost), or another process holds
+    /// the lock.
     fn judge_refusal(
         &self,
         name: &gix::refs::FullName,
@@ -258,7 +270,8 @@ impl Repo {
         })
     }
 
-    /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
+    /// Removes ref locks that killed runners left, if they are proved to be theirs; returns the
+    /// refs' names.
     pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         self.intent_log().release_dead_locks()
     }

@@ -1,12 +1,15 @@
-//! What this process is about to move, told to the other runners of this host before the ref is locked.
+//! Write-ahead log of ref moves: announces them to the other runners of this host before the ref is
+//! locked (CONTRACT 5.24).
 //!
-//! Git's lock on a ref is a file, which stays when the process that made it is killed, and nobody can tell it from one that is in use.
-//! So each process that moves refs has a ledger below our own directory and holds an advisory lock on it, which ends
-//! with the process whatever kills it. Invariant: a ref's lock is removed only if it holds exactly the value that a ledger
-//! whose process is gone announced for that ref. Commits of ours are unique, so nobody else has a lock like it; what cannot
-//! be proved to be ours stays, and whoever meets it is told the file (CONTRACT.md §8: an abandoned lease is recovered).
+//! Git's lock on a ref is a file. It stays when the process that made it is killed, and then cannot
+//! be told from a lock in use. So each process that moves refs has a log below `aynig/moves`. It
+//! holds an advisory lock on that log, which ends with the process however it dies.
 //!
-//! A ledger is a help, never a condition: where none can be written, refs are moved all the same.
+//! Invariant: a ref's lock is removed only if it contains exactly the value that the log of a dead
+//! process announced for that ref. Our commits are unique, so no other lock has that value. A lock
+//! that is not proved to be ours stays, and is named in the error of a blocked move.
+//!
+//! The log is optional: if none can be written, refs are moved all the same.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +24,7 @@ use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
 
-/// This process's ledger; made with the first move, removed at the end.
+/// This process's log; created with the first move, removed at the end.
 #[derive(Debug)]
 pub(crate) struct IntentLog {
     common_dir: PathBuf,
@@ -35,7 +38,7 @@ struct State {
     under_way: usize,
 }
 
-/// One announced move; dropping it says that the ref's lock is gone.
+/// One announced move. Drop it only after the ref's lock is gone.
 #[derive(Debug)]
 #[must_use = "the move is under way until this is dropped"]
 pub(crate) struct Intent<'a> {
@@ -51,7 +54,7 @@ impl IntentLog {
         }
     }
 
-    /// Says that `name` is about to be moved to `new`.
+    /// Announces that `name` is about to be moved to `new`.
     pub(crate) fn announce(&self, name: &BStr, new: CommitId) -> Intent<'_> {
         let mut state = self.lock();
         state.under_way += 1;
@@ -65,7 +68,8 @@ impl IntentLog {
         Intent { intent_log: self }
     }
 
-    /// Locked before it has its name, so that nobody takes it for a dead process's.
+    /// Creates the log. It is locked before it gets its name, so that it is never taken for a dead
+    /// process's.
     fn create(&self) -> std::io::Result<(PathBuf, File)> {
         std::fs::create_dir_all(&self.directory)?;
         let draft = fsutil::locked_draft(&self.directory)?;
@@ -82,7 +86,7 @@ impl IntentLog {
 impl State {
     fn note(&mut self, value: &[u8], name: &[u8]) {
         let Some((_, file)) = &mut self.open else { return };
-        // In one piece, so that nobody reads half a line.
+        // One write, so that no reader sees half a line.
         if let Err(error) = file.write_all(&[value, b" ", name, b"\n"].concat()) {
             tracing::debug!(%error, "a move was not announced");
         }
@@ -95,7 +99,7 @@ impl Drop for Intent<'_> {
         state.under_way -= 1;
         if state.under_way == 0
             && let Some((_, file)) = &mut state.open
-            // It is open for appending, so the next line goes to the new end.
+            // The file is open for appending, so the next line goes to the new end.
             && let Err(error) = file.set_len(0)
         {
             tracing::debug!(%error, "moves that are over stay announced");
@@ -114,12 +118,13 @@ impl Drop for IntentLog {
 }
 
 impl IntentLog {
-    /// Removes the locks of refs that killed runners left, as far as they are proved to be theirs; says on which refs.
+    /// Removes ref locks that killed runners left, if they are proved to be theirs; returns the
+    /// refs' names.
     pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         let mut released = Vec::new();
         fsutil::remove_drafts(&self.directory);
         for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
-            // Whoever holds this is alive; we ourselves among them.
+            // A log whose lock is held belongs to a living process, such as this one.
             let Ok(Some(_dead)) = fsutil::FileLock::try_acquire(&entry.path()) else { continue };
             let Ok(announced) = std::fs::read(entry.path()) else { continue };
             for (value, name) in announced.lines().filter_map(|line| line.split_once_str(" ")) {

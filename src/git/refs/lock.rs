@@ -1,8 +1,10 @@
-//! The lock of a ref as git has it: the file `<ref>.lock`, made by whoever moves the ref, renamed to the ref at the end.
+//! The lock of a ref as git defines it: the file `<ref>.lock`, created by the process that moves
+//! the ref, and finally renamed to the ref.
 //!
-//! Invariant: where the system can, the file holds the new value from its first moment, as it gets its name only when it is
-//! written; so what a killed runner leaves can always be told from what anybody else left (`moves`). A lock that
-//! is not renamed goes when this is dropped.
+//! Invariant: the file contains the new value from its first moment, because it gets its name only
+//! once it is written (`O_TMPFILE` and `linkat`). So a lock that a killed runner left can be told
+//! from others ([`super::intent_log`]). Systems without these calls write it after its creation. A
+//! lock that is not renamed is removed on drop.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,7 +18,7 @@ use crate::clock::Stopwatch;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// A ref that is locked by us.
+/// A ref locked by this process.
 #[derive(Debug)]
 pub(crate) struct RefLock {
     lock: PathBuf,
@@ -25,7 +27,8 @@ pub(crate) struct RefLock {
 }
 
 impl RefLock {
-    /// Locks the ref whose file is `target`, with `value` in the lock; `None` if somebody else holds it for all of `patience`.
+    /// Locks the ref whose file is `target`, with `value` in the lock; `None` if another process
+    /// holds it for all of `patience`.
     pub(crate) fn acquire(target: &Path, value: &str, patience: Duration) -> io::Result<Option<Self>> {
         let mut lock = target.as_os_str().to_owned();
         lock.push(".lock");
@@ -41,7 +44,8 @@ impl RefLock {
                     clock::pause(pause);
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                // A directory of refs that became empty is removed by whoever empties it, also right now.
+                // Other processes remove directories of refs that they empty, possibly this one
+                // right now.
                 Err(error) if error.kind() == ErrorKind::NotFound && watch.elapsed() <= patience => {
                     fs::create_dir_all(lock.parent().ok_or(error)?)?;
                 }
@@ -50,7 +54,7 @@ impl RefLock {
         }
     }
 
-    /// Gives the ref the value; on an error the lock is still held.
+    /// Moves the ref to the value; on an error the lock is still held.
     pub(crate) fn commit(&mut self) -> io::Result<()> {
         fs::rename(&self.lock, &self.target)?;
         self.renamed = true;
@@ -73,7 +77,7 @@ fn make(lock: &Path, value: &str) -> io::Result<()> {
     if let Some(mut file) = nameless(directory)? {
         writeln!(file, "{value}")?;
         match give_name(&file, lock) {
-            // Names are given by way of /proc, which need not be there.
+            // `linkat` needs /proc, which may be missing.
             Err(error) if error.kind() == ErrorKind::NotFound && directory.exists() => {}
             named => return named,
         }
@@ -82,7 +86,7 @@ fn make(lock: &Path, value: &str) -> io::Result<()> {
     writeln!(file, "{value}").inspect_err(|_| drop(fs::remove_file(lock)))
 }
 
-/// A file in `directory` that has no name yet; `None` where the file system has no such files.
+/// An unnamed file in `directory`; `None` if the file system does not support that.
 #[cfg(target_os = "linux")]
 fn nameless(directory: &Path) -> io::Result<Option<File>> {
     let flags = nix::fcntl::OFlag::O_TMPFILE.bits();

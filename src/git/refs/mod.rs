@@ -1,11 +1,11 @@
 //! Refs: reading, listing, and the compare-and-swap with one winner.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
-//! | `cas` | lists refs, and moves one if it is where it was seen |
-//! | `reflog` | the logs of refs |
+//! | `cas` | lists refs, and moves one by compare-and-swap |
+//! | `reflog` | reads and writes reflogs |
 //! | `lock` | the lock file of a ref |
-//! | `intent_log` | announced moves: the locks that a killed runner left can be told from others |
+//! | `intent_log` | announces moves, so that locks left by killed runners can be told from others |
 
 pub(crate) mod cas;
 pub(crate) mod intent_log;

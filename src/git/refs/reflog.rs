@@ -1,7 +1,7 @@
-//! Logs of refs (gitglossary(7), reflog): reading them, and the line of a move.
+//! Reflogs: reads them, and writes the entry of a move.
 //!
-//! Invariant: a line that is written is what git itself would write, in one piece. What a log proves is decided in
-//! [`crate::contract::headlog`].
+//! Invariant: an entry is written exactly as git would write it, in one write.
+//! [`crate::contract::headlog`] decides what a reflog proves.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -18,15 +18,15 @@ use crate::contract::layout::{HEADS, TRACKED};
 use crate::fsutil;
 use crate::git::repo::open::Repo;
 
-/// Refs that get a log when they are made, where git's configuration does not say otherwise.
+/// Refs that get a reflog when they are created, under git's default configuration.
 const LOGGED: [&str; 3] = [HEADS, TRACKED, "refs/notes/"];
 
-/// The log of a checkout's HEAD, oldest entry first; empty if there is none.
+/// The reflog of a checkout's HEAD, oldest entry first; empty if there is none.
 pub(crate) fn of_head(git_dir: &Path) -> Vec<Moved> {
     of(git_dir, "HEAD".into())
 }
 
-/// The log of the ref `name`, which belongs to the git directory `git_dir`.
+/// The reflog of the ref `name` in the git directory `git_dir`.
 pub(crate) fn of(git_dir: &Path, name: &BStr) -> Vec<Moved> {
     headlog::read(&std::fs::read(path(git_dir, name)).unwrap_or_default())
 }
@@ -36,7 +36,7 @@ fn path(git_dir: &Path, name: &BStr) -> PathBuf {
 }
 
 impl Repo {
-    /// The line of one move, if this ref has a log or is one that gets one.
+    /// Appends the entry of one move, if this ref has a reflog or should get one.
     pub(crate) fn append_to_reflog(
         &self,
         name: &BStr,
@@ -69,7 +69,7 @@ impl Repo {
         }
     }
 
-    /// How a log says that a ref went from `old` to `new`.
+    /// Formats the entry of a move from `old` to `new`.
     fn reflog_line(&self, old: Option<CommitId>, new: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
         let new = new.to_string();
         let old = old.map_or_else(|| "0".repeat(new.len()), |old| old.to_string());
@@ -83,8 +83,9 @@ impl Repo {
         Ok(line)
     }
 
-    /// The first line of the log of a new worktree's HEAD. It is written whatever `core.logAllRefUpdates` says: git goes on with
-    /// a log that is there, and the log proves which commits were made in the worktree.
+    /// The first entry of the reflog of a new worktree's HEAD. It is written regardless of
+    /// `core.logAllRefUpdates`: git continues an existing reflog, and this one proves which commits
+    /// were made in the worktree.
     pub(crate) fn first_of_head_log(&self, commit: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
         self.reflog_line(None, commit, log)
     }

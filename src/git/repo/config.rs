@@ -1,8 +1,9 @@
-//! Git's configuration, all layers and includes of it, as git itself would read it.
+//! Git's configuration: all layers and includes, as git itself reads them.
 //!
-//! Invariant: it is read, never written: any write takes a lock that parallel runners would fight over. It is read in this process,
-//! so that an idle pass starts none; but what says whose commits are run must not depend on whether two readers agree, so before
-//! anything is claimed or signed git is asked once what it reads itself ([`Repo::check_git`]). What the values mean is left to whoever asks.
+//! Invariant: configuration is read, never written, since a write takes a lock that parallel
+//! runners would contend for. It is read in this process, so that an idle pass starts no `git`. But
+//! trust settings must not depend on whether two readers agree. So before anything is claimed or
+//! signed, git is asked once what it reads ([`Repo::check_git`]).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,30 +19,30 @@ use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
 use crate::git::repo::open::{Repo, gix_chain};
 
-/// The variables by which settings reach git: those of `git -c`, and those that people set.
+/// The variables that pass settings to git: that of `git -c`, and those that users set.
 pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
 
 /// One entry of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The name below the section, as written; with the subsection before it, if there is one.
+    /// The name below the section, as written, with its subsection as a prefix.
     pub(crate) name: String,
-    /// The value; `None` where a name stands alone, which makes a boolean true.
+    /// The value; `None` for a name without a value, which is a true boolean.
     pub(crate) value: Option<String>,
-    /// The file it was read from; `None` for one of the environment.
+    /// The file it was read from; `None` for the environment.
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Why settings cannot be gone by.
+/// Why settings cannot be relied on.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Git does not work here, or cannot read its configuration.
     #[error(transparent)]
     Git(#[from] ProcessError),
-    /// It could not be read in this process.
+    /// This process could not read it.
     #[error("git's configuration could not be read: {0}")]
     Unreadable(String),
-    /// A boolean is none.
+    /// The value of a boolean is not one.
     #[error("{key} = {value:?} is neither true nor false")]
     NoBoolean {
         /// Its key.
@@ -49,19 +50,19 @@ pub enum ConfigError {
         /// Its value.
         value: String,
     },
-    /// Git reads something else than this program does.
+    /// Git reads another value than this program does.
     #[error("git reads {key} as {gits} and aynig reads it as {ours}")]
     Disputed {
         /// The key, in git's spelling.
         key: String,
-        /// What git reads, and where.
+        /// The value git reads, and its origin.
         gits: String,
-        /// What is read here.
+        /// The value read here.
         ours: String,
     },
 }
 
-/// What a boolean's value means to git (`git config --type=bool`); `None` if it is none.
+/// Parses a boolean as git does (`git config --type=bool`); `None` if it is not one.
 pub(crate) fn boolean(value: Option<&str>) -> Option<bool> {
     let Some(text) = value else { return Some(true) };
     match text.to_ascii_lowercase().as_str() {
@@ -71,7 +72,7 @@ pub(crate) fn boolean(value: Option<&str>) -> Option<bool> {
     }
 }
 
-/// A number as git reads it: signed, decimal, octal or hexadecimal, with a unit.
+/// Parses a number as git does: signed, decimal, octal or hexadecimal, with a unit.
 fn integer(text: &str) -> Option<i64> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let (text, factor) = match text.as_bytes().last()? {
@@ -97,24 +98,24 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 impl Repo {
-    /// The pager that git itself would use on a terminal: `GIT_PAGER`, `core.pager`, `PAGER`, else what git was built with; `None`
-    /// if there is to be none.
+    /// The pager that git would use on a terminal: `GIT_PAGER`, `core.pager`, `PAGER`, else its
+    /// built-in default; `None` for no pager.
     pub fn pager(&self) -> Option<String> {
         let asked = Git::shared(self.common_dir()).args(["var", "GIT_PAGER"]).run();
         asked.ok().map(|output| output.text()).filter(|pager| !pager.is_empty() && pager != "cat")
     }
 
-    /// A string from git's configuration, the last value winning; `None` when unset.
+    /// A string from git's configuration; the last value wins, `None` when unset.
     pub fn config(&self, key: &str) -> Option<String> {
         self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())
     }
 
-    /// A boolean that is checked elsewhere, or of no consequence.
+    /// A boolean that is validated elsewhere, or not critical: an invalid value counts as false.
     pub(crate) fn config_flag(&self, key: &str) -> bool {
         self.gix.config_snapshot().boolean(key).unwrap_or(false)
     }
 
-    /// Whether what is committed here is to be signed (`commit.gpgSign`).
+    /// Whether commits made here are to be signed (`commit.gpgSign`).
     pub fn signs(&self) -> Result<bool, ConfigError> {
         let last = self.settings("commit").into_iter().rfind(|one| one.name.eq_ignore_ascii_case("gpgSign"));
         let Some(setting) = last else { return Ok(false) };
@@ -124,7 +125,7 @@ impl Repo {
         })
     }
 
-    /// The names of all remotes that are configured.
+    /// The names of all configured remotes.
     pub fn remote_names(&self) -> Vec<String> {
         self.gix.remote_names().iter().map(|name| name.to_str_lossy().into_owned()).collect()
     }
@@ -134,8 +135,8 @@ impl Repo {
         entries(self.gix.config_snapshot().plumbing(), section)
     }
 
-    /// All files that decide how git writes files to disk, as far as attributes in the tree do not: of its configuration, and of
-    /// attributes, also those that are not there. `None` where there may be more, on conditions or at one remove.
+    /// The files outside the tree that decide how git writes files to disk: configuration and
+    /// attributes files, including those that do not exist. `None` if includes may add more.
     pub(crate) fn files_of_ways(&self) -> Option<Vec<PathBuf>> {
         let fresh = self.reread().ok()?;
         let snapshot = fresh.config_snapshot();
@@ -160,8 +161,8 @@ impl Repo {
         Some(files)
     }
 
-    /// A call that git answers as it would at the top of the checkout we were started in: relative names of files, a
-    /// `config.worktree` and the settings of our environment count.
+    /// A call that git answers as at the top of the checkout we were started in: relative file
+    /// names, `config.worktree` and settings from our environment count.
     pub(crate) fn git_here(&self) -> Git {
         let git = match self.checkout_top() {
             Some(top) => Git::inside(top, self.git_dir()),
@@ -170,12 +171,12 @@ impl Repo {
         self.told_config().iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 
-    /// A setting as git reads it from here.
+    /// A setting as git reads it from here; `None` if unset.
     pub(crate) fn config_here(&self, key: &str) -> Option<String> {
         self.git_here().args(["config", "--get", key]).run().ok().map(|output| output.text())
     }
 
-    /// A setting that names a file, as git finds it from here; `None` where it is not set, or empty.
+    /// A setting that names a file, as git resolves it from here; `None` if unset or empty.
     pub fn config_file(&self, key: &str) -> Result<Option<PathBuf>, ProcessError> {
         let asked = self.git_here().args(["config", "--type=path", "--get", key]).run();
         let output = match asked {
@@ -187,8 +188,8 @@ impl Repo {
         Ok((!name.is_empty()).then(|| top.join(OsStr::from_bytes(name))))
     }
 
-    /// Whether there is a `git` program to call, whether it takes this repository, and whether it reads the settings that are gone
-    /// by here as they are read here; asked before anything is claimed.
+    /// Checks that there is a `git` program, that it accepts this repository, and that it reads our
+    /// settings as this process does. Called before anything is claimed.
     pub fn check_git(&self) -> Result<(), ConfigError> {
         let common_dir = self.common_dir();
         let taken = || Git::shared(common_dir).args(["rev-parse", "--git-dir"]).run().map(drop);
@@ -197,10 +198,11 @@ impl Repo {
         settings
     }
 
-    /// The last of these alone, which is asked once; also before anything is signed.
+    /// Checks once that git reads our settings as this process does. Also called before anything is
+    /// signed.
     pub(crate) fn check_settings(&self) -> Result<(), ConfigError> {
         if self.settings_checked().get().is_none() {
-            // Somebody may be changing something at this moment.
+            // Tried twice, since a setting may just be changing.
             self.compare_settings().or_else(|_| self.compare_settings())?;
             self.settings_checked().get_or_init(|| ());
         }
@@ -209,7 +211,7 @@ impl Repo {
 
     fn compare_settings(&self) -> Result<(), ConfigError> {
         let (git_dir, told) = (self.git_dir(), self.told_config());
-        // Anew, as a person may have changed something since this process began.
+        // Read anew, since a user may have changed it since this process began.
         let (output, fresh) = beside(|| listing(git_dir, told, "--show-origin"), || self.reread());
         let output = output?;
         let fresh = fresh.map_err(|error| ConfigError::Unreadable(gix_chain(&error)))?;
@@ -235,7 +237,8 @@ impl Repo {
     }
 }
 
-/// Asks git in another thread while something is done in this one: a `git` takes longer than most of what is done here.
+/// Runs a `git` call in another thread while this one does other work, since a `git` takes longer
+/// than most of it.
 fn beside<T: Send, U>(git: impl FnOnce() -> T + Send, here: impl FnOnce() -> U) -> (T, U) {
     thread::scope(|scope| {
         let asked = scope.spawn(git);
@@ -249,13 +252,13 @@ fn beside<T: Send, U>(git: impl FnOnce() -> T + Send, here: impl FnOnce() -> U) 
 struct Both {
     gits: Vec<Option<String>>,
     ours: Vec<Option<String>>,
-    /// Where git found the last.
+    /// The origin of git's last value.
     origin: String,
 }
 
 impl Both {
     fn are_alike(&self) -> bool {
-        // A name that stands alone reads like an empty value here, where another one of that name follows it.
+        // A name without a value is read here like an empty value, if the same name follows.
         let plain = |values: &[Option<String>]| -> Vec<String> {
             values.iter().map(|value| value.clone().unwrap_or_default()).collect()
         };
@@ -271,7 +274,7 @@ fn in_words(value: Option<&Option<String>>) -> String {
     }
 }
 
-/// The sections that hold what is gone by here and must not be read otherwise than git does.
+/// The sections with settings that must be read as git reads them.
 const SECTIONS: [&str; 2] = ["aynig", "commit"];
 
 /// A key in git's spelling: only a subsection keeps its case.
@@ -296,7 +299,8 @@ fn entries(config: &gix::config::File, section: &str) -> Vec<Setting> {
             let text = |value: &BStr| value.to_str_lossy().into_owned();
             let mut values: Vec<Option<String>> =
                 part.values(&name).iter().map(|value| Some(text(value.as_bstr()))).collect();
-            // Of those that stand alone only the last shows; what comes before it counts for nothing in a boolean.
+            // Of several names without a value only the last shows. Those before it do not matter
+            // for a boolean.
             if part.value_implicit(&name) == Some(None) {
                 values.pop();
                 values.push(None);

@@ -1,8 +1,8 @@
-//! Who commits and reflog lines of ours are by (CONTRACT.md §1).
+//! The identity of commits and reflog entries written here (CONTRACT 1.12).
 
 use bstr::{BString, ByteSlice};
 
-/// Who our commits are by.
+/// Author and committer, each as name and email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) author: (BString, BString),
@@ -10,15 +10,15 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Git's configured identity; where git has none, `aynig <aynig@RUNNER_ID>` (CONTRACT.md §1).
+    /// Git's configured identity; without one, `aynig <aynig@RUNNER_ID>`.
     pub(crate) fn configured(gix: &gix::Repository, runner_id: &str) -> Self {
         let host: String = runner_id
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
             .collect();
         let fallback = (BString::from("aynig"), BString::from(format!("aynig@{host}")));
-        // Asked of the configuration, which holds the variables of the environment as well: gix's own answer comes with a
-        // local time, for which it opens the zone database.
+        // Read from the configuration, which includes the environment variables. The identity from
+        // gix comes with a local time, for which it opens the time zone database.
         let settings = gix.config_snapshot();
         let first = |keys: &[&str]| keys.iter().find_map(|key| settings.string(*key));
         let person = |who: &str| {
@@ -39,13 +39,13 @@ impl Identity {
         Self { author: person("author"), committer: person("committer") }
     }
 
-    /// Who a reflog line is by.
+    /// The signature of a reflog entry.
     pub(crate) fn reflog_signature(&self, time: gix::date::Time) -> gix::actor::Signature {
         gix::actor::Signature { name: self.committer.0.clone(), email: self.committer.1.clone(), time }
     }
 }
 
-/// A name or address with the bytes removed that would break the header line of a commit.
+/// Removes the bytes from a name or address that would break the header line of a commit.
 fn plain(text: &[u8]) -> BString {
     text.iter().copied().filter(|byte| !b"<>\n\r\0".contains(byte)).collect::<Vec<u8>>().trim().into()
 }

@@ -1,4 +1,4 @@
-//! What git itself lists of its configuration, and what of it comes from the environment.
+//! Parses `git config --list`, and extracts the settings that come from the environment.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,7 +12,8 @@ pub(crate) fn is_ours(key: &str) -> bool {
     key.starts_with("aynig.") || key == "commit.gpgsign"
 }
 
-/// Settings of ours that git takes from its environment, as `key=value`, or `key` alone.
+/// Settings of ours that git takes from its environment, as `key=value`, or as `key` without a
+/// value.
 pub(crate) fn of_environment(
     git_dir: &Path,
     told: &[(&'static str, OsString)],
@@ -30,7 +31,7 @@ pub(crate) fn of_environment(
         .collect())
 }
 
-/// What git lists of its configuration, each entry with what `show` asks for before it.
+/// The output of `git config --list`, with the option `show` (`--show-origin` or `--show-scope`).
 pub(crate) fn listing(
     git_dir: &Path,
     told: &[(&'static str, OsString)],
@@ -43,7 +44,7 @@ pub(crate) fn listing(
     git.args(["config", "--list", "-z", show]).run().map(|output| output.stdout)
 }
 
-/// Entry by entry: what stands before it, its key and its value.
+/// Splits a listing into entries of origin or scope, key, and value.
 pub(crate) fn parsed(listing: &[u8]) -> impl Iterator<Item = (String, String, Option<String>)> {
     let mut parts = listing.split(|byte| *byte == 0);
     std::iter::from_fn(move || {

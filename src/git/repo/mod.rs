@@ -1,11 +1,11 @@
-//! The repository: how it is found and opened, and what its configuration says.
+//! The repository: how it is found and opened, and its configuration.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
-//! | `open` | [`open::Repo`]: its directories, one `gix` handle a thread, the locks that threads share |
-//! | `config` | settings, with every source and form that git reads |
-//! | `listing` | what `git config --list` prints, parsed |
-//! | `identity` | the author and committer of what is written here |
+//! | `open` | [`open::Repo`]: its directories, one `gix` handle per thread, the locks that threads share |
+//! | `config` | settings, from every source and in every form that git reads |
+//! | `listing` | the parsed output of `git config --list` |
+//! | `identity` | the author and committer of commits written here |
 
 pub mod config;
 pub(crate) mod identity;

@@ -1,8 +1,8 @@
-//! Finding and opening the repository, and knowing its directories.
+//! Finds and opens the repository, and knows its directories.
 //!
-//! Invariant: the repository is chosen once, at the start, from `-C`, `GIT_DIR` or the working directory, and all
-//! paths are absolute from then on; nothing later depends on the environment or on the current directory.
-//! Formats that cannot be read are named before anything is touched (the README, "Not yet").
+//! Invariant: the repository is chosen once, at the start, from `-C`, `GIT_DIR` or the working
+//! directory. All paths are absolute from then on; nothing later depends on the environment or the
+//! current directory. A format that cannot be read is reported before anything is touched.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progres
 /// Why no repository could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing there.
+    /// There is no repository.
     #[error("no git repository at or above {}", start.display())]
     NotFound {
         /// Where the search began.
         start: PathBuf,
     },
-    /// GIT_DIR leads nowhere.
+    /// `GIT_DIR` does not name a repository.
     #[error("GIT_DIR names {}, which is no git repository", path.display())]
     Misnamed {
-        /// What it names.
+        /// Its value.
         path: PathBuf,
     },
-    /// There is one, in a format this build cannot read.
+    /// The repository has a format that this build cannot read.
     #[error("the repository {} uses {format}, which aynig cannot read yet", path.display())]
     Unsupported {
         /// The git directory.
@@ -42,26 +42,26 @@ pub enum OpenError {
         /// The extension and its value, as git spells them.
         format: String,
     },
-    /// It belongs to somebody else, and git would refuse it as well.
+    /// The repository belongs to another user, and git would refuse it as well.
     #[error("the repository {} belongs to another user, and commands from it would run as you", path.display())]
     Untrusted {
         /// The git directory.
         path: PathBuf,
     },
-    /// There is a `.git` file, and what it names is not there.
+    /// There is a `.git` file that does not lead to a repository.
     #[error("{} does not lead to a git repository: {why}", file.display())]
     Dangling {
-        /// The file.
+        /// The `.git` file.
         file: PathBuf,
-        /// What it says.
+        /// What is wrong with it.
         why: String,
     },
-    /// Anything else that kept it from being opened.
+    /// Any other reason.
     #[error("could not open the repository {}: {why}", path.display())]
     Broken {
-        /// The git directory, or where it was looked for.
+        /// The git directory, or where it was expected.
         path: PathBuf,
-        /// What was found.
+        /// The reason.
         why: String,
     },
 }
@@ -75,20 +75,20 @@ struct Place {
     identity: Identity,
     runner_id: String,
     intent_log: IntentLog,
-    /// Whose turn it is, among the threads of this process, to change the registry of worktrees.
+    /// Serialises the threads of this process that change the registry of worktrees.
     registry: Mutex<()>,
     /// Worktrees that go from step to step.
     spares: Mutex<Spares>,
     interrupt: Interrupt,
-    /// The variables of git's configuration that we were started with.
+    /// The variables of git's configuration that this process was started with.
     config: Vec<(&'static str, OsString)>,
-    /// What of ours they set.
+    /// The settings of ours that they contain.
     given: Vec<BString>,
-    /// Whether git was found to read our settings as they are read here.
+    /// Set once git was found to read our settings as this process does.
     checked: OnceLock<()>,
 }
 
-/// The opened repository; shared between threads, each of which takes its own [`Repo`].
+/// The opened repository. Threads share it, and each takes its own [`Repo`].
 #[derive(Debug, Clone)]
 pub struct Store {
     shared: gix::ThreadSafeRepository,
@@ -102,22 +102,22 @@ pub struct Repo {
     place: Arc<Place>,
 }
 
-/// Where git was told to look, captured before the variables were taken out of the environment.
+/// Git's location variables, captured before they were removed from the environment.
 #[derive(Debug, Clone, Default)]
 pub struct GitVariables {
     /// `GIT_DIR`.
     pub git_dir: Option<PathBuf>,
     /// `GIT_WORK_TREE`.
     pub work_tree: Option<PathBuf>,
-    /// Where the objects of a push lie that a hook is asked about ([`crate::git::objects::quarantine`]).
+    /// The object directories of a push that a hook judges ([`crate::git::objects::quarantine`]).
     pub objects: Vec<(&'static str, OsString)>,
-    /// Configuration ([`crate::git::repo::config::CONFIG_VARIABLES`]).
+    /// Configuration variables ([`crate::git::repo::config::CONFIG_VARIABLES`]).
     pub config: Vec<(&'static str, OsString)>,
 }
 
 impl Store {
-    /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the nearest above.
-    /// `runner_id` is who we are, else `aynig.runnerId` says, else the name of this host.
+    /// Opens the repository that git would act on in `start`: the one `GIT_DIR` names, else the
+    /// nearest above. The runner's id is `runner_id`, else `aynig.runnerId`, else the host's name.
     pub fn open(start: &Path, variables: &GitVariables, runner_id: Option<&str>) -> Result<Self, OpenError> {
         let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
         let git_dir = match &variables.git_dir {
@@ -130,7 +130,8 @@ impl Store {
         })?;
         let broken = |why: String| OpenError::Broken { path: git_dir.clone(), why };
 
-        // The format is read before gix sees it, so that the message names it and nothing is touched.
+        // Checked before gix opens the repository, so that the error names the format and nothing
+        // is touched.
         refuse_unreadable_format(&git_dir)?;
 
         let mut gix = opened(&git_dir).map_err(|error| {
@@ -149,7 +150,7 @@ impl Store {
         let config = variables.config.clone();
         let given = listing::of_environment(&git_dir, &config).map_err(|error| broken(error.to_string()))?;
         set(&mut gix, &given).map_err(|error| broken(gix_chain(&error)))?;
-        // Of GIT_NAMESPACE git itself takes note only where a repository is served.
+        // Git itself regards GIT_NAMESPACE only when it serves a repository.
         gix.clear_namespace();
         if let Some(work_tree) = &variables.work_tree {
             gix.set_workdir(start.join(work_tree)).map_err(|error| broken(gix_chain(&error)))?;
@@ -195,7 +196,8 @@ impl Store {
     pub fn handle(&self) -> Repo {
         let mut gix = self.shared.to_thread_local();
         gix.object_cache_size_if_unset(1024 * 1024);
-        // Whoever may push `refs/replace/` could put other content in the place of what was signed or is trusted.
+        // Anyone who may push `refs/replace/` could substitute other content for signed or trusted
+        // commits (CONTRACT 13.7).
         gix.objects.ignore_replacements = true;
         Repo { gix, place: Arc::clone(&self.place) }
     }
@@ -207,12 +209,13 @@ impl Repo {
         &self.place.common_dir
     }
 
-    /// The main worktree's top directory, or the bare repository: where logs and worktrees live by default.
+    /// The main worktree's top directory, or the bare repository: where logs and worktrees are by
+    /// default.
     pub fn top(&self) -> &Path {
         &self.place.top
     }
 
-    /// Whether there is no repository any more where it was opened: without a HEAD git takes a directory for none.
+    /// Whether the repository no longer exists. Git requires a HEAD in a git directory.
     pub(crate) fn is_gone(&self) -> bool {
         use std::io::ErrorKind::{NotADirectory, NotFound};
         let head = self.place.common_dir.join("HEAD").symlink_metadata();
@@ -224,37 +227,37 @@ impl Repo {
         self.place.top == self.place.common_dir
     }
 
-    /// Who we are in leases.
+    /// This runner's id, as written into leases.
     pub fn runner_id(&self) -> &str {
         &self.place.runner_id
     }
 
-    /// The repository for other threads, each of which takes its own handle.
+    /// The repository, for other threads.
     pub(crate) fn store(&self) -> Store {
         Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
     }
 
-    /// What ends calls that wait for somebody else, of all handles of this store.
+    /// The switch that ends calls waiting for others, shared by all handles of this store.
     pub fn interrupt(&self) -> &Interrupt {
         &self.place.interrupt
     }
 
-    /// Makes the threads of this process take turns at the registry of worktrees.
+    /// The lock that serialises this process's threads at the registry of worktrees.
     pub(crate) fn registry_turns(&self) -> &Mutex<()> {
         &self.place.registry
     }
 
-    /// The worktrees that this process hands from step to step.
+    /// The worktrees that this process passes from step to step.
     pub(crate) fn spares(&self) -> &Mutex<Spares> {
         &self.place.spares
     }
 
-    /// Who writes our commits.
+    /// The identity of commits written here.
     pub(crate) fn identity(&self) -> &Identity {
         &self.place.identity
     }
 
-    /// The top of the checkout we were started in; none in a bare repository.
+    /// The top of the checkout we were started in; `None` in a bare repository.
     pub(crate) fn checkout_top(&self) -> Option<&Path> {
         self.place.checkout.as_deref()
     }
@@ -264,17 +267,17 @@ impl Repo {
         &self.place.git_dir
     }
 
-    /// The variables of git's configuration that we were started with.
+    /// The variables of git's configuration that this process was started with.
     pub(crate) fn told_config(&self) -> &[(&'static str, OsString)] {
         &self.place.config
     }
 
-    /// Whether git was found to read our settings as they are read here.
+    /// Set once git was found to read our settings as this process does.
     pub(crate) fn settings_checked(&self) -> &OnceLock<()> {
         &self.place.checked
     }
 
-    /// The repository with its configuration as it is now.
+    /// Opens the repository again, with its current configuration.
     pub(crate) fn reread(&self) -> gix::Result<gix::Repository> {
         let mut gix = opened(&self.place.git_dir)?;
         set(&mut gix, &self.place.given)?;
@@ -285,7 +288,7 @@ impl Repo {
         &self.place.intent_log
     }
 
-    /// The checkout we were started in, with the branch it is on now; none in a bare repository.
+    /// The checkout we were started in, with its current branch; `None` in a bare repository.
     pub fn checkout(&self) -> Option<Checkout> {
         let path = self.place.checkout.clone()?;
         let branch = head_branch(&self.place.git_dir);
@@ -293,12 +296,13 @@ impl Repo {
         Some(Checkout { place, branch })
     }
 
-    /// The branch that a rebase or bisect under way in our checkout will come back to.
+    /// The branch that a rebase or bisect in our checkout will return to.
     pub(crate) fn branch_in_progress(&self) -> Option<BranchName> {
         self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
     }
 
-    /// Our own directory below the common one (attempt records, the registry lock); made when missing.
+    /// The directory `aynig` in the common directory (attempt records, the registry lock); created
+    /// if missing.
     pub(crate) fn state_dir(&self) -> std::io::Result<PathBuf> {
         let path = own_directory(&self.place.common_dir);
         std::fs::create_dir_all(&path)?;
@@ -306,17 +310,17 @@ impl Repo {
     }
 }
 
-/// Git's object id as ours.
+/// Converts a gix object id.
 pub(crate) fn ours(id: &gix::oid) -> CommitId {
     CommitId::from_bytes(id.as_bytes()).expect("an object id has 20 or 32 bytes")
 }
 
-/// Our commit id as git's.
+/// Converts to a gix object id.
 pub(crate) fn gits(id: CommitId) -> gix::ObjectId {
     gix::ObjectId::try_from(id.as_bytes()).expect("a commit id has 20 or 32 bytes")
 }
 
-/// An error and all its causes, on one line.
+/// Formats an error and all its causes on one line.
 pub(crate) fn gix_chain(error: &gix::Error) -> String {
     let mut words = Vec::new();
     let mut next: Option<&dyn std::error::Error> = Some(error);
@@ -330,14 +334,14 @@ pub(crate) fn gix_chain(error: &gix::Error) -> String {
     words.join(": ")
 }
 
-/// Opens a git directory, if it is ours or that of somebody who is trusted.
+/// Opens a git directory, if it belongs to this user or to a trusted one.
 fn opened(git_dir: &Path) -> gix::Result<gix::Repository> {
     let options =
         gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
     gix::ThreadSafeRepository::open_opts(git_dir, options).map(|shared| shared.to_thread_local())
 }
 
-/// Puts settings of the environment above all others.
+/// Overrides all other settings with those of the environment.
 fn set(gix: &mut gix::Repository, given: &[BString]) -> gix::Result<()> {
     let mut config = gix.config_snapshot_mut();
     config.append_config(given, gix::config::Source::Cli)?;
@@ -352,7 +356,7 @@ fn discover(start: &Path) -> Result<PathBuf, OpenError> {
     Ok(start.join(git_dir))
 }
 
-/// The nearest `.git` at or above `start`, where that is what leads nowhere or may not be read.
+/// The error for the nearest `.git` at or above `start`, if it leads nowhere or cannot be read.
 fn dangling(start: &Path) -> Option<OpenError> {
     let path = start.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
     if path.is_dir() {
@@ -368,7 +372,8 @@ fn dangling(start: &Path) -> Option<OpenError> {
     Some(OpenError::Dangling { file: path, why })
 }
 
-/// The directory that `core.worktree` names, where it does not exist: its owner is then unknown, not another.
+/// The directory that `core.worktree` names, if it does not exist. Its owner is then unknown, which
+/// gix reports as untrusted.
 fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
     let config =
         gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local).ok()?;
@@ -376,7 +381,7 @@ fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
     (!named.is_dir()).then_some(named)
 }
 
-/// Refuses the formats gix cannot read, from the repository's own configuration file alone.
+/// Refuses formats that gix cannot read, using the repository's own configuration file alone.
 fn refuse_unreadable_format(git_dir: &Path) -> Result<(), OpenError> {
     let common = match std::fs::read_to_string(git_dir.join("commondir")) {
         Ok(relative) => git_dir.join(relative.trim_end()),
