@@ -1,8 +1,8 @@
-//! From a candidate to a claim: the lease commit and the compare-and-swap (CONTRACT.md §5).
+//! Claims branches: the lease commit and the compare-and-swap (CONTRACT 5.1 to 5.3).
 //!
-//! Invariant: only this file makes a [`Claim`], and only for a swap that was won; so holding one means holding the
-//! branch. A claim that is dropped without having been settled says so in the log: its branch stays `working` until
-//! the lease runs out.
+//! Invariant: only this file makes a [`Claim`], and only after a swap was won, so holding one means holding
+//! the branch. A claim that is dropped without settlement logs an error; its branch stays `working` until the
+//! lease expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,33 +22,27 @@ use crate::runner::events::notice::Holder;
 use crate::runner::options::Options;
 use crate::runner::survey::verdict::{Command, RunIn};
 
-/// Why a claim could not even be tried.
+/// Why a branch could not be claimed, other than a lost race.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClaimError {
-    /// The lease's message cannot be written faithfully.
+    /// The lease's message is refused by CONTRACT 1.14.
     #[error("the lease of {branch} cannot be written")]
     Message {
-        /// On which branch.
         branch: BranchName,
-        /// Which part, and why.
         #[source]
         source: MessageError,
     },
     /// The lease commit could not be written.
     #[error("could not claim {branch}")]
     Commit {
-        /// On which branch.
         branch: BranchName,
-        /// Why.
         #[source]
         source: CommitError,
     },
     /// The branch could not be moved.
     #[error("could not claim {branch}")]
     Ref {
-        /// On which branch.
         branch: BranchName,
-        /// Why.
         #[source]
         source: Box<AuthorityError>,
     },
@@ -57,55 +51,47 @@ pub(crate) enum ClaimError {
 /// A branch that can be claimed.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
-    /// The branch.
     pub(crate) branch: BranchName,
-    /// What its HEAD requests.
+    /// The state its HEAD requests.
     pub(crate) event: Arc<Event>,
-    /// The command that does it.
     pub(crate) command: Arc<Command>,
-    /// Where.
     pub(crate) run_in: RunIn,
 }
 
-/// A branch that is ours until the lease ends.
+/// A branch that this runner holds until the lease ends.
 #[derive(Debug)]
 #[must_use = "a claim must be settled"]
 pub(crate) struct Claim {
-    /// The branch.
     pub(crate) branch: BranchName,
-    /// What its HEAD asked for.
     pub(crate) trigger: Event,
-    /// The command.
     pub(crate) command: Arc<Command>,
-    /// Where it runs.
     pub(crate) run_in: RunIn,
-    /// This attempt.
     pub(crate) attempt: AttemptId,
     /// The lease commit.
     pub(crate) lease: CommitId,
     /// The lease's message, for renewals.
     pub(crate) message: Message,
-    /// Its committer date.
+    /// The lease's committer date, in seconds since the epoch.
     pub(crate) leased_at: i64,
-    /// Its length.
+    /// The length of the lease.
     pub(crate) seconds: u64,
     settled: bool,
 }
 
 impl ClaimError {
-    /// Whether the remote is to blame (exit code 4).
+    /// Whether the remote is the cause (exit code 4).
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Self::Ref { source, .. } if source.is_remote())
     }
 
-    /// Whether a server refused.
+    /// Whether the server refused, so that a retry cannot help.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Self::Ref { source, .. } if source.is_final())
     }
 }
 
 impl Claim {
-    /// The claim has had its end, whichever.
+    /// Marks the claim as settled.
     pub(crate) fn close(&mut self) {
         self.settled = true;
     }
@@ -120,20 +106,19 @@ impl Drop for Claim {
     }
 }
 
-/// What became of trying.
+/// The outcome of a claim that was tried.
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// It is ours.
     Won(Box<Claim>),
-    /// Somebody else moved the branch first.
+    /// The branch was moved first.
     Lost {
-        /// Who holds it now, where HEAD tells.
+        /// The holder, if HEAD is a lease.
         holder: Option<Holder>,
     },
 }
 
-/// Tries to claim all `candidates` at once; one answer each, in their order.
+/// Tries to claim all `candidates` together. Returns the answers in their order.
 pub(crate) fn claim_all(
     repo: &Repo,
     authority: &Authority,
@@ -181,7 +166,7 @@ pub(crate) fn claim_all(
         .collect()
 }
 
-/// Writes the lease commit; until the branch points at it, it is nobody's.
+/// Writes the lease commit. It has no effect until the branch points at it.
 fn draft(
     repo: &Repo,
     authority: &Authority,
@@ -202,7 +187,7 @@ fn draft(
         .encode()
         .map_err(|source| ClaimError::Message { branch: branch.clone(), source })?;
     let tree = repo.commit(trigger.commit).map_err(failed)?.tree;
-    // Dated now: a signature that took longer would come too late to hold anything.
+    // The commit is dated now, so a signature that takes longer would leave too little of the lease.
     let within = Duration::from_secs((options.lease_seconds / 2).max(1));
     let new = NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None };
     let lease = repo.write_commit_for(&new, Purpose::Scan, within).map_err(failed)?;
@@ -224,7 +209,7 @@ fn draft(
     })
 }
 
-/// Who holds a branch whose HEAD is `head`.
+/// The holder of the lease `head`. `None` if `head` is no lease.
 pub(crate) fn holder(repo: &Repo, head: CommitId) -> Option<Holder> {
     match Head::read(&repo.commit(head).ok()?.facts()) {
         Head::Working(lease) => Some(Holder { until: lease.expires_at(), runner: lease.runner }),

@@ -1,8 +1,10 @@
-//! The commands of `--commands-from` on disk: a copy of one tree's `.aynig/`, outside of all worktrees (CONTRACT.md §13).
+//! The commands of `--commands-from` on disk: a copy of one tree's `.aynig/`, outside all worktrees
+//! (CONTRACT 13.3).
 //!
-//! Invariant: a copy appears whole or not at all, under the name of the tree it is of, and is compared with that tree, file by
-//! file, each time a command is to be started from it; what differs is made anew. It is not writable; but a command runs
-//! as the same user and can change that, which is why it is compared. Copies that were not used for a week are removed.
+//! Invariant: a copy appears whole or not at all, named after its tree. Before each start of a command it is
+//! compared with that tree, file by file, and made anew if it differs. Its files are read-only, but a command
+//! runs as the same user and can change that; hence the comparison. Copies that were not used for a week are
+//! removed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,35 +23,33 @@ use crate::fsutil::DirLock;
 use crate::git::objects::revspec::Content;
 use crate::git::{CommitError, Repo};
 
-/// How long a copy stays after its last use. A command that runs for longer may miss the files beside it.
+/// How long an unused copy stays. A command that runs for longer may miss the files beside it.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How long to wait for other runners on this host, which compare or make a copy.
+/// The longest wait for other runners on this host that compare or make a copy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Names of copies that are not finished, or were put aside.
+/// The name prefix of copies that are unfinished or were replaced.
 const DRAFT: &str = ".draft-";
 
-/// Why there is no copy to run from.
+/// Why a copy could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     /// The tree cannot be read.
     #[error(transparent)]
     Tree(#[from] CommitError),
-    /// The file system refused.
+    /// A file operation failed.
     #[error("could not {what} {}", path.display())]
     Files {
-        /// The verb.
+        /// The operation, as a verb.
         what: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
 }
 
-/// The directory that stands for the top of the tree whose `.aynig` is `tree`, with a faithful copy of that in it.
+/// Returns a directory whose `.aynig` is an exact copy of `tree`.
 pub(crate) fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError> {
     let place = Own::Commands.within(repo.common_dir());
     let failed = |what, path: &Path| {
@@ -65,7 +65,7 @@ pub(crate) fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError>
         .collect();
     wanted.insert(".aynig".into(), Content::Directory);
     let copy = place.join(tree.to_string());
-    // What cannot be read is not what was written either.
+    // A copy that cannot be read counts as different.
     if !is_faithful(&copy, &wanted).unwrap_or(false) {
         if copy.symlink_metadata().is_ok() {
             tracing::warn!(copy = %copy.display(), "a copy of commands was changed; it is made anew");
@@ -81,7 +81,7 @@ pub(crate) fn copy_of(repo: &Repo, tree: CommitId) -> Result<PathBuf, CopyError>
     Ok(copy)
 }
 
-/// Whether `top` holds exactly what is wanted.
+/// Whether `top` has exactly the `wanted` contents.
 fn is_faithful(top: &Path, wanted: &BTreeMap<PathBuf, Content>) -> io::Result<bool> {
     if !is_same(top, &Content::Directory)? {
         return Ok(false);
@@ -126,12 +126,13 @@ fn bits(executable: bool) -> u32 {
     if executable { 0o555 } else { 0o444 }
 }
 
-/// Writes a new copy beside the old one, and puts it in its place.
+/// Writes a new copy beside the old one, and renames it into its place.
 fn renew(place: &Path, copy: &Path, wanted: &BTreeMap<PathBuf, Content>) -> io::Result<()> {
     let draft = tempfile::Builder::new().prefix(DRAFT).tempdir_in(place)?.keep();
     let written = write(&draft, wanted).and_then(|()| {
         if copy.symlink_metadata().is_ok() {
-            // Of the same directory, so that no right to write in what is moved is needed.
+            // Within one directory, since moving a read-only directory to another parent needs write
+            // permission on it.
             fs::rename(copy, draft.with_extension("old"))?;
         }
         fs::rename(&draft, copy)
@@ -145,7 +146,7 @@ fn renew(place: &Path, copy: &Path, wanted: &BTreeMap<PathBuf, Content>) -> io::
 }
 
 fn write(draft: &Path, wanted: &BTreeMap<PathBuf, Content>) -> io::Result<()> {
-    // In the order of paths a directory comes before what is in it.
+    // In path order a directory comes before its contents.
     for (path, content) in wanted {
         let path = draft.join(path);
         match content {
@@ -166,7 +167,7 @@ fn write(draft: &Path, wanted: &BTreeMap<PathBuf, Content>) -> io::Result<()> {
     fs::set_permissions(draft, Permissions::from_mode(0o555))
 }
 
-/// Removes what was left unfinished or put aside, and copies that were not used for long.
+/// Removes unfinished and replaced copies, and those that were not used for a week.
 fn clear(place: &Path, current: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place)? {
         let path = entry?.path();

@@ -1,7 +1,7 @@
-//! From a claim to a command that can be started: its environment and its program (CONTRACT.md §3).
+//! The environment of a command (CONTRACT 3.2 to 3.10).
 //!
-//! Invariant: a command's environment is the runner's own, less what would point git at another repository, plus
-//! the contract's variables, plus the trigger's trailers as far as they are harmless.
+//! Invariant: it is the runner's own environment, without variables that would point git at another
+//! repository, plus the contract's variables and the trailers that CONTRACT 3.8 admits.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ use crate::runner::attempt::files::Files;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
 
-/// Variables that are ours to give: what an outer runner put there must not shine through.
+/// Variables set by the runner. Values inherited from an enclosing aynig command are removed.
 const OURS: [&str; 14] = [
     "AYNIG_BIN",
     "AYNIG_BRANCH",
@@ -39,19 +39,19 @@ const OURS: [&str; 14] = [
     "WORKTREE_PATH",
 ];
 
-/// How many trailers that are not passed on are named one by one; a commit may hold any number.
-const MOST_SKIPPED_TOLD: usize = 20;
+/// The most omitted trailers that are named one by one. A commit may have any number.
+const MOST_SKIPPED_NAMED: usize = 20;
 
-/// The complete environment of a command, and what a person should know about it.
+/// The complete environment of a command, with warnings about it.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    /// Name and value.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// What is not in it.
+    /// Values that are left out.
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// The log level a command sees and the runner uses for it: the trigger's `dwp-log-level`, unless the command line decided.
+/// The log level of a command: the trigger's `dwp-log-level`, unless the command line sets one
+/// (CONTRACT 3.12).
 pub(crate) fn log_level(claim: &Claim, options: &Options) -> String {
     claim
         .trigger
@@ -67,7 +67,8 @@ fn is_log_level(text: &str) -> bool {
     ["error", "warn", "info", "debug", "trace", "off"].contains(&text)
 }
 
-/// The runner's own environment, less what belongs to git's calls of a hook and to an outer command.
+/// This process's environment, without git's hook variables and without variables set by an enclosing aynig
+/// command.
 pub(crate) fn own_environment() -> BTreeMap<OsString, OsString> {
     let mut variables: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     for name in LOCAL_VARIABLES.iter().chain(&OURS) {
@@ -76,7 +77,7 @@ pub(crate) fn own_environment() -> BTreeMap<OsString, OsString> {
     variables
 }
 
-/// The environment for `claim`'s command, to be run in `directory`.
+/// Builds the environment of `claim`'s command, which will run in `directory`.
 pub(crate) fn environment(
     repo: &Repo,
     authority: &Authority,
@@ -91,12 +92,12 @@ pub(crate) fn environment(
     let listed = |key: &BString, name: &str| options.trust.lists(&key.to_str_lossy(), name);
     let TrailerVariables { set, mut skipped } =
         trailer_variables(&claim.trigger.message.trailers, exists, listed);
-    // Who lists some wants no word of the others.
+    // An operator who lists some trailers needs no warning about the others (CONTRACT 3.13).
     skipped.retain(|(_, reason)| *reason != SkipReason::NotListed);
-    for (key, reason) in skipped.iter().take(MOST_SKIPPED_TOLD) {
+    for (key, reason) in skipped.iter().take(MOST_SKIPPED_NAMED) {
         warnings.push(Warning::TrailerNotPassed { key: key.clone(), reason: *reason });
     }
-    match skipped.len().saturating_sub(MOST_SKIPPED_TOLD) {
+    match skipped.len().saturating_sub(MOST_SKIPPED_NAMED) {
         0 => {}
         count => warnings.push(Warning::MoreTrailersNotPassed { count }),
     }
@@ -133,7 +134,8 @@ pub(crate) fn environment(
     Environment { variables: variables.into_iter().collect(), warnings }
 }
 
-/// Git must not look above the worktree: if its `.git` file goes missing, the repository around it is the wrong one.
+/// The value of `GIT_CEILING_DIRECTORIES`. Git must not look above the worktree: if its `.git` file is gone,
+/// the repository around it is the wrong one.
 fn ceilings(directory: &Path, inherited: Option<&OsString>) -> OsString {
     let mut paths: Vec<PathBuf> = directory.parent().map(Path::to_owned).into_iter().collect();
     if let Some(inherited) = inherited {

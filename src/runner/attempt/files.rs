@@ -1,8 +1,8 @@
-//! What one attempt leaves on this host: its two logs, the file with its body, and a small record of it.
+//! The files of one attempt on this host: two logs, the body, and a record (CONTRACT 3.4, 3.7, 3.11).
 //!
-//! Invariant: every path here is fixed before the command starts, a log file is created fresh and never shared
-//! by two attempts, and nothing here decides anything: the branch's history does. Records let `aynig logs` find
-//! the output of an attempt.
+//! Invariant: every path is fixed before the command starts. A log file is newly created and never shared by
+//! two attempts. These files decide nothing; the branch's history does. Records let `aynig logs` find the
+//! output of an attempt.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,30 +18,30 @@ use crate::git::Repo;
 
 use crate::runner::attempt::claim::Claim;
 
-/// Why the files could not be made.
+/// Why the files could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum AttemptError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("could not {what} {}", path.display())]
     Files {
-        /// The verb.
+        /// The operation, as a verb.
         what: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         #[source]
         source: io::Error,
     },
     /// The log directory is not a plain directory.
     #[error("{} is a symbolic link; logs are not written through links, so remove it", path.display())]
     Link {
-        /// Which.
+        /// The link.
         path: PathBuf,
     },
 }
 
 impl AttemptError {
-    /// Where that was.
+    /// The path of the error.
     pub fn path(&self) -> &Path {
         match self {
             Self::Files { path, .. } | Self::Link { path } => path,
@@ -49,7 +49,7 @@ impl AttemptError {
     }
 }
 
-/// The record of an attempt, as stored.
+/// The stored record of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -57,23 +57,22 @@ pub struct Record {
     pub attempt: String,
     /// Its branch.
     pub branch: String,
-    /// The state its command was for.
     pub(crate) state: String,
-    /// The commit that caused it.
+    /// The trigger commit.
     pub trigger: String,
     /// The lease commit.
     pub lease: String,
-    /// When it began, seconds since the epoch.
+    /// Its start, in seconds since the epoch.
     pub started: i64,
-    /// Where its stdout is.
+    /// The stdout log.
     #[serde(with = "path_bytes")]
     pub stdout: PathBuf,
-    /// Where its stderr is.
+    /// The stderr log.
     #[serde(with = "path_bytes")]
     pub stderr: PathBuf,
 }
 
-/// A path in JSON: a string, or where it is not UTF-8, the list of its bytes.
+/// A path in JSON: a string, or the list of its bytes if it is not UTF-8.
 mod path_bytes {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -104,7 +103,7 @@ mod path_bytes {
 }
 
 impl Record {
-    /// Whether nothing was printed but on standard error.
+    /// Whether the attempt printed to standard error only.
     pub fn printed_errors_alone(&self) -> bool {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
         length(&self.stdout) == 0 && length(&self.stderr) > 0
@@ -120,18 +119,18 @@ pub(crate) struct Files {
     pub(crate) stderr: PathBuf,
     /// The file with the whole body.
     pub(crate) body: PathBuf,
-    /// The open ends the command writes to.
+    /// The two logs, open for the command to append to.
     pub(crate) streams: (File, File),
-    /// The same two files for reading, whatever the command does to their names.
+    /// The two logs, open for reading, whatever the command does to their names.
     pub(crate) readers: (File, File),
 }
 
-/// Where logs are: `.aynig/logs` in the main worktree, or in the bare repository.
+/// The log directory: `.aynig/logs` in the main worktree, or in the bare repository.
 pub fn log_directory(repo: &Repo) -> PathBuf {
     repo.top().join(".aynig").join("logs")
 }
 
-/// Whether logs may be written; asked before anything is claimed.
+/// Checks that logs can be written, before anything is claimed (CONTRACT 9.4).
 pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
     for path in [repo.top().join(".aynig"), log_directory(repo)] {
         // A link here could have come with a commit that is checked out in the main worktree.
@@ -145,7 +144,7 @@ pub fn check_log_directory(repo: &Repo) -> Result<(), AttemptError> {
     Ok(())
 }
 
-/// The directory for logs, made if it is not there, and hidden from git.
+/// Creates the log directory if it is missing, hidden from git.
 pub(crate) fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     check_log_directory(repo)?;
     let directory = log_directory(repo);
@@ -156,7 +155,7 @@ pub(crate) fn make_log_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     Ok(directory)
 }
 
-/// Makes the files of `claim`'s attempt.
+/// Creates the files of `claim`'s attempt.
 pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError> {
     let directory = make_log_directory(repo)?;
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
@@ -182,13 +181,13 @@ pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError>
     Ok(Files { stdout, stderr, body, streams, readers })
 }
 
-/// The record of an attempt made on this host, if there is one.
+/// Reads the record of an attempt, if it was made on this host.
 pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
     let path = record_path(&record_directory(repo).ok()?, &attempt.to_string());
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// The records of all attempts made on this host, in no order; what cannot be read is left out.
+/// Reads the records of all attempts made on this host, in no order. Unreadable ones are skipped.
 pub fn all(repo: &Repo) -> Vec<Record> {
     let Ok(entries) = record_directory(repo)
         .and_then(|directory| std::fs::read_dir(&directory).map_err(failed("list", &directory)))
@@ -200,8 +199,9 @@ pub fn all(repo: &Repo) -> Vec<Record> {
     records.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
 }
 
-/// The contract's names, `<trigger>.stdout.log` and `.stderr.log`. A second attempt at the same commit (another branch at
-/// it, a branch set back to it) gets names of its own: two attempts in one file would read each other's declarations.
+/// Creates `<trigger>.stdout.log` and `.stderr.log`. A second attempt on the same trigger (another branch at
+/// that commit, a branch set back to it) gets names of its own, since two attempts in one file would read
+/// each other's declarations.
 fn create_logs(
     directory: &Path,
     trigger: CommitId,
@@ -217,7 +217,8 @@ fn create_logs(
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && stem == &plain => continue,
             Err(error) => return Err(failed("create", &stdout)(error)),
         };
-        // Whoever creates the first owns the pair; what lies there as its second without it is nothing to write to.
+        // The attempt that creates the stdout log owns the pair. A stderr log that exists without it is never
+        // written to.
         let (stderr, err) = match create_new(&stderr) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let stderr = directory.join(format!("{own}.stderr.log"));
@@ -231,7 +232,8 @@ fn create_logs(
 }
 
 fn create_new(path: &Path) -> io::Result<File> {
-    // Appending: a command may write to its own log by name as well, and neither writer overwrites the other.
+    // Opened for appending: a command may also write to its log by name, and neither writer overwrites the
+    // other.
     OpenOptions::new().create_new(true).append(true).mode(0o644).open(path).and_then(|mut file| {
         file.flush()?;
         Ok(file)
@@ -244,7 +246,7 @@ fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
     Ok(directory)
 }
 
-/// Removes the body of an attempt that is over; what is not there was removed before.
+/// Removes the body of an attempt that is over, if it is still there.
 pub(crate) fn forget_body(repo: &Repo, attempt: AttemptId) {
     if let Ok(records) = record_directory(repo)
         && let Err(error) = std::fs::remove_file(body_path(&records, attempt))
@@ -253,7 +255,7 @@ pub(crate) fn forget_body(repo: &Repo, attempt: AttemptId) {
     }
 }
 
-/// Removes what dead runners were about to put among records and logs.
+/// Removes unfinished files that dead runners left among records and logs.
 pub(crate) fn forget_drafts(repo: &Repo) {
     fsutil::remove_drafts(&log_directory(repo));
     if let Ok(records) = record_directory(repo) {

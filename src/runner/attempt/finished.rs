@@ -1,7 +1,6 @@
-//! A step whose command is over: what supervision hands to settlement.
+//! A step whose command is over, as it is passed to settlement.
 //!
-//! Invariant: it holds the claim by value, so what was not claimed cannot be settled, and nothing is settled twice
-//! (CONTRACT.md §6). What becomes of it is decided in `settle`.
+//! Invariant: it holds the claim by value, so only a claimed branch can be settled, and only once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,19 +15,18 @@ use crate::supervise::{How, StopCause};
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::Files;
 
-/// Where a command ran.
+/// The place where a command ran.
 #[derive(Debug)]
 pub(crate) enum Site {
-    /// In its own worktree.
     Worktree(Worktree),
-    /// In a person's checkout.
+    /// The user's checkout.
     InPlace(Checkout),
-    /// Nowhere: there was no place for it.
+    /// The worktree could not be made.
     None,
 }
 
 impl Site {
-    /// Where that is, if there is a place.
+    /// The worktree or checkout, if there is one.
     pub(crate) fn place(&self) -> Option<&Workplace> {
         match self {
             Self::Worktree(worktree) => Some(worktree),
@@ -37,7 +35,7 @@ impl Site {
         }
     }
 
-    /// The directory, if there is one.
+    /// Its directory.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Worktree(worktree) => Some(&worktree.path),
@@ -46,7 +44,7 @@ impl Site {
         }
     }
 
-    /// The git directory of that checkout, its own and not the shared one.
+    /// Its own git directory, not the shared one.
     pub(crate) fn git_dir(&self) -> Option<&Path> {
         match self {
             Self::Worktree(worktree) => Some(&worktree.git_dir),
@@ -59,36 +57,34 @@ impl Site {
 /// A step whose command is over.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// The claim.
     pub(crate) claim: Claim,
-    /// Where it ran.
     pub(crate) site: Site,
-    /// How it ended.
     pub(crate) ending: Ending,
-    /// The last valid declaration in its output.
+    /// The last valid declaration in the command's output (CONTRACT 4.4).
     pub(crate) declaration: Option<Declaration>,
-    /// Whether there were declarations that are not valid.
+    /// Whether there were invalid declarations.
     pub(crate) malformed: bool,
-    /// Its logs, if it got that far.
+    /// The command's files, if they were made.
     pub(crate) files: Option<Files>,
-    /// The last HEAD that was seen to be ours.
+    /// The last HEAD that was ours (CONTRACT 5.10).
     pub(crate) held: CommitId,
-    /// How long it ran.
+    /// The running time of the command.
     pub(crate) elapsed: Duration,
-    /// What was left of the lease when it ended.
+    /// The remaining time of the lease at the end of the command.
     pub(crate) lease_left: Duration,
 }
 
-/// What a signature may take however little of the lease is left.
+/// The least time that a signature gets, however little of the lease is left.
 const SIGNING: Duration = Duration::from_secs(10);
 
 impl Finished {
-    /// How long the signature of the result may take: half of what was left of the lease, as there may be another to make.
+    /// The time limit for signing the result: half of the remaining lease, since there may be another
+    /// signature to make.
     pub(crate) fn signing_time(&self) -> Duration {
         (self.lease_left / 2).max(SIGNING)
     }
 
-    /// How the lease was lost where it is still the branch's HEAD.
+    /// Describes how the lease was lost while it is still the branch's HEAD.
     pub(crate) fn unrenewed(&self) -> String {
         let how = "it could not be renewed before it ended";
         match &self.ending {
@@ -98,7 +94,8 @@ impl Finished {
     }
 }
 
-/// What the end of a process means as the end of an attempt; `given_up` says why the lease's keeper called it off, if it did.
+/// Converts the end of a process into the end of an attempt. `given_up` is the reason if the keeper called it
+/// off.
 pub(crate) fn ending(how: How, given_up: Option<StopReason>) -> Ending {
     match how {
         How::Exited(code) => Ending::Exited(code),

@@ -1,7 +1,8 @@
-//! What a commit of ours is put on: who made the branch's HEAD, and which commit's files may be taken.
+//! The origin of the commits above a lease, and the choice of the commit whose tree a new commit may take.
 //!
-//! Invariant: a runner that asks for signatures never signs files that came from somebody else without one (CONTRACT 13.8). The
-//! proof is the log of the worktree's HEAD, judged by [`crate::contract::headlog`], or a signature that a scan would accept.
+//! Invariant: a runner that requires signatures never signs files from another's unsigned commit
+//! (CONTRACT 13.8). A commit is accepted if the log of the worktree's HEAD shows that it was made there
+//! ([`crate::contract::headlog`]), or by a signature that a survey accepts.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,13 +18,13 @@ use crate::git::refs::reflog;
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
 
-/// The most commits of others whose signatures are looked at. Below them only the lease counts.
+/// The most foreign commits whose signatures are checked. Below them only the lease counts.
 const MOST: usize = 100;
 
-/// The most characters of an author's name.
+/// The longest author name shown, in characters.
 const MOST_OF_A_NAME: usize = 60;
 
-/// An attempt's lease, and the log of the checkout it works in.
+/// An attempt's lease, with the log of HEAD of the checkout it works in.
 #[derive(Debug)]
 pub(crate) struct Ground<'a> {
     repo: &'a Repo,
@@ -32,12 +33,11 @@ pub(crate) struct Ground<'a> {
     log: Vec<Moved>,
 }
 
-/// The commit whose tree is taken.
+/// The commit whose tree a new commit takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// The commit.
     pub(crate) from: CommitId,
-    /// The newest commit above it, whose files are left out.
+    /// The newest commit above `from`, if its files are left out.
     pub(crate) without: Option<CommitId>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Ground<'a> {
         Self { repo, attempt, lease, log }
     }
 
-    /// Who put `head` onto the branch; it descends from the lease.
+    /// Where `head`, a descendant of the lease, was made.
     pub(crate) fn origin(&self, head: CommitId) -> Origin {
         origin(head, self.lease, &self.log, |commit| {
             let stored = self.repo.commit(commit).ok()?;
@@ -61,7 +61,7 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Commits of others from `head` down, and the newest commit below them that is this attempt's own.
+    /// Foreign commits from `head` down, and the newest commit below them that is this attempt's own.
     fn others(&self, head: CommitId) -> (Vec<CommitId>, CommitId) {
         let mut others = Vec::new();
         for commit in self.repo.history(head).flatten().map(|stored| stored.id).take(MOST) {
@@ -78,8 +78,9 @@ impl<'a> Ground<'a> {
         self.others(head).1
     }
 
-    /// Whether `tree`, an index, has everything that `commit` changes, as `commit` has it. That does not count where signatures are
-    /// asked for and nobody vouches for `commit`: a push may put it into the index (`receive.denyCurrentBranch=updateInstead`).
+    /// Whether the index `tree` has all changes of `commit`. Never true if signatures are required and
+    /// `commit` is not accepted: a push may have put it into the index
+    /// (`receive.denyCurrentBranch=updateInstead`).
     pub(crate) fn is_in(&self, trust: &Trust, commit: CommitId, tree: CommitId) -> bool {
         if self.taken(trust, commit).without.is_some() {
             return false;
@@ -90,8 +91,9 @@ impl<'a> Ground<'a> {
         compared.unwrap_or(false)
     }
 
-    /// The commit whose files go into a commit on top of `head`: `head`, unless signatures are asked for and nobody vouches for it.
-    /// Then it is the newest commit below that is this attempt's own or has a good signature.
+    /// The commit whose files go into a new commit on top of `head`. This is `head`, unless signatures are
+    /// required and it is not accepted. Then it is the newest commit below that is this attempt's own or has
+    /// a good signature.
     pub(crate) fn taken(&self, trust: &Trust, head: CommitId) -> Taken {
         if !trust.require_signed {
             return Taken { from: head, without: None };
@@ -105,12 +107,11 @@ impl<'a> Ground<'a> {
 }
 
 impl Taken {
-    /// The tree.
     pub(crate) fn tree(&self, repo: &Repo) -> Result<CommitId, String> {
         repo.commit(self.from).map(|stored| stored.tree).map_err(|error| crate::runner::error_chain(&error))
     }
 
-    /// What a stalled commit says of the files that are left out, as a sentence.
+    /// The sentence for a stalled commit about the files that are left out.
     pub(crate) fn note(&self, repo: &Repo) -> Option<String> {
         let without = self.without?;
         Some(format!(
@@ -124,7 +125,7 @@ impl Taken {
     }
 }
 
-/// A commit and its author, in words.
+/// Formats a commit and its author: `1234abcd (Name)`.
 pub(crate) fn named(repo: &Repo, commit: CommitId) -> String {
     match repo.author(commit).map(|name| plain_line(&name, MOST_OF_A_NAME)) {
         Ok(name) if !name.is_empty() => format!("{} ({name})", commit.short()),

@@ -1,8 +1,8 @@
-//! When a lease is looked at and renewed while its attempt is under way (CONTRACT.md §10); `keeper` does so at the right moments.
+//! Checks and renews the lease of a running attempt (CONTRACT 10.3, 10.4, 10.8).
 //!
-//! Invariant: the command goes on only while the branch's HEAD is ours. HEAD is looked at about once a second; the
-//! lease is renewed once two thirds of it are gone, from the date of whatever commit holds it now, so a renewal
-//! the command made itself counts.
+//! Invariant: the command runs only while the branch's HEAD is ours. HEAD is read about once a second. The
+//! lease is renewed once two thirds of it have passed, counted from the date of the commit that holds it now,
+//! so a renewal by the command itself counts.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::runner::authority::Authority;
 use crate::runner::error_chain;
 use crate::runner::options::{Options, Trust};
 
-/// How often HEAD is looked at, at most.
+/// The longest interval between two looks at HEAD.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The lease as last seen.
@@ -35,32 +35,33 @@ pub(crate) struct Heartbeat<'a> {
     claim: &'a Claim,
     trust: &'a Trust,
     renews: bool,
-    /// Where the command works.
+    /// The worktree or checkout of the command, once there is one.
     place: Option<Workplace>,
     /// The last HEAD that was ours.
     held: CommitId,
     leased_at: i64,
     seconds: u64,
-    /// How long a command may go on after the branch was moved on above its lease.
+    /// The time a command has to exit after the branch was moved on above its lease (CONTRACT 6.8).
     grace: Duration,
-    /// Since when the branch has been moved on above the lease (by the command itself, most likely).
-    over: Option<clock::Stopwatch>,
-    /// How often in a row a renewal met an error.
-    troubles: u32,
+    /// When the branch was moved on above the lease, most likely by the command itself.
+    advanced_since: Option<clock::Stopwatch>,
+    /// Consecutive failures to check or renew the lease on a remote.
+    failures: u32,
     /// Why there is no further beat.
     given_up: Option<StopReason>,
 }
 
-/// What follows from a beat.
+/// The result of one check of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Beat {
-    /// Another one after this time; `Duration::MAX` for never.
+    /// Check again after this time; `Duration::MAX` for never.
     Again(Duration),
     /// The command is to stop.
     GiveUp(StopReason),
 }
 
-/// How the branch stands, and its HEAD; a remote that hangs is given up after about `within`.
+/// Reads the branch's HEAD and whether it is still ours. A remote that hangs is given up after about
+/// `within`.
 pub(crate) fn look(
     repo: &Repo,
     authority: &Authority,
@@ -75,7 +76,7 @@ pub(crate) fn look(
     let stored = repo.commit(id).map_err(|error| error.to_string())?;
     let descends = repo.descends(id, claim.lease);
     let seen = ownership(claim.attempt, Some((&Head::read(&stored.facts()), descends)));
-    // What stands on top of a recovery was not set by the command.
+    // A state on top of a recovery was not set by the command.
     let seen = match seen {
         Ownership::AdvancedByCommand { .. } if was_recovered(repo, claim, id) => Ownership::Recovered,
         other => other,
@@ -90,8 +91,8 @@ fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
     })
 }
 
-/// Takes a checkout along to a renewal of ours that it has not seen, as its push was not answered when it was made. Anything else
-/// at HEAD is left to whoever settles.
+/// Fast-forwards the worktree to a renewal whose push succeeded but whose reply was lost. Any other HEAD is
+/// left to the landing.
 pub(crate) fn catch_up(repo: &Repo, claim: &Claim, place: &Workplace, head: CommitId) {
     let Ok(stored) = repo.commit(head) else { return };
     let Some(parent) = stored.parents.first().copied() else { return };
@@ -112,7 +113,7 @@ fn follow(repo: &Repo, claim: &Claim, place: &Workplace, from: CommitId, renewal
 }
 
 impl<'a> Heartbeat<'a> {
-    /// Begins with the lease as it was claimed.
+    /// Starts with the lease as claimed.
     pub(crate) fn new(repo: Repo, authority: &'a Authority, claim: &'a Claim, options: &'a Options) -> Self {
         Self {
             repo,
@@ -125,31 +126,32 @@ impl<'a> Heartbeat<'a> {
             leased_at: claim.leased_at,
             seconds: claim.seconds,
             grace: options.grace,
-            over: None,
-            troubles: 0,
+            advanced_since: None,
+            failures: 0,
             given_up: None,
         }
     }
 
-    /// From now on there is a checkout, which has not seen the renewals before it.
-    pub(crate) fn settle_in(&mut self, place: Workplace) {
+    /// Sets the worktree or checkout, and moves it to the renewals made before.
+    pub(crate) fn work_in(&mut self, place: Workplace) {
         self.place = Some(place);
         if self.held != self.claim.lease {
             self.follow(self.claim.lease, self.held);
         }
     }
 
-    /// The last HEAD that was ours: the base of whatever the worktree holds if the branch is taken away.
+    /// The last HEAD that was ours. It is the base for a rescue if the lease is lost.
     pub(crate) fn held(&self) -> CommitId {
         self.held
     }
 
-    /// Why the command is to stop, if it is.
+    /// Why the lease was given up, if it was.
     pub(crate) fn given_up(&self) -> Option<StopReason> {
         self.given_up.clone()
     }
 
-    /// Looks after the lease. Says when to do so again; `None` if the command is to stop.
+    /// Checks the lease and renews it if due. Returns the time until the next check, or `None` if the command
+    /// is to stop.
     pub(crate) fn beat(&mut self) -> Option<Duration> {
         match self.next_beat() {
             Beat::Again(wake_in) => Some(wake_in),
@@ -161,20 +163,21 @@ impl<'a> Heartbeat<'a> {
     }
 
     fn next_beat(&mut self) -> Beat {
-        if let Some(since) = &self.over {
-            // The next state is anybody's to claim: this command may end its work, but not go on for ever beside the next.
+        if let Some(since) = &self.advanced_since {
+            // Any runner may claim the next state. This command may finish its work, but not run forever
+            // beside the next one.
             let left = self.grace.saturating_sub(since.elapsed());
             return if left.is_zero() { Beat::GiveUp(StopReason::LeaseLost) } else { Beat::Again(left) };
         }
         if !self.authority.attaches() {
-            return self.attend_from_afar();
+            return self.beat_on_remote();
         }
         let seen = look(&self.repo, self.authority, self.claim, HASTE);
         self.judge(seen)
     }
 
-    /// With a remote, nothing but a renewal is worth a connection; losing it is how a lost lease is noticed.
-    fn attend_from_afar(&mut self) -> Beat {
+    /// With a remote, only a renewal is worth a connection. A lost renewal shows that the lease was lost.
+    fn beat_on_remote(&mut self) -> Beat {
         if !self.renews {
             return Beat::Again(Duration::MAX);
         }
@@ -188,15 +191,16 @@ impl<'a> Heartbeat<'a> {
                 self.renew_if_due(head)
             }
             Ok((Ownership::AdvancedByCommand { .. }, _)) => {
-                self.over = Some(clock::Stopwatch::start());
+                self.advanced_since = Some(clock::Stopwatch::start());
                 Beat::Again(self.grace)
             }
             Ok(_) => Beat::GiveUp(StopReason::LeaseLost),
-            Err(why) => self.troubled(&why),
+            Err(why) => self.failed(&why),
         }
     }
 
-    /// Takes over the dates of a lease that somebody else (the command itself) renewed.
+    /// Records the last HEAD that was ours. If it is a lease (the command may renew it too), its date and
+    /// length count.
     fn note(&mut self, head: CommitId) {
         if head == self.held {
             return;
@@ -209,24 +213,26 @@ impl<'a> Heartbeat<'a> {
     }
 
     fn renew_if_due(&mut self, head: CommitId) -> Beat {
-        // Dates are whole seconds: a renewal in the second of the commit it renews would gain nothing.
+        // Commit dates are whole seconds, so a renewal in the same second as the commit it renews would gain
+        // nothing.
         if !self.renews || self.left() > renewal_lead(self.seconds) || clock::wall_seconds() == self.leased_at
         {
-            return self.go_on();
+            return self.again();
         }
-        // A commit that is being made in the worktree expects HEAD to stay where it is; give it time while there is some.
+        // A `git commit` running in the worktree expects HEAD not to move. Give it time while there is
+        // enough.
         if self.left() > renewal_lead(self.seconds) / 2
             && self.place.as_ref().is_some_and(|place| place.git_dir.join("index.lock").exists())
         {
-            return self.go_on();
+            return self.again();
         }
         match self.renew(head) {
             Ok(Some(renewal)) => {
-                self.troubles = 0;
+                self.failures = 0;
                 self.note(renewal);
-                self.go_on()
+                self.again()
             }
-            // HEAD is not what we took it for: look at what it is.
+            // HEAD is not the expected commit, so read it.
             Ok(None) => match look(&self.repo, self.authority, self.claim, self.left().max(HASTE)) {
                 Ok((Ownership::Ours, Some(head))) => {
                     if let (Some(place), false) = (&self.place, self.authority.attaches()) {
@@ -237,18 +243,20 @@ impl<'a> Heartbeat<'a> {
                 }
                 other => self.judge(other),
             },
-            Err(why) => self.troubled(&why),
+            Err(why) => self.failed(&why),
         }
     }
 
     fn renew(&self, head: CommitId) -> Result<Option<CommitId>, String> {
         let message = renewal_draft(&self.claim.message).encode().map_err(|error| error.to_string())?;
-        // On top of what the command has committed so far, where that is not the branch itself already.
+        // In a detached worktree the command's commits are not on the branch yet; the renewal goes on top of
+        // them.
         let parent = self.detached().filter(|own| self.repo.descends(*own, head)).unwrap_or(head);
         let git_dir = self.place.as_ref().map(|place| place.git_dir.as_path());
         let ground = Ground::new(&self.repo, self.claim.attempt, self.claim.lease, git_dir);
         let tree = ground.taken(self.trust, parent).tree(&self.repo)?;
-        // Half of what is left: if this signature, or this connection, hangs there is time for another.
+        // Half of the remaining time, so that there is time for another try if this signature or connection
+        // hangs.
         let within = || (self.left() / 2).max(Duration::from_secs(1));
         let new = NewCommit { tree, parents: &[parent], message: &message, attempt: None };
         let renewal = self
@@ -271,7 +279,7 @@ impl<'a> Heartbeat<'a> {
         Ok(Some(renewal))
     }
 
-    /// The commit a detached worktree is at; with an attached one the branch's HEAD is that commit.
+    /// The HEAD of a detached worktree. `None` for an attached one, whose HEAD is the branch.
     fn detached(&self) -> Option<CommitId> {
         if self.authority.attaches() {
             return None;
@@ -279,46 +287,48 @@ impl<'a> Heartbeat<'a> {
         self.repo.checked_out(self.place.as_ref()?)
     }
 
-    /// Takes the worktree along to the renewal, so that the result will descend from it.
+    /// Moves a detached worktree to the renewal, so that the result will descend from it.
     fn follow(&self, from: CommitId, renewal: CommitId) {
         if self.authority.attaches() {
             return;
         }
         let Some(place) = &self.place else { return };
-        // A renewal on top of somebody else's commit is no continuation of the worktree.
+        // A renewal on top of a foreign commit does not continue the worktree.
         if !self.repo.checked_out(place).is_some_and(|own| self.repo.descends(own, from)) {
             return;
         }
         follow(&self.repo, self.claim, place, from, renewal);
     }
 
-    /// We could not look or not renew: keep trying until the lease is over, never beyond; a remote less and less often.
-    fn troubled(&mut self, why: &str) -> Beat {
+    /// Schedules a retry after a failed check or renewal: until the lease ends, never beyond, and on a remote
+    /// at growing intervals.
+    fn failed(&mut self, why: &str) -> Beat {
         tracing::warn!(branch = %self.claim.branch, attempt = %self.claim.attempt, why, "could not look after the lease");
         if self.renews && self.left().is_zero() {
             return Beat::GiveUp(StopReason::LeaseUnrenewable { why: why.to_owned() });
         }
         if self.authority.attaches() || !self.renews {
-            return self.go_on();
+            return self.again();
         }
-        let pause = self.often().saturating_mul(1 << self.troubles.min(8));
-        self.troubles = self.troubles.saturating_add(1);
+        let pause = self.interval().saturating_mul(1 << self.failures.min(8));
+        self.failures = self.failures.saturating_add(1);
         Beat::Again(pause.min(self.left()).max(Duration::from_millis(20)))
     }
 
-    /// Looks again in a second, or sooner where the lease is short.
-    fn go_on(&self) -> Beat {
-        let often = self.often();
+    /// Schedules the next check in a second, or sooner if the lease is short.
+    fn again(&self) -> Beat {
+        let interval = self.interval();
         let due = self.left().saturating_sub(renewal_lead(self.seconds));
-        let wake_in = if self.renews && due < often { due.max(Duration::from_millis(20)) } else { often };
+        let wake_in =
+            if self.renews && due < interval { due.max(Duration::from_millis(20)) } else { interval };
         Beat::Again(wake_in)
     }
 
-    fn often(&self) -> Duration {
+    fn interval(&self) -> Duration {
         Duration::from_millis(self.seconds.saturating_mul(1000) / 20).clamp(Duration::from_millis(50), LOOK)
     }
 
-    /// What is left of the lease.
+    /// The remaining time of the lease.
     pub(crate) fn left(&self) -> Duration {
         let end = self
             .leased_at

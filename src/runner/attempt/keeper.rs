@@ -1,8 +1,8 @@
-//! Keeps one attempt's lease from its claim until its command is over, on a thread of its own (CONTRACT.md §5, §10).
+//! Keeps one attempt's lease from its claim until its command is over, on a thread of its own (CONTRACT 10.3,
+//! 10.4).
 //!
-//! Invariant: whatever the attempt does meanwhile (a large checkout, `aynig.setup`, the command, nothing at all) has the
-//! attempt's [`Stop`], which is called off as soon as the lease is lost or can't be kept. What is looked at and when is
-//! `heartbeat`'s.
+//! Invariant: the attempt's [`Stop`] is tripped as soon as the lease is lost or cannot be kept. It stops
+//! every part of the attempt: a large checkout, `aynig.setup`, the command.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::finished::Site;
 use crate::runner::attempt::heartbeat::{Heartbeat, look};
 
-/// The lease of an attempt under way.
+/// The lease of a running attempt.
 #[derive(Debug)]
 pub(crate) struct LeaseKeeper<'a> {
     context: Context<'a>,
@@ -30,32 +30,33 @@ pub(crate) struct LeaseKeeper<'a> {
     stop: Stop,
 }
 
-/// What is left of a lease when its attempt is over.
+/// The lease at the end of its attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    /// The last HEAD that was ours.
+    /// The last HEAD that was ours (CONTRACT 5.10).
     pub(crate) head: CommitId,
-    /// How long the lease has still to go.
+    /// The remaining time of the lease.
     pub(crate) left: Duration,
 }
 
-/// Keeps the lease of `claim` while `attempt` runs, which is stopped if that panics.
+/// Keeps the lease of `claim` while `attempt` runs. A panic of the keeper stops the attempt.
 pub(crate) fn keeping<T>(
     context: &Context<'_>,
     claim: &Claim,
     attempt: impl FnOnce(&LeaseKeeper<'_>) -> T,
 ) -> (T, Held) {
-    let (stop, _hears) = context.shutdown.child();
+    let (stop, _subscription) = context.shutdown.child();
     let heartbeat = Heartbeat::new(context.store.handle(), context.authority, claim, context.options);
     let keeper = LeaseKeeper { context: *context, claim, heartbeat: Mutex::new(heartbeat), stop };
     let (under_way, over) = mpsc::channel::<()>();
     let result = thread::scope(|scope| {
         let thread = &keeper;
-        let kept = scope.spawn(move || thread.keep(&over));
+        let keeping = scope.spawn(move || thread.keep(&over));
         let result = attempt(&keeper);
         drop(under_way);
-        // Of its panic the attempt has heard by the switch; what the attempt has done is settled all the same.
-        kept.join().ok();
+        // A panic of the keeper has stopped the attempt by the switch. The attempt's work is settled
+        // nevertheless.
+        keeping.join().ok();
         result
     });
     let heartbeat = keeper.heartbeat.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -63,25 +64,25 @@ pub(crate) fn keeping<T>(
 }
 
 impl<'a> LeaseKeeper<'a> {
-    /// The switch that ends the attempt's work: tripped by signals to the runner, and where the lease is lost.
+    /// The switch that stops the attempt. It is tripped by signals to the runner, and when the lease is lost.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// Why the work was called off, where the lease was to blame.
+    /// Why the lease was given up, if it was.
     pub(crate) fn given_up(&self) -> Option<StopReason> {
         self.lock().given_up()
     }
 
-    /// Takes the worktree along to renewals from now on, and to those before.
+    /// Moves the worktree to earlier renewals, and to each later one.
     pub(crate) fn follow(&self, site: &Site) {
         if let Some(place) = site.place() {
-            self.lock().settle_in(place.clone());
+            self.lock().work_in(place.clone());
         }
     }
 
-    /// Looks at a local branch once more, after something that took its time or that could move the branch. A remote is
-    /// not asked each time: a lost lease is noticed there by a renewal that fails.
+    /// Checks a local branch again, after an action that was slow or could move the branch. A remote is not
+    /// queried each time; there a failed renewal shows that the lease was lost.
     pub(crate) fn is_lost(&self, repo: &Repo) -> bool {
         self.context.authority.attaches()
             && matches!(look(repo, self.context.authority, self.claim, HASTE),
@@ -107,7 +108,8 @@ impl<'a> LeaseKeeper<'a> {
     }
 }
 
-/// A command must not outlive the thread that keeps its lease.
+/// Stops the attempt if the keeper's thread panics: a command must not outlive the thread that keeps its
+/// lease.
 struct Alarm<'a>(&'a Stop);
 
 impl Drop for Alarm<'_> {

@@ -9,13 +9,13 @@
 //! |---|---|
 //! | `claim` | takes branches by a `working` commit; the only maker of a [`claim::Claim`] |
 //! | `step` | runs one claimed branch to its end |
-//! | `keeper`, `heartbeat` | keep the lease: when to renew, and what a look at the branch means |
+//! | `keeper`, `heartbeat` | check and renew the lease |
 //! | `provision` | makes the worktree and runs the setup command |
 //! | `environment` | the command's environment |
 //! | `files` | the attempt's files below `.git/aynig/` |
-//! | `ground` | the trees that may be written on |
-//! | `command_copy` | commands from another ref, copied out |
-//! | `finished` | what the end of a command hands to [`crate::runner::landing`] |
+//! | `ground` | the commits whose trees a new commit may take |
+//! | `command_copy` | checked-out copies of the commands of another ref |
+//! | `finished` | the value passed to [`crate::runner::landing`] when the command is over |
 
 pub(crate) mod claim;
 pub(crate) mod command_copy;

@@ -1,8 +1,8 @@
-//! Makes a worktree ready to work in before its command starts: files that git ignores, and `aynig.setup` (CONTRACT.md §9).
+//! Prepares a worktree before its command starts: ignored files, and `aynig.setup` (CONTRACT 9.16, 9.17).
 //!
-//! Invariant: nothing here happens in a person's checkout; nothing that is there is written over, no link is followed out of the
-//! worktree, and only what git ignores on both sides is copied, so that no commit and no rescue ever holds it. The
-//! lease is looked after meanwhile, and whoever stops the runner does not wait for it.
+//! Invariant: the user's checkout is never changed. Existing files are not overwritten, and no link is
+//! followed out of the worktree. Only files that git ignores on both sides are copied, so that no commit and
+//! no rescue ever contains them. The lease is kept meanwhile, and a stop of the runner does not wait.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -23,13 +23,13 @@ use crate::runner::attempt::finished::{Site, ending};
 use crate::runner::attempt::keeper::LeaseKeeper;
 use crate::runner::{Context, error_chain};
 
-/// The list of files that a new worktree is given.
+/// The file that lists the ignored files to copy into a new worktree.
 const LIST: &str = ".worktreeinclude";
 
-/// How much of a file is copied at once; a copy that shares blocks takes no time, whatever its size.
+/// Bytes of a file copied at once. A copy that shares blocks is instant, whatever its size.
 const CHUNK: u64 = 256 * 1024 * 1024;
 
-/// Makes the place of `command` ready. Says how the attempt ends instead, if that fails.
+/// Prepares the worktree of `command`. Returns the end of the attempt if that fails.
 pub(crate) fn provision(
     context: &Context<'_>,
     repo: &Repo,
@@ -56,7 +56,8 @@ pub(crate) fn provision(
     } else if !copied {
         return Ok(());
     }
-    // It took its time, and setting up may have used the environment of the attempt to move the branch.
+    // Copying may have been slow, and the setup command may have used the attempt's environment to move the
+    // branch.
     if keeper.is_lost(repo) { Err(Ending::Stopped { why: StopReason::LeaseLost }) } else { Ok(()) }
 }
 
@@ -64,7 +65,8 @@ fn failed(why: String) -> Ending {
     Ending::NotStarted(format!("its worktree could not be made ready: {why}"))
 }
 
-/// The list that counts: the branch's own, else that of the main worktree. Where commands are not the branch's, neither is this.
+/// Finds the list: the branch's own, else that of the main worktree. With `--commands-from` only the latter
+/// counts.
 fn list_for(context: &Context<'_>, repo: &Repo, worktree: &Worktree) -> Result<Option<PathBuf>, String> {
     let Some(main) = repo.main_checkout() else { return Ok(None) };
     let own = context.options.trust.commands_from.is_none().then(|| worktree.path.join(LIST));
@@ -123,7 +125,7 @@ fn copy_all(
         copy(&from, &to, stop)
             .map_err(|error| format!("could not copy {} to {}: {error}", from.display(), to.display()))?;
     }
-    // At the end, and what is deepest first: they may be such that nothing can be added.
+    // At the end and deepest first, since the modes may forbid adding files.
     for directory in made.iter().rev() {
         let found = fs::metadata(main.path.join(directory));
         found
@@ -133,7 +135,7 @@ fn copy_all(
     Ok(())
 }
 
-/// Makes the directories that are missing above `path` below `top`, and notes them in `made`.
+/// Creates the missing directories above `path` below `top`, and adds them to `made`.
 fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
@@ -149,16 +151,17 @@ fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result
     Ok(())
 }
 
-/// Whether the way to `path` below `top` is barred by something that is no directory.
+/// Whether a component of the path to `path` below `top` is something else than a directory.
 fn leads_elsewhere(top: &Path, path: &Path) -> bool {
     let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
     above.filter_map(|above| top.join(above).symlink_metadata().ok()).any(|found| !found.is_dir())
 }
 
-/// Copies a file or a link that is not there yet. Where the file system can, the kernel shares the blocks instead of copying them.
+/// Copies a file or a link to a path that does not exist yet. If the file system can, the kernel shares the
+/// blocks.
 fn copy(from: &Path, to: &Path, stop: &Stop) -> io::Result<()> {
     let found = match from.symlink_metadata() {
-        // Gone since it was listed: as if it had never been there.
+        // Removed since it was listed.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
@@ -172,12 +175,12 @@ fn copy(from: &Path, to: &Path, stop: &Stop) -> io::Result<()> {
     let mut source = OpenOptions::new().read(true).custom_flags(no_link).open(from)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     while stop.cause().is_none() && io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {}
-    // Build tools compare times: what was up to date in the main worktree stays so.
+    // Build tools compare times, so a file that is up to date in the main worktree has to stay so.
     target.set_modified(found.modified()?)?;
     target.set_permissions(fs::Permissions::from_mode(found.permissions().mode() & 0o7777))
 }
 
-/// Runs `line` as the command itself would be run, with both streams into its stderr log.
+/// Runs `line` with the command's environment and limits, with both streams going to its stderr log.
 fn set_up(line: &str, command: &Spec, keeper: &LeaseKeeper<'_>) -> Result<(), Ending> {
     let stream = || command.stderr.try_clone().map_err(|error| failed(error.to_string()));
     let spec = Spec {
@@ -196,7 +199,7 @@ fn set_up(line: &str, command: &Spec, keeper: &LeaseKeeper<'_>) -> Result<(), En
     let finished = crate::supervise::run(spec, keeper.stop(), || {});
     match ending(finished.how, keeper.given_up()) {
         Ending::Exited(0) => Ok(()),
-        // Whoever stopped it meant the attempt; the time limit is its own.
+        // Any other stop was meant for the whole attempt. The time limit is the setup's own.
         Ending::Stopped { why } if !matches!(why, StopReason::TimedOut { .. }) => {
             Err(Ending::Stopped { why })
         }

@@ -1,9 +1,9 @@
-//! One attempt from claim to settlement, on a thread of its own.
+//! Runs one attempt from claim to settlement, on a thread of its own.
 //!
-//! Invariant: a claim that enters leaves settled, whatever fails in between; a place that could not be made is a
-//! stalled branch with the reason, never a run somewhere else (CONTRACT.md §9). A panic before the settlement is such a
-//! failure; one in it leaves the lease to run out. The thread outlives the command: on Linux the command dies with the
-//! thread that started it.
+//! Invariant: every claim is settled, whatever fails. If the worktree cannot be made, the branch becomes
+//! `stalled` with the reason, and the command never runs elsewhere (CONTRACT 9.4). A panic before the
+//! settlement is settled too; after a panic in it the lease expires by itself. The thread has to outlive the
+//! command, because on Linux the command dies with the thread that started it (CONTRACT 10.1).
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -36,14 +36,14 @@ use crate::runner::landing::settle;
 use crate::runner::survey::verdict::RunIn;
 use crate::runner::{Context, error_chain};
 
-/// Less room than this is none, bytes: what is written comes in blocks.
+/// Free space in bytes below which a disk counts as full, since files are written in blocks.
 const NO_ROOM: u64 = 16 * 1024;
 
-/// What is told of a step whose result was not written because of a bug.
+/// The reason reported for a step whose result was not written because of a bug.
 const BROKEN_OFF: &str = "its runner failed because of a bug in aynig; when the lease ends, the next pass closes it and saves \
      what is here";
 
-/// Runs one claimed step to its settlement. Never panics: others wait for the report.
+/// Runs one claimed step to its settlement. Never panics, because the pass waits for the report.
 pub(crate) fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     let broken_off = StepReport {
         branch: claim.branch.clone(),
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context<'_>, claim: Claim) -> StepReport {
         rescued: None,
         left: None,
     };
-    // What is shared with other threads is consistent between any two statements that could panic.
+    // State shared with other threads is consistent between any two statements that could panic.
     let settled = catch_unwind(AssertUnwindSafe(|| {
         let repo = context.store.handle();
         let _under_way = context.authority.under_way();
@@ -68,7 +68,7 @@ pub(crate) fn run(context: &Context<'_>, claim: Claim) -> StepReport {
     settled.unwrap_or(broken_off)
 }
 
-/// Everything before the settlement. Where that panics, what there is by then is settled as stopped.
+/// Does everything before the settlement. After a panic, the work done so far is settled as stopped.
 fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
     let (mut site, mut files) = (Site::None, None);
     let (course, held) = keeping(context, &claim, |keeper| {
@@ -81,7 +81,7 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
     Finished { claim, site, ending, declaration, malformed, files, held, elapsed, lease_left }
 }
 
-/// What an attempt came to: its command is over, or was never started.
+/// The end of an attempt: its command is over, or was never started.
 struct Course {
     ending: Ending,
     declaration: Option<Declaration>,
@@ -95,7 +95,8 @@ impl Course {
     }
 }
 
-/// From the claim to the end of its command. What is made on the way is put into `site` and `files`.
+/// Runs from the claim to the end of its command. Puts the worktree and the files into `site` and `files` as
+/// soon as they exist, so that they survive a panic.
 fn attempt(
     context: &Context<'_>,
     repo: &Repo,
@@ -119,12 +120,13 @@ fn attempt(
     }
 }
 
-/// Finds or makes the place where the command runs.
+/// Returns the checkout, or makes the worktree, in which the command runs.
 fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, String> {
     if claim.run_in == RunIn::Checkout {
         let checkout = repo.checkout().ok_or("there is no checkout here any more")?;
         follow_claim(context, repo, claim, &checkout)?;
-        // The scan saw the index equal to HEAD; what was staged since then is the person's and no result of ours.
+        // The scan saw the index equal to HEAD. Files staged since then are the user's, and not part of the
+        // result.
         match repo.index_equals_head(&checkout.path) {
             Ok(true) => {}
             Ok(false) => return Err(format!("something was staged in {} just now", checkout.path.display())),
@@ -132,7 +134,7 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
         }
         return Ok(Site::InPlace(checkout));
     }
-    // What an earlier attempt left on this branch must not be in the way, and must not be lost.
+    // A worktree left by an earlier attempt on this branch must be out of the way, with its work saved.
     sweep(context, repo, Some(&claim.branch));
     let mark = Mark {
         attempt: claim.attempt,
@@ -150,7 +152,7 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
     Ok(Site::Worktree(worktree))
 }
 
-/// Makes sure that a checkout in which the command is to run in place is at the lease.
+/// Ensures that the checkout, in which the command runs in place, is at the lease.
 fn follow_claim(
     context: &Context<'_>,
     repo: &Repo,
@@ -165,7 +167,7 @@ fn follow_claim(
     if repo.upstream_on(local, remote).as_ref() != Some(&claim.branch) {
         return Err(gone());
     }
-    // The person's branch goes along with the remote's, as after a fast-forward pull; the trees are the same.
+    // The user's branch follows the remote's, as after a fast-forward pull. The trees are the same.
     let log = "aynig: follow the claim";
     match repo.swap(local.full_ref().as_bstr(), Some(claim.trigger.commit), claim.lease, log) {
         Ok(Swap::Won) => Ok(()),
@@ -176,7 +178,7 @@ fn follow_claim(
     }
 }
 
-/// Makes the place ready and runs the command there.
+/// Prepares the worktree and runs the command in it.
 fn command(
     context: &Context<'_>,
     repo: &Repo,
@@ -203,18 +205,18 @@ fn command(
         crate::crashpoint::reach(crate::crashpoint::Point::CommandStarted);
     });
     crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
-    // Measured now: what a survivor writes later does not count.
+    // Measured now, since later output of surviving processes does not count (CONTRACT 4.11).
     let length = files.readers.0.metadata().map_or(0, |found| found.len());
     let ending = ending(finished.how, keeper.given_up());
     let observed = read_declarations(&files.readers.0, length);
-    tell_malformed(context, claim, &observed, &ending);
-    tell_full_disk(context, claim, files, &ending);
+    warn_of_malformed(context, claim, &observed, &ending);
+    warn_of_full_disk(context, claim, files, &ending);
     let malformed = observed.malformed_count > 0;
     let (declaration, elapsed) = (observed.declaration, finished.elapsed);
     Course { ending, declaration, malformed, elapsed }
 }
 
-/// What is to be run, and with what.
+/// Builds the call of the command.
 fn command_spec(
     context: &Context<'_>,
     repo: &Repo,
@@ -223,7 +225,7 @@ fn command_spec(
     directory: &Path,
 ) -> Result<Spec, String> {
     let options = context.options;
-    // The branch's own command is in its worktree; one from elsewhere is in a copy of that tree.
+    // The branch's own command is in its worktree. A command from another ref is in a copy of that tree.
     let copy = claim.command.tree.map(|tree| copy_of(repo, tree)).transpose();
     let top = copy.map_err(|error| error_chain(&error))?.unwrap_or_else(|| directory.to_owned());
     let environment = environment::environment(repo, context.authority, options, claim, files, directory);
@@ -266,8 +268,9 @@ fn read_declarations(mut log: &File, length: u64) -> Observed {
     reader.finish()
 }
 
-/// A command whose output cannot be stored mostly fails, and cannot say why.
-fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &Ending) {
+/// Warns if the disk of the logs is full. A command whose output cannot be stored mostly fails without a
+/// reason.
+fn warn_of_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &Ending) {
     let logs = files.stdout.parent().unwrap_or(&files.stdout);
     if !ending.is_success()
         && let Ok(room) = FreeSpace::at(logs)
@@ -283,16 +286,16 @@ fn tell_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending: &
     }
 }
 
-fn tell_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
+fn warn_of_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
     for line in &observed.malformed {
         let (state, reason) = (claim.trigger.state.clone(), line.reason.to_string());
         let warning = Warning::InvalidDeclaration { state, line: line.line_number, reason };
         context.warn(Some(&claim.branch), warning);
     }
-    let untold =
+    let more =
         observed.malformed_count.saturating_sub(u64::try_from(observed.malformed.len()).unwrap_or(u64::MAX));
-    if untold > 0 {
-        context.warn(Some(&claim.branch), Warning::MoreInvalidDeclarations { count: untold });
+    if more > 0 {
+        context.warn(Some(&claim.branch), Warning::MoreInvalidDeclarations { count: more });
     }
     if observed.declaration.is_some() && !ending.is_success() {
         tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");
