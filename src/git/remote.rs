@@ -1,12 +1,14 @@
-//! Talking to a remote: fetching its branches, asking what a ref is, and the leased push.
+//! Remotes: fetches branches, queries refs, and pushes with a lease.
 //!
-//! Invariant: a push moves a branch only from the value that is named to it (`--force-with-lease=<ref>:<id>`) and only
-//! forward (the refspec is not forced): after a rewind of the remote branch a plain push would bring removed commits
-//! back. What a push answered is told apart ref by ref; where the answer never came, the remote is asked what
-//! it has. Transport, credentials and proxies are the `git` program's business (CONTRACT.md §5).
+//! Invariant: a push moves a branch only from the value named for it
+//! (`--force-with-lease=<ref>:<id>`) and only forward (the refspec is not forced). After a rewind
+//! of the remote branch an unleased push would bring removed commits back. The result of a push is
+//! judged ref by ref; if the reply is lost, the remote is queried (CONTRACT 5.15, 5.16). The `git`
+//! program handles transport, credentials and proxies.
 //!
-//! What was fetched lies below `refs/aynig/remotes/<remote>/`, so that a person's own tracking refs, which may be the last
-//! name of a commit, are neither moved nor pruned.
+//! Fetched branches are kept below `refs/aynig/remotes/<remote>/`. So the user's own
+//! remote-tracking refs, which may be the last name of a commit, are neither moved nor pruned
+//! (CONTRACT 5.19).
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -24,22 +26,25 @@ use crate::git::process::cancel::Purpose;
 use crate::git::refs::cas::{RefError, Tip};
 use crate::git::repo::open::Repo;
 
-/// The longest one exchange with a remote may take; a hanging connection must not outlast a lease.
+/// The longest that one exchange with a remote may take: a hanging connection must not outlast a
+/// lease.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The same for a question, which moves no objects.
+/// The longest that a query may take, which moves no objects.
 pub const QUESTION: Duration = Duration::from_secs(30);
 
-/// The same for a question that a lease which is about to end waits for.
+/// The longest that a query may take for a lease that is about to end.
 pub(crate) const HASTE: Duration = Duration::from_secs(5);
 
-/// How long to wait for another runner in this clone that fetches; if it takes longer its connection may hang.
+/// How long to wait for another runner's fetch in this clone. If it takes longer its connection may
+/// hang.
 const TURN: Duration = Duration::from_secs(10);
 
-/// How often a fetch is tried that met a half-made worktree.
+/// How many times a fetch is tried that met a half-made worktree registration.
 const TRIES: u32 = 10;
 
-/// A fetch of exactly the refs that are named, which says nothing and starts nothing else.
+/// A fetch of exactly the named refs, without output and without side effects such as tags and
+/// maintenance.
 pub(crate) const QUIET_FETCH: [&str; 7] = [
     "fetch",
     "--quiet",
@@ -50,34 +55,30 @@ pub(crate) const QUIET_FETCH: [&str; 7] = [
     "--refmap=",
 ];
 
-/// A push of exactly the refs that are named, without this clone's hooks.
+/// A push of exactly the named refs, without this clone's hooks.
 pub(crate) const PLAIN_PUSH: [&str; 4] =
     ["push", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"];
 
-/// What git calls the remote that is pushed to. No remote of a person has a name that no ref could have.
+/// The name of the remote for pushes. It is no legal ref component, so no remote of a user has it.
 const UNTRACKED: &str = "aynig..push";
 
-/// What a remote's configuration says of pushes, as git spells it.
+/// The settings of a remote that apply to pushes, in git's spelling.
 const OF_PUSHES: [&str; 7] =
     ["url", "pushurl", "receivepack", "vcs", "proxy", "proxyauthmethod", "serveroption"];
 
-/// Why a remote could not be talked to.
+/// Why an exchange with a remote failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// No such remote is configured.
     #[error("there is no remote {remote} in this repository")]
-    Unknown {
-        /// The name asked for.
-        remote: RemoteName,
-    },
-    /// It does not answer, or not to us.
+    Unknown { remote: RemoteName },
+    /// The remote does not answer, or denies access.
     #[error("could not {what} {remote}")]
     Unreachable {
         /// The verb: "fetch from", "ask", "push to".
         what: &'static str,
-        /// Which remote.
         remote: RemoteName,
-        /// Git's own words.
+        /// Git's reason.
         #[source]
         source: ProcessError,
     },
@@ -89,34 +90,33 @@ pub enum RemoteError {
 /// A branch to be moved on the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// Which.
     pub branch: BranchName,
-    /// What it must point at.
+    /// Its expected value.
     pub expected: CommitId,
-    /// What it is to point at; a descendant of `expected`.
+    /// Its new value; a descendant of `expected`.
     pub new: CommitId,
-    /// How long that may take, where it is of no use later.
+    /// How long the move may take, if it is useless later.
     pub within: Option<Duration>,
 }
 
-/// What a push did to one branch, as far as its answer tells.
+/// The result of a push for one branch, as far as its reply shows.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It was moved, or holds our commit already.
+    /// It was moved, or already has our commit.
     Accepted,
     /// The remote has another value than the expected one.
     Stale,
-    /// The server said no; its reason.
+    /// The server refused; its reason.
     Refused(String),
-    /// The server could not, just now: somebody else had a lock there, or its disk has a problem.
+    /// The server failed for now: its ref was locked, or its disk has a problem.
     Failed(String),
-    /// The answer never came.
+    /// There was no reply for this branch.
     Unknown,
 }
 
 impl RemoteError {
-    /// Which remote it is about, where it is about one.
+    /// The remote of this error, if it is about one.
     pub(crate) fn remote(&self) -> Option<&RemoteName> {
         match self {
             Self::Unknown { remote } | Self::Unreachable { remote, .. } => Some(remote),
@@ -132,7 +132,7 @@ impl Repo {
             || self.config(&format!("remote.{remote}.pushurl")).is_some()
     }
 
-    /// The branch on `remote` that `branch` follows, if it follows one there.
+    /// The upstream of `branch`, if it is on `remote`.
     pub(crate) fn upstream_on(&self, branch: &BranchName, remote: &RemoteName) -> Option<BranchName> {
         if self.config(&format!("branch.{branch}.remote"))? != remote.as_str() {
             return None;
@@ -141,13 +141,13 @@ impl Repo {
         BranchName::from_full_ref(BStr::new(merge.as_bytes()))
     }
 
-    /// Fetches all branches of `remote`; one connection.
+    /// Fetches all branches of `remote` in one connection, and prunes.
     pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
         let all = format!("+{HEADS}*:{}*", fetched_from(remote));
         self.fetch(remote, &[all], Purpose::Scan, PATIENCE)
     }
 
-    /// Fetches some branches of `remote`, those that exist.
+    /// Fetches the named branches of `remote` that exist.
     pub(crate) fn fetch_some(
         &self,
         remote: &RemoteName,
@@ -168,8 +168,9 @@ impl Repo {
         purpose: Purpose,
         within: Duration,
     ) -> Result<(), RemoteError> {
-        // A fetch fails altogether if one of the refs it is about to move is moved meanwhile, so runners in one clone take
-        // turns; but whoever hangs must not make the others hang.
+        // A fetch fails as a whole if one of the refs it is about to move is moved meanwhile, so
+        // runners in one clone take turns. But a hanging runner must not block the others, so the
+        // wait is bounded.
         let within = within.min(PATIENCE);
         let watch = Stopwatch::start();
         let turns = self.turns();
@@ -177,7 +178,8 @@ impl Repo {
         let left = || within.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
         let held = turn(TURN.min(within));
         match self.fetch_once(remote, specs, purpose, left()) {
-            // Without a turn somebody else may have moved the refs: once more when they are done.
+            // Without the turn another runner may have moved the refs: tries once more when it is
+            // done.
             Err(ProcessError::Failed { .. }) if held.is_none() && watch.elapsed() < within => {
                 let _held = turn(left());
                 self.fetch_once(remote, specs, purpose, left())
@@ -213,7 +215,8 @@ impl Repo {
                 .timeout(within)
                 .run();
             match done {
-                // Git also reads the registrations of worktrees, and gives up at one that another process is just making.
+                // Git also reads the registrations of worktrees, and fails for one that another
+                // process is just creating.
                 Err(ProcessError::Failed { said, .. }) if tries < TRIES && said.contains("/worktrees/") => {
                     tracing::debug!(said, "again");
                     clock::pause(Duration::from_millis(20));
@@ -223,7 +226,8 @@ impl Repo {
         }
     }
 
-    /// A call of git about a remote: where a person would type it, as a relative address counts from there.
+    /// A `git` call about a remote. It runs where a user would type it, since a relative URL counts
+    /// from there.
     pub(crate) fn remote_git(&self, purpose: Purpose) -> Git {
         let git = if self.is_bare() {
             Git::shared(self.common_dir())
@@ -233,7 +237,7 @@ impl Repo {
         git.for_others(self.interrupt(), purpose)
     }
 
-    /// The directory whose lock is held by whoever moves the fetched refs.
+    /// The directory whose lock serialises changes of the fetched refs.
     fn turns(&self) -> Option<PathBuf> {
         let dir = Own::Remotes.within(self.common_dir());
         std::fs::create_dir_all(&dir).is_ok().then_some(dir)
@@ -244,11 +248,12 @@ impl Repo {
         self.tips(&fetched_from(remote))
     }
 
-    /// What branches `remote` is known to have, by our own fetches and by a person's; as far as that can be read.
+    /// All branches that `remote` is known to have, from runners' fetches and from the user's;
+    /// unreadable refs are left out.
     pub(crate) fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
         let places = [fetched_from(remote), format!("{TRACKED}{remote}/")];
         let tips = places.iter().flat_map(|place| self.tips(place).unwrap_or_default());
-        // What is symbolic is the remote's own HEAD.
+        // A symbolic ref is the remote's HEAD.
         tips.filter(|tip| tip.target.is_ok()).map(|tip| tip.branch).collect()
     }
 
@@ -261,7 +266,8 @@ impl Repo {
         self.read_ref(fetched_ref(remote, branch).as_bstr())
     }
 
-    /// Notes what `branch` of `remote` is known to point at now; not while somebody fetches, for it would fail over that.
+    /// Records the known value of `branch` on `remote`. Does nothing while another runner fetches,
+    /// since its fetch would fail.
     pub(crate) fn note_fetched(&self, remote: &RemoteName, branch: &BranchName, head: CommitId) {
         let turn = self.turns().map(|dir| FileLock::try_acquire(&dir));
         if matches!(turn, Some(Ok(None))) {
@@ -276,7 +282,7 @@ impl Repo {
         }
     }
 
-    /// What the branches of `remote` are now; all of them, or only those named. Nothing is fetched.
+    /// Queries the current branches of `remote`; all of them, or only those named. Fetches nothing.
     pub fn ask_remote(
         &self,
         remote: &RemoteName,
@@ -298,8 +304,9 @@ impl Repo {
         Ok(output.stdout.lines().filter_map(parse_listed).collect())
     }
 
-    /// Tries all `moves` in one push, each judged by itself, in their order. An `Err` means that no ref was judged; refs may
-    /// have been moved all the same (the connection broke), so the remote must be asked.
+    /// Tries all `moves` in one push and returns their results in order; each is judged by itself.
+    /// An `Err` means that no ref was judged. Refs may have been moved all the same (the connection
+    /// broke), so the remote must be queried.
     pub(crate) fn push_moves(
         &self,
         remote: &RemoteName,
@@ -333,10 +340,11 @@ impl Repo {
             .collect())
     }
 
-    /// A call of git that knows `remote` as [`UNTRACKED`], without refspecs.
+    /// A `git` call that knows `remote` as [`UNTRACKED`], without refspecs.
     ///
-    /// After a push git moves the tracking ref of each branch. A person's `git push --force-with-lease` compares with that ref,
-    /// and would write over results that they have not seen.
+    /// After a push git moves the remote-tracking ref of each branch. A user's `git push
+    /// --force-with-lease` compares with that ref, and would overwrite results that the user has
+    /// not seen.
     fn without_tracking(&self, remote: &RemoteName) -> Result<Git, ProcessError> {
         let listed = self.remote_git(Purpose::Other).args(["config", "--null", "--list"]).run()?;
         let own = format!("remote.{remote}.");
@@ -358,7 +366,7 @@ impl Repo {
     }
 }
 
-/// `<id>\trefs/heads/<name>`.
+/// Parses `<id>\trefs/heads/<name>`.
 fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
     let (id, name) = line.split_once_str("\t")?;
     Some((BranchName::from_full_ref(name.as_bstr())?, CommitId::parse_hex(id)?))
@@ -370,7 +378,7 @@ struct Row {
     outcome: Pushed,
 }
 
-/// The lines `<flag>\t<from>:<to>\t<summary>` of `git push --porcelain`.
+/// Parses the lines `<flag>\t<from>:<to>\t<summary>` of `git push --porcelain`.
 fn parse_push(stdout: &[u8]) -> Vec<Row> {
     stdout.lines().filter_map(parse_row).collect()
 }
@@ -380,11 +388,12 @@ fn parse_row(line: &[u8]) -> Option<Row> {
     let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
     let (_, reference) = refs.split_once_str(":")?;
     let outcome = match flag {
-        // `=` means that the remote holds exactly our commit; ours are unique, so it was we who put it there.
+        // `=` means that the remote has exactly our commit. Our commits are unique, so an earlier
+        // push of ours put it there.
         b" " | b"*" | b"=" => Pushed::Accepted,
         b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
             let reason = summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned();
-            // What `git receive-pack` itself says when it cannot lock or write the ref.
+            // The message of `git receive-pack` when it cannot lock or write the ref.
             if reason.starts_with("(failed to update ref") {
                 Pushed::Failed(reason)
             } else {
@@ -397,7 +406,7 @@ fn parse_row(line: &[u8]) -> Option<Row> {
     Some(Row { reference: reference.into(), outcome })
 }
 
-/// What the server itself said (`remote: …`), on one line, bounded.
+/// The server's own messages (`remote: …`), on one line, bounded.
 fn server_words(stderr: &[u8]) -> String {
     let text = stderr.to_str_lossy();
     let lines: Vec<&str> = text

@@ -25,7 +25,7 @@ pub(crate) struct IndexFile {
 impl Repo {
     /// Reads the index file at `path`; `None` if it is incomplete, split or sparse.
     pub(crate) fn index_file(&self, path: &Path) -> Option<IndexFile> {
-        // How many threads it may have would be asked of the system each time.
+        // With a limit gix does not query the number of CPUs each time.
         let options = gix::index::decode::Options { thread_limit: Some(1), ..Default::default() };
         let index = gix::index::File::at(path, self.gix.object_hash(), false, options).ok()?;
         (index.link().is_none() && !index.is_sparse()).then_some(IndexFile { index })

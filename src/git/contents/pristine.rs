@@ -1,12 +1,15 @@
-//! Whether a command left its worktree as git had filled it, told without asking git.
+//! Proves without `git` that a command left its worktree as git had filled it. This is the fast
+//! path for commands that change no file.
 //!
-//! Invariant: "yes" is a proof by git's own rule (gitformat-index(5), racy git): the index is HEAD's tree, the files below the top
-//! are those of the index and no others, each has the metadata that the index notes, and one that may be as young as
-//! the index has the content too. All that is not plain (conversions, submodules, ignored files, a new empty directory) is "not
-//! known", and git is asked. A step whose command only looks, or only waits, is ended so.
+//! Invariant: "yes" is a proof by git's own rule (gitformat-index(5), racy git). The index is
+//! HEAD's tree. The files below the top are exactly those of the index, and each has the metadata
+//! in the index. A file that may be as young as the index also has the right contents. Anything
+//! unusual (conversions, submodules, ignored files, a new empty directory) is "not known", and git
+//! is asked.
 //!
-//! Where a worktree is to be handed to another step more is asked: the index is the very file that git wrote before the command
-//! began, no directory was changed since then, and all permissions are those that git gives.
+//! A worktree that is passed to another step must meet more conditions: the index is the very file
+//! that git wrote before the command began, no directory was changed since, and all permissions are
+//! those that git gives.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -22,15 +25,15 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::{Filled, Identity, Worktree};
 use crate::git::worktrees::registration::Workplace;
 
-/// Beyond this many files git, which looks at them in several threads, is as fast.
+/// For more files git, which uses several threads, is as fast.
 const FEW: usize = 2000;
 
-/// A file that is larger than this is left to git to read.
+/// The largest file that is read here, in bytes.
 const SHORT: u64 = 1024 * 1024;
 
 impl Repo {
-    /// Whether nothing in `worktree` differs from its HEAD, as far as that can be told in this process; `file` is its
-    /// index, and `index` the file it is from.
+    /// Whether it is proved that nothing in `worktree` differs from its HEAD. `index_file` is its
+    /// parsed index, and `index` that file's metadata.
     pub(crate) fn is_untouched(&self, worktree: &Worktree, index_file: &IndexFile, index: &Metadata) -> bool {
         if index_file.entries() > FEW || index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
             return false;
@@ -42,8 +45,8 @@ impl Repo {
             && self.holds_only(&worktree.path, index_file, index, None) == Some(true)
     }
 
-    /// The index of a worktree to whose index, files and directories nothing at all was done since git filled it; `None` if
-    /// something was, or that is not sure.
+    /// The index of a worktree whose index, files and directories are unchanged since git filled
+    /// it; `None` if something changed, or that is not certain.
     pub(crate) fn index_as_filled(&self, worktree: &Workplace, filled: &Filled) -> Option<IndexFile> {
         let file = worktree.git_dir.join("index");
         let (index, top) = (file.symlink_metadata().ok()?, worktree.path.symlink_metadata().ok()?);
@@ -58,8 +61,9 @@ impl Repo {
         is_so.then_some(index_file)
     }
 
-    /// Whether the files below `top` are those of `index_file`, which is in the file `index`. Two moments can be compared only where they are
-    /// of one clock and as exact as each other: on one file system. With `mode`, which a new directory has, no directory below `top` may be
+    /// Whether the files below `top` are exactly those of `index_file`, whose metadata is `index`;
+    /// `None` if unknown. Times are compared only on one file system, where they have one clock and
+    /// one resolution. With `mode`, the mode of a new directory, no directory below `top` may be
     /// younger than the index, and all permissions must be those of new files.
     fn holds_only(
         &self,
@@ -115,7 +119,8 @@ impl Repo {
                     return Some(false);
                 }
             }
-            // Git knows no empty directories: whether one is to be kept in mind is its to say.
+            // Git does not track empty directories; git itself must decide whether one counts as a
+            // change.
             if !below.is_empty() && expected.len() == before && ahead.len() == waiting {
                 return Some(false);
             }
@@ -123,7 +128,7 @@ impl Repo {
         Some(expected.is_empty())
     }
 
-    /// Whether a file has the content that the index names, without any conversion.
+    /// Whether a file has the blob's contents, unconverted; `None` if it is too large to read here.
     fn has_content(&self, known: &Entry, found: &Metadata, place: &Path) -> Option<bool> {
         if found.len() > SHORT {
             return None;
@@ -138,7 +143,7 @@ impl Repo {
     }
 }
 
-/// When a file or directory was last changed in any way.
+/// The change time of a file or directory.
 fn changed(found: &Metadata) -> (i64, i64) {
     (found.ctime(), found.ctime_nsec())
 }
@@ -147,13 +152,13 @@ fn has_mode(found: &Metadata, permissions: u32) -> bool {
     found.permissions().mode() & 0o7777 == permissions
 }
 
-/// Whether a file has the permissions of a new one, where a new directory has `mode`.
+/// Whether a file has the permissions of a new file, if new directories have `mode`.
 fn is_as_new(found: &Metadata, mode: u32) -> bool {
     let executable = found.permissions().mode() & 0o100 != 0;
     found.is_symlink() || has_mode(found, mode & if executable { 0o777 } else { 0o666 })
 }
 
-/// Whether what lies there is of the kind, and as executable, as the index says.
+/// Whether a file has the kind and the executable bit of its index entry.
 fn is_of_kind(known: &Entry, found: &Metadata) -> bool {
     use gix::index::entry::Mode;
     let executable = found.permissions().mode() & 0o100 != 0;

@@ -1,8 +1,9 @@
-//! What git finds of the signatures of commits.
+//! What git reports about the signatures of commits.
 //!
-//! Invariant: each commit has an answer of its own. Git gives up a whole call at the first commit it cannot read, and anybody who
-//! may push can make one; so what such a call left open is asked again in halves, until the commit at fault is alone. Which answers
-//! are good enough is `runner::survey::trust`'s to say.
+//! Invariant: each commit gets an answer of its own. Git aborts a whole call at the first commit it
+//! cannot read, and anyone who may push can make one. So the commits left over by such a call are
+//! asked about again in halves, until the one at fault is alone. `runner::survey::trust` decides
+//! which answers are good enough.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -17,71 +18,73 @@ use crate::git::process::call::ProcessError;
 use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::{Repo, gits};
 
-/// What came of checking one signature.
+/// The result of checking one signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checked {
-    /// Git's letter for it (`%G?` of `git log`).
+    /// Git's letter (`%G?` of `git log`).
     Letter(char),
-    /// Git says that there is none, and there is one: it is damaged, or the program that checks it cannot be started.
+    /// Git reports no signature, but there is one: it is damaged, or the program that checks it
+    /// cannot be started.
     Garbled,
-    /// It is by an ssh key, and nothing says whose keys are trusted.
+    /// It is by an ssh key, and `gpg.ssh.allowedSignersFile` is not set.
     NoSigners,
-    /// Git gave none, in its words.
+    /// Git gave no answer; its reason.
     Unreadable(String),
-    /// It would be good, but nobody can tell whether its ssh key was revoked, in words.
+    /// It would be good, but the revocation list of ssh keys cannot be read; the reason.
     Unrevocable(String),
-    /// It would be good, but its key is trusted less than `gpg.minTrustLevel` asks for, which `%G?` does not regard.
+    /// It would be good, but its key is trusted less than `gpg.minTrustLevel` requires, which `%G?`
+    /// ignores.
     Distrusted {
-        /// How much it is trusted.
+        /// The key's trust level.
         trust: String,
-        /// How much it would have to be.
+        /// The required trust level.
         least: String,
     },
-    /// The program that checks it did not come to an end.
+    /// The checking program hung.
     TooSlow {
-        /// Which program.
+        /// The program.
         program: String,
-        /// How long it was given.
+        /// Its time limit.
         limit: Duration,
     },
-    /// It was not checked, as such a program had used up all the time there is.
+    /// It was not checked, since hung programs had used up the time for all checks.
     NotReached,
 }
 
-/// The longest that a program may take to make a signature: somebody may have to touch a key.
+/// The longest that a program may take to make a signature: the user may have to touch a key.
 pub(crate) const SIGNING: Duration = Duration::from_secs(120);
 
-/// The same after it had to be ended the last time, and for any that hangs over one more commit.
+/// The time limit for signing after a hang, and for each further check after a hang.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The longest that checking so many may take.
+/// The longest that checking [`SHARE`] signatures may take.
 const CHECKING: Duration = Duration::from_secs(30);
 const SHARE: usize = 100;
 
-/// Once a program has hung, checking all of them may take so many times [`CHECKING`] in all.
+/// After a hang, checking all of them may take this many times [`CHECKING`] in all.
 const SHARES: u32 = 4;
 
-/// A limit, or the shorter one of a test.
+/// The limit, or a test's shorter one.
 pub(crate) fn at_most(limit: Duration) -> Duration {
     crate::crashpoint::signature_limit().map_or(limit, |shorter| shorter.min(limit))
 }
 
-/// How much a key may be trusted, in git's words.
+/// Git's trust levels, ascending.
 const TRUST: [&str; 5] = ["undefined", "never", "marginal", "fully", "ultimate"];
 
-/// Whether a key of this trust is good where `least` is asked for. Of words that git does not have none is.
+/// Whether a key of this trust level is good enough for `least`. An unknown level never is.
 fn suffices(trust: &str, least: &str) -> bool {
     let rank = |word: &str| TRUST.iter().position(|known| known.eq_ignore_ascii_case(word));
     matches!((rank(trust), rank(least)), (Some(trust), Some(least)) if trust >= least)
 }
 
-/// How the signature of ssh begins in a commit.
+/// The beginning of an ssh signature in a commit.
 const BY_SSH: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
-/// The headers that hold signatures. Others whose names begin so are nothing to git.
+/// The headers with signatures. Git ignores other headers whose names begin alike.
 const HEADERS: [&[u8]; 2] = [b"gpgsig ", b"gpgsig-sha256 "];
 
-/// How all signatures that git knows begin.
+/// The beginnings of all signatures that git knows.
 const BEGINNINGS: [&[u8]; 4] = [
     BY_SSH,
     b"-----BEGIN PGP SIGNATURE-----",
@@ -89,20 +92,21 @@ const BEGINNINGS: [&[u8]; 4] = [
     b"-----BEGIN SIGNED MESSAGE-----",
 ];
 
-/// Returns what the headers of a commit have for its signature, from its first line on.
+/// The signature in a commit's headers, from its first line on.
 fn signature_in(headers: &[u8]) -> Option<&[u8]> {
     let mut lines = headers.lines();
     lines.find_map(|line| HEADERS.iter().find_map(|header| line.strip_prefix(*header)))
 }
 
-/// Whether a commit has a signature that git would look at. Git itself takes what a program of ssh or x509 writes as it is.
+/// Whether a commit has a signature that git would check. Git stores the output of ssh or x509
+/// programs unchecked.
 pub(crate) fn is_signed(headers: &[u8]) -> bool {
     signature_in(headers).is_some_and(|text| BEGINNINGS.iter().any(|begin| text.starts_with(begin)))
 }
 
 impl Repo {
-    /// What git finds of the signature of each commit. All of it is asked in one call, unless they are many, or git cannot read one
-    /// of them, or hangs over one. `purpose` says when a stop ends that.
+    /// Checks the signature of each commit, in one call unless there are many, or git cannot read
+    /// one, or a check hangs. `purpose` decides when a stop ends a call.
     pub(crate) fn signatures(
         &self,
         commits: &HashSet<CommitId>,
@@ -152,7 +156,7 @@ impl Repo {
         found
     }
 
-    /// The answers to one call, in the order of `commits`, and what kept it from the others.
+    /// Returns the answers of one call, in the order of `commits`, and why others are missing.
     fn ask_signatures(
         &self,
         commits: &[CommitId],
@@ -184,18 +188,19 @@ impl Repo {
         }
     }
 
-    /// The program that signs here, like [`Repo::program`].
+    /// The program that signs here, as [`Repo::program`] formats it.
     pub(crate) fn signer(&self) -> String {
         self.program(&self.config_here("gpg.format").unwrap_or_default())
     }
 
-    /// How long a program may take to sign what is of no use after `within`.
+    /// How long a program may take to sign something that is useless after `within`.
     pub(crate) fn signing_limit(&self, within: Duration) -> Duration {
         let most = if self.interrupt().has_hung() { AGAIN } else { SIGNING };
         at_most(most.min(within))
     }
 
-    /// The program that makes and checks signatures of this format, and the setting that names it, if one does.
+    /// The program that makes and checks signatures of this format, and the setting that names it,
+    /// if one does.
     pub(crate) fn program(&self, format: &str) -> String {
         let (keys, usual): (&[&str], _) = match format {
             "ssh" => (&["gpg.ssh.program"], "ssh-keygen"),
@@ -206,7 +211,7 @@ impl Repo {
         keys.iter().find_map(set).unwrap_or_else(|| format!("`{usual}`"))
     }
 
-    /// The format of a commit's signature, by git's names.
+    /// The format of a commit's signature, in git's terms.
     fn format_of(&self, id: CommitId) -> &'static str {
         match self.head_of(id) {
             Some(head) if head.contains_str(BY_SSH) => "ssh",
@@ -215,12 +220,13 @@ impl Repo {
         }
     }
 
-    /// The headers of a commit; `None` for one in a quarantine.
+    /// The headers of a commit; `None` for one in quarantine.
     pub(crate) fn head_of(&self, id: CommitId) -> Option<Vec<u8>> {
         self.gix.find_object(gits(id)).ok().map(|object| headers(&object.data).to_vec())
     }
 
-    /// Git has one letter for a commit without a signature and for some that it cannot check.
+    /// Replaces git's letter `N`, which stands both for no signature and for some that git cannot
+    /// check.
     fn explain_none(&self, found: &mut BTreeMap<CommitId, Checked>) {
         for (id, checked) in found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('N')) {
             let Some(head) = self.head_of(*id) else { continue };
@@ -232,7 +238,8 @@ impl Repo {
         }
     }
 
-    /// The letter is the same for all keys that are trusted at all, whatever `git verify-commit` makes of them.
+    /// Applies `gpg.minTrustLevel`: the letter is `G` for every trust level, whatever `git
+    /// verify-commit` decides.
     fn doubt_distrusted(&self, found: &mut BTreeMap<CommitId, Checked>, trusts: &BTreeMap<CommitId, String>) {
         let mut good = found.iter_mut().filter(|(_, checked)| **checked == Checked::Letter('G')).peekable();
         if good.peek().is_none() {
@@ -251,7 +258,8 @@ impl Repo {
         }
     }
 
-    /// Git only warns where it does not find the list of revoked keys, and takes them all for good.
+    /// Applies `gpg.ssh.revocationFile`: if git does not find that file it only warns, and accepts
+    /// all keys.
     fn doubt_unrevocable(&self, found: &mut BTreeMap<CommitId, Checked>) {
         let by_ssh = |id: &CommitId| self.head_of(*id).is_none_or(|head| head.contains_str(BY_SSH));
         let good = found.iter_mut().filter(|(id, checked)| **checked == Checked::Letter('G') && by_ssh(id));
@@ -278,24 +286,24 @@ pub(crate) fn headers(commit: &[u8]) -> &[u8] {
     commit.split_str("\n\n").next().unwrap_or_default()
 }
 
-/// What kept git from answering for a commit.
+/// Why git gave no answer for a commit.
 enum Trouble {
-    /// A stop, in words.
+    /// A stop, with its message.
     Stopped(String),
-    /// A program that did not come to an end.
+    /// A program hung.
     Hung,
-    /// What git said.
+    /// Git failed; its message.
     Said(String),
 }
 
-/// What git says of one commit.
+/// One line of git's answer.
 struct Answer {
     id: CommitId,
     letter: char,
     trust: String,
 }
 
-/// The answers in whole lines; a call that was cut short may end within one.
+/// Parses complete lines; the output of a call that was ended may stop within a line.
 fn answers(stdout: &[u8]) -> impl Iterator<Item = Answer> {
     stdout.lines_with_terminator().filter_map(|line| {
         let (id, rest) = line.strip_suffix(b"\n")?.split_once_str(" ")?;

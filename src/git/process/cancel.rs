@@ -1,9 +1,9 @@
-//! The wish to stop, for calls of git that wait for somebody else, over a network or for a key: they may hang, and are out of a
-//! Ctrl-C's reach (`process`).
+//! Cancellation token for git calls that wait for others, over a network or for a key. They may
+//! hang, and a Ctrl-C does not reach them, since each runs in its own session.
 //!
-//! Invariants: one-way, and shared by all handles of a repository; a call that is ended, or not begun, for this says so
-//! ([`crate::git::ProcessError::Stopped`]). How they are ended is `ending`'s business. Which signal ends what is `cli`'s
-//! business.
+//! Invariants: one-way, and shared by all handles of a repository. A call that is ended, or not
+//! started, because of it fails with [`crate::git::ProcessError::Stopped`]. `terminate` ends the
+//! calls; the caller maps signals to requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -11,27 +11,27 @@ use std::time::Duration;
 
 use crate::clock::Stopwatch;
 
-/// What a signature takes that is not waited for in vain.
+/// A signing call that takes no longer than this is never ended by [`Interrupt::end_signatures`].
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// The switch; clones are the same.
+/// The token; clones are the same token.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     scans: Arc<AtomicBool>,
     all: Arc<AtomicBool>,
-    /// Since when signatures are to come to an end, and how long they may take for that.
+    /// When signing calls were asked to end, and their grace period.
     signatures: Arc<OnceLock<(Stopwatch, Duration)>>,
-    /// Whether the last program that signs had to be ended.
+    /// Whether the last signing program had to be ended.
     hung: Arc<AtomicBool>,
     calls: Arc<(Mutex<Calls>, Condvar)>,
 }
 
-/// How many calls are under way.
+/// The number of running calls.
 #[derive(Debug, Default)]
 struct Calls {
     scans: usize,
     others: usize,
-    /// Since when there has been one all the time.
+    /// Since when there has been at least one all the time.
     since: Option<Stopwatch>,
 }
 
@@ -44,55 +44,56 @@ impl Calls {
     }
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Looking for work, or fetching what a command is to find: nothing is lost when it is ended.
+    /// Looking for work, or fetching for a command: ending it loses nothing.
     Scan,
-    /// Making or checking a signature that work already begun depends on.
+    /// Making or checking a signature for work already begun.
     Signature,
-    /// Anything that work already begun depends on.
+    /// Anything else for work already begun.
     Other,
 }
 
-/// A call under way; over when dropped.
+/// A running call; over when dropped.
 #[derive(Debug)]
 pub(crate) struct Call<'a>(&'a Interrupt, Purpose);
 
 impl Interrupt {
-    /// Ends what only asks a remote for its branches; nothing is lost with that.
+    /// Ends calls that only look for work; nothing is lost.
     pub fn end_scans(&self) {
         self.scans.store(true, Ordering::Relaxed);
     }
 
-    /// Ends every call that waits for somebody else. What became of a push is unknown then.
+    /// Ends every call that waits for others. The result of a push is then unknown.
     pub fn end_all(&self) {
         self.end_scans();
         self.all.store(true, Ordering::Relaxed);
     }
 
-    /// Ends what makes or checks signatures, when it has had `grace`; one that begins later has a moment.
+    /// Ends signing calls once `grace` has passed. A call that begins later gets at least
+    /// [`MOMENT`].
     pub fn end_signatures(&self, grace: Duration) {
         self.signatures.get_or_init(|| (Stopwatch::start(), grace));
     }
 
-    /// Whether the last program that signs had to be ended.
+    /// Whether the last signing program had to be ended.
     pub(crate) fn has_hung(&self) -> bool {
         self.hung.load(Ordering::Relaxed)
     }
 
-    /// Notes whether one had to be ended.
+    /// Records whether the last signing program had to be ended.
     pub(crate) fn note_hung(&self, hung: bool) {
         self.hung.store(hung, Ordering::Relaxed);
     }
 
-    /// Whether no call is under way.
+    /// Whether no call is running.
     pub fn is_idle(&self) -> bool {
         let calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
         calls.scans + calls.others == 0
     }
 
-    /// Waits until there has been a call under way for so long, however long that takes.
+    /// Waits, without limit, until calls have been running for `long` without a gap.
     pub fn wait_busy(&self, long: Duration) {
         let (calls, changed) = &*self.calls;
         let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,12 +106,12 @@ impl Interrupt {
         }
     }
 
-    /// Whether a call is under way that is more than a look for work.
+    /// Whether a call other than a scan is running.
     pub fn is_at_work(&self) -> bool {
         self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
     }
 
-    /// Whether a call for this, which has taken so long, is to end.
+    /// Whether a call of this purpose that has taken this long must end.
     pub(crate) fn ends(&self, purpose: Purpose, taken: Duration) -> bool {
         let signatures_end = || {
             self.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
@@ -122,7 +123,7 @@ impl Interrupt {
         }
     }
 
-    /// Notes that a call is under way.
+    /// Registers a running call.
     pub(crate) fn call(&self, purpose: Purpose) -> Call<'_> {
         let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
         *calls.of(purpose) += 1;

@@ -77,7 +77,7 @@ struct Place {
     intent_log: IntentLog,
     /// Serialises the threads of this process that change the registry of worktrees.
     registry: Mutex<()>,
-    /// Worktrees that go from step to step.
+    /// Worktrees that this process passes from step to step.
     spares: Mutex<Spares>,
     interrupt: Interrupt,
     /// The variables of git's configuration that this process was started with.

@@ -1,7 +1,7 @@
-//! The directory that holds worktrees: whether there can be one, and making it.
+//! The directory that contains worktrees: checks it and creates it.
 //!
-//! Invariant: no worktree is made behind a link, which could have come with somebody's commit, nor among the repository's own
-//! files (CONTRACT.md §9).
+//! Invariant: no worktree is created behind a symbolic link, which could have come with a commit of
+//! another author, nor among the repository's own files (CONTRACT 9.4).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::error::{WorktreeError, files};
 
 impl Repo {
-    /// Whether `directory` is a place for worktrees; asked before anything is claimed.
+    /// Checks that `directory` is usable for worktrees. Called before anything is claimed.
     pub(crate) fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_way_to(directory)?;
         if self.is_bare() || !directory.starts_with(self.top()) || !directory.exists() {
@@ -27,10 +27,12 @@ impl Repo {
         Err(WorktreeError::Unsuitable { path: directory.to_owned(), what })
     }
 
-    /// What of that is asked again for each worktree: a command may have put a link there meanwhile.
+    /// The part of that check that is repeated for each worktree: a command may have created a link
+    /// there meanwhile.
     pub(crate) fn check_way_to(&self, directory: &Path) -> Result<(), WorktreeError> {
         let unsuitable = |path: &Path, what| Err(WorktreeError::Unsuitable { path: path.to_owned(), what });
-        // A link here could have come with somebody's commit; worktrees would land wherever it points.
+        // A link here could have come with a commit of another author; worktrees would be created
+        // wherever it points.
         let inside = |path: &&Path| path.starts_with(self.top()) && *path != self.top();
         for path in directory.ancestors().take_while(inside) {
             if path.is_symlink() {
@@ -44,7 +46,8 @@ impl Repo {
         if self.is_bare() {
             return Ok(());
         }
-        // It hides itself from git: none of a person's files may be in it.
+        // The directory gets a `.gitignore` that hides everything in it, so it must contain no
+        // files of the user.
         if directory == self.top() {
             return unsuitable(directory, "the repository's own top directory");
         }
@@ -54,7 +57,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Makes the directory that holds worktrees; inside a checkout it hides itself from git.
+    /// Creates the directory for worktrees; inside a checkout it hides itself from git.
     pub(crate) fn prepare_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_way_to(directory)?;
         std::fs::create_dir_all(directory).map_err(files("make", directory))?;
@@ -66,13 +69,13 @@ impl Repo {
     }
 }
 
-/// Whether hiding `directory` would hide nothing of a person's.
+/// Whether hiding `directory` would hide no file of the user.
 fn holds_only_worktrees(directory: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.flatten().all(|entry| entry.file_name() == ".gitignore" || entry.path().join(".git").exists())
 }
 
-/// Whether something is at `path` that git would not make a worktree over.
+/// Whether `path` exists and is not an empty directory: git would not create a worktree there.
 pub(crate) fn occupied(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),
@@ -80,7 +83,8 @@ pub(crate) fn occupied(path: &Path) -> bool {
     }
 }
 
-/// Removes the directory for worktrees that `path` was in once the last is gone, with the file that hid it.
+/// Removes the directory for worktrees that contained `path` once its last worktree is gone, with
+/// the `.gitignore` that hid it.
 pub(crate) fn tidy_above(path: &Path) {
     let Some(directory) = path.parent() else { return };
     let Ok(entries) = std::fs::read_dir(directory) else { return };

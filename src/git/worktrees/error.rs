@@ -1,4 +1,4 @@
-//! Why a worktree could not be made, read or removed: what all that deal with worktrees fail with.
+//! The error of everything that creates, reads or removes worktrees.
 
 use std::path::{Path, PathBuf};
 
@@ -7,43 +7,43 @@ use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::RefError;
 use crate::git::worktrees::presence::Displaced;
 
-/// Why a worktree could not be made, read or removed.
+/// Why a worktree could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
-    /// Git refused.
+    /// Git failed.
     #[error(transparent)]
     Git(#[from] ProcessError),
     /// A ref could not be moved.
     #[error(transparent)]
     Ref(#[from] RefError),
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("could not {what} {}", path.display())]
     Files {
         /// The verb.
         what: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
     },
-    /// A checkout has gone another way.
+    /// A checkout's branch cannot be fast-forwarded.
     #[error("{branch} in {} has gone another way; `git log --oneline --graph {branch} {to}` shows both", path.display(), to = to.short())]
     Diverged {
         /// The checkout.
         path: PathBuf,
-        /// What it has checked out.
+        /// Its branch.
         branch: BranchName,
-        /// Where it was to go.
+        /// The commit it was to move to.
         to: CommitId,
     },
-    /// It is not where it was made.
+    /// The worktree is not where it was created.
     #[error(transparent)]
     Displaced(#[from] Displaced),
-    /// The place for worktrees is not one we may use.
+    /// The directory for worktrees is not usable.
     #[error("{} is {what}; choose another place with --worktree", path.display())]
     Unsuitable {
-        /// The place.
+        /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,

@@ -1,4 +1,5 @@
-//! A worktree of ours that this process holds: whoever has the value may use it, and nobody else sweeps it away.
+//! A worktree of ours that this process has locked: only the owner of the value uses it, and no
+//! other process removes it.
 
 use std::fs::Metadata;
 use std::ops::Deref;
@@ -11,19 +12,19 @@ use crate::contract::ids::CommitId;
 use crate::fsutil::FileLock;
 use crate::git::worktrees::registration::{Mark, Workplace};
 
-/// A worktree of ours that this process holds.
+/// A worktree of ours that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Worktree {
     place: Workplace,
-    /// Whose it is.
+    /// Its attempt.
     pub(crate) mark: Mark,
     /// Whether its HEAD is the branch (local mode) or a commit.
     pub(crate) attached: bool,
-    /// How it was when its command began, if it is worth keeping.
+    /// Its state when its command began, if it is worth keeping in the pool.
     pub(crate) origin: Option<Box<Origin>>,
     /// How git left it before its command began.
     pub(crate) filled: Option<Box<Filled>>,
-    /// Dropped last: while it is held nobody else sweeps this worktree away.
+    /// Last field, so dropped last. While it is held no other process removes this worktree.
     _held: FileLock,
 }
 
@@ -40,30 +41,31 @@ impl Worktree {
         Self { place, mark, attached, origin: None, filled: None, _held: held }
     }
 
-    /// Whether it has so many files that much is spared where it is used again.
+    /// Whether it has so many files that reusing it saves much time.
     pub(crate) fn is_large(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// The same worktree at another place and for another attempt. Its new lock is there before the old one is let go.
+    /// This worktree at another place and for another attempt. The caller has taken the new lock
+    /// before the old one is released.
     pub(crate) fn passed_on(self, path: PathBuf, mark: Mark, attached: bool, held: FileLock) -> Self {
         let place = Workplace { path, git_dir: self.place.git_dir };
         Self { place, mark, attached, origin: self.origin, filled: self.filled, _held: held }
     }
 }
 
-/// How a large worktree was when its command began.
+/// The state of a large worktree when its command began.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// Our copy of the index.
     pub(crate) index: Identity,
-    /// The permissions of the directories in it.
+    /// The permissions of its directories.
     pub(crate) mode: u32,
-    /// What decided how its files were written.
+    /// Everything that determined how its files were written.
     pub(crate) ways: Vec<u8>,
 }
 
-/// A worktree as git has just filled it, noted before a command can see it.
+/// The state of a worktree that git has just filled, recorded before a command can change it.
 #[derive(Debug)]
 pub(crate) struct Filled {
     /// The tree of its files.
@@ -72,12 +74,12 @@ pub(crate) struct Filled {
     pub(crate) index: Identity,
     /// Its top directory.
     pub(crate) top: Identity,
-    /// The permissions of the directories in it.
+    /// The permissions of its directories.
     pub(crate) mode: u32,
 }
 
-/// What changes if somebody writes to a file, changes its permissions, or puts another in its place: inode, change time and size.
-/// The change time cannot be set back.
+/// Inode, change time and size of a file. They change if the file is written, gets other
+/// permissions or is replaced, since the change time cannot be set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     inode: u64,
@@ -86,21 +88,22 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of what was found so.
+    /// Reads it from a file's metadata.
     pub(crate) fn of(found: &Metadata) -> Self {
         Self { inode: found.ino(), changed: (found.ctime(), found.ctime_nsec()), size: found.size() }
     }
 }
 
-/// The spares of a run.
+/// The spares of a run: clean worktrees that wait for its next step.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    /// All that decides how git writes files, as it was before the first was filled; none while nothing is handed on.
+    /// The files that decide how git writes files, as they were before the first worktree was
+    /// filled; `None` while no worktree is passed on.
     pub(crate) ways: Option<Vec<(PathBuf, Option<Identity>)>>,
-    /// Whether a run is under way.
+    /// Whether a run is in progress.
     pub(crate) open: bool,
     pub(crate) kept: Vec<Spare>,
-    /// Where the last of them was.
+    /// The path of the last spare when it was an attempt's worktree.
     pub(crate) above: Option<PathBuf>,
 }
 
@@ -111,6 +114,6 @@ pub(crate) struct Spare {
     pub(crate) worktree: Worktree,
     /// The commit it is detached at.
     pub(crate) at: CommitId,
-    /// The files in it that decide how others are written.
+    /// The `.gitattributes` files in it.
     pub(crate) attributes: Vec<(BString, CommitId)>,
 }

@@ -1,20 +1,20 @@
 //! Linked worktrees: registered, found, proved ours, reused and removed.
 //!
-//! A worktree has a directory and a *registration*, its private git directory below `worktrees/`. The name of the
-//! registration says whose it is ([`registration::Owner`]).
+//! A worktree has a directory and a *registration*, its private git directory below `worktrees/`.
+//! The reason of the registration's lock names its owner ([`registration::Owner`]).
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
-//! | `registration` | what a checkout is, and whose a linked worktree is |
+//! | `registration` | what a checkout is, and who owns a linked worktree |
 //! | `registry` | the repository's list of worktrees: adds to it and removes from it |
 //! | `worktree` | creates, finds, advances, keeps and removes worktrees |
 //! | `held` | a worktree that this process has locked |
-//! | `presence` | whether the directory is still the one that was made |
-//! | `directory` | the directory that holds worktrees |
+//! | `presence` | whether the directory is still the one that was created |
+//! | `directory` | the directory that contains worktrees |
 //! | `pool` | clean worktrees kept for later steps |
-//! | `spare` | those among them that go from one step of a run to the next as they are |
-//! | `preserved` | worktrees left to a person, and rescue refs |
-//! | `error` | why a worktree could not be made, read or removed |
+//! | `spare` | pooled worktrees that go to the next step of a run as they are |
+//! | `preserved` | worktrees left to the user, and rescue refs |
+//! | `error` | why a worktree could not be created, read or removed |
 
 pub(crate) mod directory;
 pub(crate) mod error;

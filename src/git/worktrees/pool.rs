@@ -1,15 +1,17 @@
-//! A few clean worktrees, kept for the next steps where a checkout is expensive (CONTRACT.md §9).
+//! Keeps a few clean worktrees for later steps where a checkout is expensive (CONTRACT 9.15).
 //!
-//! Invariant: what one step leaves never reaches the next. Of a step's worktree only the files survive, and each of them only
-//! if it is as git wrote it before the command began: the index that tells is our own copy of that moment, which
-//! the command did not touch (the change time of a file cannot be set back), and git writes every file anew whose change
-//! time, size or inode differs from it. Of the registration nothing survives but the four files that we write ourselves. Then a
-//! walk finds what git does not look at: repositories, pipes, directories with other permissions. And what is handed
-//! over is compared once more. Wherever any of that is in doubt, the worktree is removed and a fresh one is made.
+//! Invariant: nothing that one step leaves reaches the next. Only files survive, and only those
+//! that are as git wrote them before the command began. The evidence is our own copy of the index
+//! of that moment, which the command did not change: a file's change time cannot be set back. Git
+//! rewrites every file whose change time, size or inode differs from it. Of the registration only
+//! the files that we write ourselves survive. A walk then finds what git overlooks: repositories,
+//! pipes, directories with other permissions. Finally the worktree is compared once more when it is
+//! handed out. In any doubt it is removed and a fresh one is made.
 //!
-//! Kept worktrees lie below `aynig/pool` in the shared git directory, owned by the pool ([`Owner::Pool`]),
-//! and detached. One whose lock is free and that is not ready belonged to a runner that died over it; no command has
-//! seen it since, so it is removed without a look. What needs none of these proofs goes from step to step in
+//! Kept worktrees are below `aynig/pool` in the shared git directory, owned by the pool
+//! ([`Owner::Pool`]) and detached. One whose lock is free and that is not ready was left by a
+//! runner that died. No command has seen it since, so it is removed without rescue. Unchanged
+//! worktrees need none of these checks and go to the next step by
 //! [`crate::git::worktrees::spare`].
 
 use std::collections::{HashMap, HashSet};
@@ -34,23 +36,24 @@ use crate::git::worktrees::held::{Identity, Origin, Worktree};
 use crate::git::worktrees::registration::{Mark, Owner, Workplace};
 use crate::git::worktrees::registry::Registry;
 
-/// From this many files on a checkout takes longer than the proofs that spare it.
+/// From this many files on a checkout takes longer than the checks that avoid it.
 const WORTH_IT: usize = 1000;
 
-/// How many worktrees are kept if `aynig.pool` does not say.
+/// The default of `aynig.pool`, the number of worktrees kept.
 const USUALLY: usize = 2;
 
 /// Our copy of the index, in the registration.
 const OWN_INDEX: &str = "aynig-index";
 
-/// The file in the registration that says that a kept worktree is ready, and for what.
+/// The file in the registration that marks a kept worktree as ready, and contains its checkout
+/// fingerprint.
 const READY: &str = "aynig-pool";
 
-/// What is left of a registration.
+/// The files of a registration that survive.
 const KEPT: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index", OWN_INDEX];
 
 impl Repo {
-    /// How many worktrees may be kept.
+    /// How many worktrees may be kept; an invalid `aynig.pool` counts as 0.
     pub(crate) fn pool_limit(&self) -> usize {
         self.config("aynig.pool").map_or(USUALLY, |text| text.trim().parse().unwrap_or(0))
     }
@@ -59,7 +62,7 @@ impl Repo {
         Own::Pool.within(self.common_dir())
     }
 
-    /// Notes how a worktree is that git has just filled, if it is worth keeping afterwards.
+    /// Records the state of a worktree that git has just filled, if it is worth keeping afterwards.
     pub(crate) fn note_origin(&self, worktree: &Worktree) -> Option<Box<Origin>> {
         let index = worktree.git_dir.join("index");
         if entries_in(&index)? < WORTH_IT || self.pool_limit() == 0 {
@@ -71,18 +74,20 @@ impl Repo {
         }
         let own = worktree.git_dir.join(OWN_INDEX);
         std::fs::copy(&index, &own).ok()?;
-        // Git compares a file's date with the index's: one that is not older is read before it counts as unchanged.
+        // Racy git: git compares a file's time with the index's. A file that is not older is read
+        // before it counts as unchanged.
         let date = std::fs::metadata(&index).and_then(|found| found.modified()).ok()?;
         std::fs::File::options().write(true).open(&own).and_then(|copy| copy.set_modified(date)).ok()?;
         let mode = worktree.path.symlink_metadata().ok()?.permissions().mode();
-        let ways = self.ways_of_writing(index_file.attribute_files())?;
+        let ways = self.checkout_fingerprint(index_file.attribute_files())?;
         Some(Box::new(Origin { index: identity(&own)?, mode, ways }))
     }
 
-    /// All that decides how a file is written to disk, besides its blob.
-    fn ways_of_writing(&self, attributes: Vec<(BString, CommitId)>) -> Option<Vec<u8>> {
+    /// The checkout fingerprint: everything besides its blob that decides how a file is written to
+    /// disk.
+    fn checkout_fingerprint(&self, attributes: Vec<(BString, CommitId)>) -> Option<Vec<u8>> {
         let mut ways = Git::shared(self.common_dir()).args(["config", "--list", "-z"]).run().ok()?.stdout;
-        // Whose files they are, and with which permissions.
+        // The owner and the permissions of new files.
         let status = std::fs::read("/proc/self/status").unwrap_or_default();
         let ours = |line: &&[u8]| line.starts_with(b"Umask:") || line.starts_with(b"Uid:");
         ways.extend(status.lines().filter(ours).flatten());
@@ -94,8 +99,9 @@ impl Repo {
         Some(ways)
     }
 
-    /// Keeps a worktree for a next step if that is worth it and possible, else removes it. What was worth saving has been
-    /// saved. `is_deserted` says whether no process has anything open below a directory; `head` is a commit that stays.
+    /// Keeps a worktree for a later step if that is worthwhile and possible, else removes it. Its
+    /// contents must have been saved. `is_deserted` returns whether no process has anything open
+    /// below a directory; `head` is a commit that stays reachable.
     pub(crate) fn release_worktree(
         &self,
         worktree: Worktree,
@@ -142,7 +148,7 @@ impl Repo {
         }
     }
 
-    /// Moves a worktree out of the way of its branch.
+    /// Detaches a worktree from its branch and moves it into the pool.
     fn shelve(&self, worktree: &Worktree, slot: &Workplace, head: CommitId) -> Result<(), WorktreeError> {
         let pool = self.pool_directory();
         fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
@@ -152,7 +158,8 @@ impl Repo {
         Ok(())
     }
 
-    /// Takes away everything that git did not put there, and proves it; says why not.
+    /// Removes everything that git did not write, and verifies that; the error is the reason not to
+    /// keep it.
     fn purge(&self, slot: &Workplace, origin: &Origin) -> Result<(), String> {
         let git_dir = &slot.git_dir;
         strip(git_dir).map_err(|error| error.to_string())?;
@@ -174,7 +181,8 @@ impl Repo {
         fsutil::replace(&git_dir.join(READY), &origin.ways).map_err(|error| error.to_string())
     }
 
-    /// A kept worktree for an attempt, with the files of `commit` and nothing else; none if there is none that is fit.
+    /// Takes a kept worktree for an attempt, with exactly the files of `commit`; `None` if none is
+    /// fit.
     pub(crate) fn worktree_from_pool(
         &self,
         directory: &Path,
@@ -199,7 +207,7 @@ impl Repo {
         commit: CommitId,
         attached: bool,
     ) -> Result<Option<Worktree>, WorktreeError> {
-        // The usual answer, that there are none, costs no lock.
+        // Usually there are none, and no lock is needed.
         if !self.owned_worktrees()?.iter().any(|registered| registered.owner == Some(Owner::Pool)) {
             return Ok(None);
         }
@@ -218,7 +226,7 @@ impl Repo {
             let Some((slot, held)) = usable else { return Ok(None) };
             let ready = slot.git_dir.join(READY);
             let ways = std::fs::read(&ready).map_err(files("read", &ready))?;
-            // From here on it is nobody's if we die.
+            // From here on it is not ready, and is removed if this process dies.
             std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
             let path = self.choose_path(directory, mark)?;
             let place = Workplace { path, git_dir: slot.git_dir.clone() };
@@ -249,12 +257,13 @@ impl Repo {
         Ok(Some(Worktree::held(place, mark.clone(), attached, new)))
     }
 
-    /// Moves the files of a kept worktree to `commit`, and makes sure that they are that and nothing more.
+    /// Moves the files of a kept worktree to `commit`, and verifies that it has exactly those.
     fn refill(&self, place: &Workplace, commit: CommitId, ways: &[u8]) -> Result<(), String> {
         let said = |error: crate::git::ProcessError| error.to_string();
         let id = commit.to_string();
         let git_dir = &place.git_dir;
-        // Not refreshed before: a file whose content is the same but whose permissions were changed is to be written anew.
+        // The index is not refreshed before. A file with the same contents but changed permissions
+        // must be rewritten.
         careful(place)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &id])
             .run()
@@ -263,7 +272,7 @@ impl Repo {
         if index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
             return Err("the commit has submodules, or is checked out in part".to_owned());
         }
-        if self.ways_of_writing(index_file.attribute_files()).as_deref() != Some(ways) {
+        if self.checkout_fingerprint(index_file.attribute_files()).as_deref() != Some(ways) {
             return Err("files are written in another way now".to_owned());
         }
         let log = git_dir.join("logs").join("HEAD");
@@ -283,7 +292,7 @@ impl Repo {
         if status.stdout.is_empty() { Ok(()) } else { Err(status.stdout.to_str_lossy().into_owned()) }
     }
 
-    /// The kept worktrees, each held by us if nobody else has hold of it.
+    /// The kept worktrees, each locked by us unless another process has it.
     fn pooled(&self, _registry: &Registry<'_>) -> Result<Vec<Pooled>, WorktreeError> {
         let pool = self.pool_directory();
         let mut found = Vec::new();
@@ -298,7 +307,7 @@ impl Repo {
             let in_pool = place.path.parent() == Some(&pool);
             let ready = in_pool && names_it && place.git_dir.join(READY).is_file();
             if !names_it && !in_pool {
-                // The directory names something else by now: it is no longer ours to remove.
+                // The directory now names another registration, so it is not ours to remove.
                 place.path = place.git_dir.clone();
             }
             found.push(Pooled { place, ready, held });
@@ -307,15 +316,14 @@ impl Repo {
     }
 }
 
-/// One kept worktree.
 struct Pooled {
     place: Workplace,
-    /// Whether it was purged to the end, and nobody has begun to take it.
+    /// Whether it was purged completely, and no process has begun to take it.
     ready: bool,
     held: Option<FileLock>,
 }
 
-/// A git call that believes nothing about a file but what all of its metadata say.
+/// A git call that treats a file as unchanged only if all of its metadata match.
 pub(crate) fn careful(place: &Workplace) -> Git {
     place.git([]).env("GIT_OPTIONAL_LOCKS", "0").args([
         "-c",
@@ -329,7 +337,7 @@ pub(crate) fn careful(place: &Workplace) -> Git {
     ])
 }
 
-/// How many entries an index has, by its header.
+/// The number of entries in an index, from its header.
 fn entries_in(index: &Path) -> Option<usize> {
     let mut header = [0; 12];
     std::fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
@@ -337,22 +345,23 @@ fn entries_in(index: &Path) -> Option<usize> {
     (signature == b"DIRC").then(|| usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()).flatten()
 }
 
-/// What a file is now, if it is one.
+/// The identity of a regular file; `None` for anything else.
 fn identity(path: &Path) -> Option<Identity> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file).map(|found| Identity::of(&found))
 }
 
-/// Moves a worktree's directory `to` another place, with both of the files that name the other side.
+/// Moves a worktree's directory `to` another place, and rewrites both files that name the other
+/// side.
 fn move_worktree(from: &Path, to: &Workplace) -> Result<(), WorktreeError> {
     to.come_from(from).map_err(files("move", from))?;
     let link = to.path.join(".git");
-    // Also its permissions are ours.
+    // Rewritten so that its permissions are ours as well.
     std::fs::remove_file(&link).map_err(files("remove", &link))?;
     to.write_link().map_err(files("write", &link))
 }
 
-/// Takes everything out of a registration that a command may have put there: refs, logs, configuration, hooks, a merge or a rebase
-/// under way, and whatever else git or others keep in it.
+/// Removes everything from a registration that a command may have put there: refs, logs,
+/// configuration, hooks, an unfinished merge or rebase, and anything else.
 fn strip(git_dir: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(git_dir)? {
         let entry = entry?;
@@ -369,9 +378,10 @@ fn strip(git_dir: &Path) -> std::io::Result<()> {
     fsutil::replace(&git_dir.join("commondir"), b"../..\n")
 }
 
-/// Finds what git overlooks. With `paths`, all the paths that may be there; else only what must not be. Files that are not as git
-/// wrote them, to the last digit of their times, go: git compares whole seconds, and would keep one that was given a second
-/// name or other permissions in the second of its making.
+/// Finds what git overlooks. `paths` are all the paths that may exist; without it, only checks for
+/// what must not exist. Removes files whose metadata is not exactly as git wrote it: git compares
+/// whole seconds, and would keep a file that got a second hard link or other permissions in the
+/// second of its creation.
 fn inspect(
     top: &Path,
     mode: u32,

@@ -1,7 +1,7 @@
-//! What lies at the path of a worktree by now.
+//! Checks what is at the path of a worktree now.
 //!
-//! Invariant: files are read from there, and removed, only where a directory lies that no link leads to. Anything else may be a
-//! person's: it is not looked into, and the registration stays (CONTRACT.md §9).
+//! Invariant: files are read and removed only in a directory that no symbolic link leads to.
+//! Anything else may belong to the user: it is not read, and the registration stays (CONTRACT 9.7).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,32 @@ use std::path::{Path, PathBuf};
 use crate::fsutil;
 use crate::git::repo::open::Repo;
 
-/// The file of a registration that says which directory the worktree was made in, by its inode.
+/// The file of a registration that records the inode of the directory above the worktree at its
+/// creation.
 const PLACE: &str = "aynig-place";
 
-/// A worktree is not where it was made, and something else may be.
+/// The worktree is not where it was created, and something else may be there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not touched: {what}", path.display())]
 pub struct Displaced {
-    /// Where it was made.
+    /// Where it was created.
     pub(crate) path: PathBuf,
-    /// What is found there.
+    /// What is there now.
     pub(crate) what: &'static str,
 }
 
 impl Repo {
-    /// Whether the directory of a worktree, which is registered in `git_dir`, is there, or is gone.
+    /// Whether the directory of a worktree, registered in `git_dir`, exists; false if it was
+    /// removed.
     ///
     /// # Errors
-    /// [`Displaced`] where neither is sure.
+    /// [`Displaced`] if neither is certain.
     pub(crate) fn is_here(&self, worktree: &Path, git_dir: &Path) -> Result<bool, Displaced> {
         let misplaced = |what| Err(Displaced { path: worktree.to_owned(), what });
         match worktree.symlink_metadata() {
             Ok(found) if found.is_symlink() => misplaced("a symbolic link is in its place"),
             Ok(found) if !found.is_dir() => misplaced("a file is in its place"),
-            // It was made where no link leads.
+            // No link led there when it was created.
             Ok(_) if worktree.canonicalize().is_ok_and(|real| real == worktree) => Ok(true),
             Ok(_) => misplaced("the way to it leads through a symbolic link now"),
             Err(_) if self.is_within(worktree) || is_where_it_was(worktree, git_dir) => Ok(false),
@@ -40,7 +42,8 @@ impl Repo {
         }
     }
 
-    /// Notes in a registration which directory the worktree is made in, where that may be on another disk.
+    /// Records in a registration the directory in which the worktree is created, if that may be on
+    /// another disk.
     pub(crate) fn note_place(&self, worktree: &Path, git_dir: &Path) -> std::io::Result<()> {
         match inode_above(worktree).filter(|_| !self.is_within(worktree)) {
             Some(inode) => fsutil::replace(&git_dir.join(PLACE), format!("{inode}\n").as_bytes()),
@@ -55,7 +58,8 @@ impl Repo {
     }
 }
 
-/// Whether the directory above `worktree` is the one it was made in. Where a disk is not mounted it is the one below, or made anew.
+/// Whether the directory above `worktree` is the one it was created in. If a disk is not mounted it
+/// is the mount point below, or a new one.
 fn is_where_it_was(worktree: &Path, git_dir: &Path) -> bool {
     let noted = std::fs::read_to_string(git_dir.join(PLACE)).ok();
     inode_above(worktree).is_some_and(|inode| noted.is_none_or(|noted| noted.trim() == inode.to_string()))

@@ -1,7 +1,7 @@
-//! Worktrees that were left to a person because what they hold could not be saved, and what there is in them now.
+//! Worktrees that were left to the user because their contents could not be saved, and rescue refs.
 //!
-//! Invariant: reading changes nothing in the worktree; its registration says who it was left by, and it and the `.git` file of
-//! the worktree name each other, or it is not looked into (CONTRACT.md §9).
+//! Invariant: reading changes nothing in such a worktree. It is read only if its registration names
+//! the attempt that left it, and registration and `.git` file name each other (CONTRACT 9.7).
 
 use bstr::{BString, ByteSlice};
 
@@ -15,10 +15,9 @@ use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::{Checkout, Mark, Owner, Registered};
 
-/// A worktree that is kept.
+/// A worktree left to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Where it is.
     pub checkout: Checkout,
     /// The attempt it was made for.
     pub(crate) attempt: AttemptId,
@@ -35,12 +34,11 @@ pub struct RescueRef {
     pub(crate) branch: BranchName,
     /// The attempt, if the last part of the name is one, with or without a number.
     pub attempt: Option<AttemptId>,
-    /// What it points at.
     pub(crate) commit: CommitId,
 }
 
 impl Repo {
-    /// All worktrees that are kept.
+    /// All worktrees left to the user.
     pub fn kept_worktrees(&self) -> Result<Vec<Kept>, WorktreeError> {
         let kept = |Registered { checkout, owner }| match owner {
             Some(Owner::Kept { attempt, why }) => Some(Kept { checkout, attempt, why }),
@@ -49,7 +47,8 @@ impl Repo {
         Ok(self.linked_worktrees()?.into_iter().filter_map(kept).collect())
     }
 
-    /// Takes hold of a kept worktree, as the one of its attempt for `branch`; none while somebody else has it.
+    /// Locks such a worktree as the one of its attempt for `branch`; `None` while another process
+    /// has it.
     pub(crate) fn hold_kept(
         &self,
         kept: &Kept,
@@ -59,10 +58,11 @@ impl Repo {
         self.hold(&kept.checkout, mark)
     }
 
-    /// The trees of what a worktree holds besides `base`: its files as they are, and what is staged.
+    /// The trees of a worktree's contents besides `base`: its files as they are on disk, and its
+    /// index.
     ///
     /// # Errors
-    /// [`RescueError::OtherRepositories`] if a commit could not hold it all.
+    /// [`RescueError::OtherRepositories`] if a commit could not hold everything.
     pub(crate) fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
         self.look_inside(worktree, &self.commit(base)?)
     }
@@ -75,7 +75,7 @@ impl Repo {
         self.held_below(commit, &[HEADS, TRACKED, OURS])
     }
 
-    /// A ref below one of these places from which `commit` is reachable.
+    /// A ref below one of these prefixes from which `commit` is reachable.
     pub(crate) fn held_below(
         &self,
         commit: CommitId,
@@ -89,7 +89,7 @@ impl Repo {
         Ok((!name.is_empty()).then(|| name.into()))
     }
 
-    /// All rescue refs, in the order of their names.
+    /// All rescue refs, sorted by name.
     pub fn rescue_refs(&self) -> Result<Vec<RescueRef>, RefError> {
         Ok(self
             .tips(RESCUES)?
@@ -113,7 +113,7 @@ impl Repo {
             .collect())
     }
 
-    /// Removes a rescue ref that points at what it did.
+    /// Removes a rescue ref if it still points at its commit.
     pub(crate) fn drop_rescue(&self, rescue: &RescueRef) -> Result<Swap, RefError> {
         self.delete_ref(rescue.name.as_bstr(), rescue.commit)
     }

@@ -1,9 +1,11 @@
-//! A checkout as git has it: where its files are, where git keeps what is its own, and whose a linked worktree is.
+//! A checkout as git registers it: its directory, its private git directory, and the owner of a
+//! linked worktree.
 //!
-//! Invariant: a linked worktree is ours only if its registration says so: it is locked, and the reason of the lock is the
-//! text of an [`Owner`]. `git worktree list --verbose` shows it, and no `git worktree prune` takes such a worktree away.
-//! Two files name each other, the registration's `gitdir` and the worktree's `.git`; only where both do is the one taken
-//! for the other's (gitrepository-layout(5), CONTRACT.md §9).
+//! Invariant: a linked worktree is ours only if its registration is locked and the reason of the
+//! lock is the text of an [`Owner`] (CONTRACT 9.2). `git worktree list --verbose` shows it, and
+//! `git worktree prune` never removes such a worktree. The registration's `gitdir` and the
+//! worktree's `.git` name each other; only if both do so do they count as belonging together
+//! (gitrepository-layout(5)).
 
 use std::ffi::OsStr;
 use std::ops::Deref;
@@ -22,7 +24,7 @@ const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.
 
 const SPARE: &[u8] = b"aynig spare: clean, goes to the next step of a run under way";
 
-/// Where somebody works on a branch: a directory, and the git directory of that checkout alone.
+/// A working directory, and the private git directory of that checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workplace {
     /// The top directory, absolute.
@@ -31,30 +33,28 @@ pub struct Workplace {
     pub git_dir: PathBuf,
 }
 
-/// One working tree and what it has checked out.
+/// One working tree and the branch it has checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkout {
-    /// Where it is.
     pub(crate) place: Workplace,
-    /// The branch it is on, a rebase or bisect under way included; none when HEAD is detached.
+    /// The branch it is on, also during a rebase or bisect; `None` if HEAD is detached.
     pub branch: Option<BranchName>,
 }
 
-/// A linked worktree as git has it registered.
+/// A linked worktree as git has registered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
-    /// Where it is, and what it has checked out.
     pub checkout: Checkout,
-    /// Whose it is; none means somebody else's.
+    /// Its owner; `None` if it is not ours.
     pub(crate) owner: Option<Owner>,
 }
 
-/// What one of our worktrees is for.
+/// The owner of one of our worktrees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// An attempt, under way or left behind.
+    /// An attempt, running or abandoned.
     Attempt(Mark),
-    /// A person: what it holds could not be saved.
+    /// The user: its contents could not be saved.
     Kept {
         /// The attempt it was made for.
         attempt: AttemptId,
@@ -63,7 +63,7 @@ pub(crate) enum Owner {
     },
     /// The pool of clean worktrees.
     Pool,
-    /// A run under way, for its next step.
+    /// A run in progress, for its next step.
     Spare,
 }
 
@@ -72,9 +72,8 @@ pub(crate) enum Owner {
 pub struct Mark {
     /// The attempt.
     pub attempt: AttemptId,
-    /// Its branch.
     pub branch: BranchName,
-    /// The remote whose branch that is; none for a local one.
+    /// The remote whose branch it is; `None` for a local one.
     pub remote: Option<RemoteName>,
 }
 
@@ -87,7 +86,7 @@ impl Deref for Checkout {
 }
 
 impl Registered {
-    /// The attempt it belongs to, if to one.
+    /// The attempt it belongs to; `None` for any other owner.
     pub fn mark(&self) -> Option<&Mark> {
         match &self.owner {
             Some(Owner::Attempt(mark)) => Some(mark),
@@ -113,7 +112,7 @@ impl Owner {
         }
     }
 
-    /// Reads the reason of a lock; none if it is not one of ours.
+    /// Parses the reason of a lock; `None` if it is not one of ours.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let text = text.trim();
         if text == POOL {
@@ -130,7 +129,7 @@ impl Owner {
             });
         }
         let (attempt, branch) = text.strip_prefix(ATTEMPT)?.split_once_str(" branch ")?;
-        // Neither name can hold a space.
+        // Neither name can contain a space.
         let (branch, remote) = match branch.split_once_str(" remote ") {
             Some((branch, remote)) => (branch, Some(RemoteName::parse(remote).ok()?)),
             None => (branch, None),
@@ -141,32 +140,33 @@ impl Owner {
 }
 
 impl Workplace {
-    /// A git call about this checkout, whatever a command did to its `.git` file.
+    /// A `git` call about this checkout, whatever a command did to its `.git` file.
     pub(crate) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
         Git::inside(&self.path, &self.git_dir).args(arguments)
     }
 
-    /// The branch that HEAD is on.
+    /// The branch that HEAD is on; `None` if it is detached.
     pub(crate) fn branch(&self) -> Option<BranchName> {
         head_branch(&self.git_dir)
     }
 
-    /// The commit that HEAD is at, if it is on no branch.
+    /// The commit of a detached HEAD; `None` if HEAD is on a branch.
     pub(crate) fn detached_at(&self) -> Option<CommitId> {
         CommitId::parse_hex(std::fs::read(self.git_dir.join("HEAD")).ok()?.trim())
     }
 
-    /// Puts HEAD on a branch, without a look at the files.
+    /// Puts HEAD on a branch, without touching files or index.
     pub(crate) fn attach(&self, branch: &BranchName) -> std::io::Result<()> {
         fsutil::replace(&self.git_dir.join("HEAD"), &head_on(branch))
     }
 
-    /// Puts HEAD at a commit, without a look at the files.
+    /// Detaches HEAD at a commit, without touching files or index.
     pub(crate) fn detach(&self, commit: CommitId) -> std::io::Result<()> {
         fsutil::replace(&self.git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
     }
 
-    /// Whether a repository was made at the top: its `.git` is a directory then, not the file that names ours.
+    /// Whether a repository was made at the top: its `.git` is then a directory, not the file that
+    /// names ours.
     pub(crate) fn is_another_repository(&self) -> bool {
         self.path.join(".git").symlink_metadata().is_ok_and(|found| found.is_dir())
     }
@@ -178,21 +178,22 @@ impl Workplace {
         is_file && named_by(&link).is_some_and(|named| same_place(&named, &self.git_dir))
     }
 
-    /// Whether the worktree names its registration, or is gone altogether.
+    /// Whether the worktree names its registration, or no longer exists.
     pub(crate) fn is_linked_or_gone(&self) -> bool {
         self.path.symlink_metadata().is_err() || self.names_its_registration()
     }
 
-    /// Whether the directory and the registration name each other, so that the one can be removed with the other.
+    /// Whether the directory and the registration name each other, so that both can be removed.
     pub(crate) fn is_linked_both_ways(&self) -> bool {
-        // The last part must be a directory and no link; the parts before it were looked at when it was made.
+        // The last component must be a directory and not a link; the components before it were
+        // checked at its creation.
         self.path.symlink_metadata().is_ok_and(|found| found.is_dir())
             && self.names_its_registration()
             && named_by(&self.git_dir.join("gitdir")).is_some_and(|named| named == self.path.join(".git"))
     }
 
-    /// Makes the `.git` file name the registration again, where a command removed or changed it: git removes no worktree
-    /// without it.
+    /// Restores the `.git` file if a command removed or changed it: without it git does not remove
+    /// a worktree.
     pub(crate) fn mend_link(&self) -> std::io::Result<()> {
         if self.is_another_repository() || self.names_its_registration() {
             return Ok(());
@@ -200,22 +201,22 @@ impl Workplace {
         self.write_link()
     }
 
-    /// Moves the worktree's directory here from another place; its `.git` file names the same registration as before.
+    /// Moves the worktree's directory here from `path` and updates the registration. The `.git`
+    /// file is unchanged.
     pub(crate) fn come_from(&self, path: &Path) -> std::io::Result<()> {
         std::fs::rename(path, &self.path)?;
         let line = [self.path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
         fsutil::replace(&self.git_dir.join("gitdir"), &line)
     }
 
-    /// Writes the `.git` file.
     pub(crate) fn write_link(&self) -> std::io::Result<()> {
         let text = [b"gitdir: ", self.git_dir.as_os_str().as_bytes(), b"\n"].concat();
         fsutil::replace(&self.path.join(".git"), &text)
     }
 }
 
-/// The path in a file `gitdir` or `.git`, which may be relative to the file's own place. None in one that a crash of the host
-/// has left empty, or half written.
+/// The path in a file `gitdir` or `.git`, which may be relative to the file's directory. `None` if
+/// a crash of the host left the file empty or half written.
 pub(crate) fn named_by(file: &Path) -> Option<PathBuf> {
     let text = std::fs::read(file).ok()?;
     let text = text.trim();
@@ -223,7 +224,7 @@ pub(crate) fn named_by(file: &Path) -> Option<PathBuf> {
     (!named.as_os_str().is_empty()).then(|| plain(&file.parent().unwrap_or(file).join(named)))
 }
 
-/// A path without its `.` and `..`, which must not lead through links.
+/// Removes `.` and `..` from a path, which must not lead through links.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -240,14 +241,14 @@ fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The branch that the `HEAD` file in `git_dir` names; none when detached or unreadable.
+/// The branch that the `HEAD` file in `git_dir` names; `None` if detached or unreadable.
 pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
     let head = std::fs::read(git_dir.join("HEAD")).ok()?;
     let target = head.strip_prefix(b"ref:")?.trim();
     BranchName::from_full_ref(target.as_bstr())
 }
 
-/// The branch that a rebase or bisect under way in `git_dir` will come back to: git treats it as checked out.
+/// The branch that a rebase or bisect in `git_dir` will return to: git treats it as checked out.
 pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
     for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
         if let Ok(text) = std::fs::read(git_dir.join(name))
@@ -260,7 +261,7 @@ pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
     BranchName::new(start.trim()).ok()
 }
 
-/// The text of a HEAD that is on a branch.
+/// The contents of a `HEAD` file that is on a branch.
 pub(crate) fn head_on(branch: &BranchName) -> BString {
     [b"ref: ", branch.full_ref().as_slice(), b"\n"].concat().into()
 }
@@ -302,7 +303,7 @@ mod tests {
         assert!(place.names_its_registration() && !place.is_linked_both_ways());
         back(&format!("{}/w/.git\n", room.display()));
         assert!(place.is_linked_both_ways());
-        // From where they are, as `worktree.useRelativePaths` writes them.
+        // Relative paths, as `worktree.useRelativePaths` writes them.
         back("../../../w/.git\n");
         fsutil::replace(&place.path.join(".git"), b"gitdir: ../r/worktrees/w\n").unwrap();
         assert!(place.is_linked_both_ways());

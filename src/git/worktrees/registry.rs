@@ -1,12 +1,13 @@
-//! Who is on the repository's list of worktrees, and how one gets on it and off again.
+//! The repository's list of worktrees, and how a worktree is added to it and removed from it.
 //!
-//! Invariant: whoever reads the list (git itself, on behalf of anybody) finds each worktree of ours on it whole or not at
-//! all: a registration is made complete beside the list and renamed into it, its mark and our lock on that with it, and is
-//! renamed out of it before it is taken apart. Git's own `worktree add` makes one piece by piece, over which a `git fetch` or a `git
-//! gc` at the same moment stumbles. The layout is gitrepository-layout(5)'s.
+//! Invariant: any reader of the list, such as git itself, finds each of our worktrees on it
+//! complete or not at all. A registration is completed beside the list, with its mark and our lock,
+//! and then renamed into the list. It is renamed out of the list before it is removed. `git
+//! worktree add` creates a registration piece by piece, and a concurrent `git fetch` or `git gc`
+//! fails over a half-made one. The layout is that of gitrepository-layout(5).
 //!
-//! Changes are serialised on a host by a lock on our own directory below the common one. What a process left that died
-//! in between, the next one clears away.
+//! Changes are serialised on a host by a lock on the directory `aynig` in the common directory. The
+//! next change cleans up after a process that died in between.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -29,17 +30,17 @@ use crate::git::worktrees::registration::{
     Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
 };
 
-/// How long to wait for other runners on this host. They hold the registry for moments, but while git itself adds or removes
-/// a worktree, which takes its time for a large one; and one that was stopped holds it for ever.
+/// How long to wait for other runners on this host. They hold the registry for moments only, except
+/// while git itself adds or removes a large worktree. A stopped process holds it without end.
 const REGISTRY_PATIENCE: Duration = Duration::from_secs(300);
 
-/// More than any path has bytes.
+/// Longer than any path, in bytes.
 const LONGEST_PATH: u64 = 65_536;
 
 /// How often to try again when git removes the empty list at the same moment.
 const TRIES: u32 = 10;
 
-/// The right to change the registry of worktrees, until dropped.
+/// The exclusive right to change the registry of worktrees, until dropped.
 #[derive(Debug)]
 pub(crate) struct Registry<'a> {
     _host: DirLock,
@@ -47,9 +48,10 @@ pub(crate) struct Registry<'a> {
 }
 
 impl Repo {
-    /// Serialises changes of the worktree registry on this host, until dropped.
+    /// Locks the worktree registry on this host, until the result is dropped.
     pub(crate) fn registry_lock(&self) -> Result<Registry<'_>, WorktreeError> {
-        // Threads of one process queue here, and wake each other; only other processes are waited for by looking.
+        // Threads of one process wait on a mutex, which wakes them; only other processes are polled
+        // for.
         let turn = self.registry_turns().lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.state_dir().map_err(files("make", self.common_dir()))?;
         let host = DirLock::acquire(&directory, REGISTRY_PATIENCE).map_err(files("lock", &directory))?;
@@ -60,12 +62,12 @@ impl Repo {
         Ok(registry)
     }
 
-    /// All linked worktrees, ours and others'.
+    /// All linked worktrees, ours and others.
     pub fn linked_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
         self.registered(|git_dir| Some(owner_of(git_dir)))
     }
 
-    /// Those that are ours: of others' nothing is read but whether they are.
+    /// Our linked worktrees. Of others only the lock's reason is read.
     pub(crate) fn owned_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
         self.registered(|git_dir| owner_of(git_dir).map(Some))
     }
@@ -77,7 +79,7 @@ impl Repo {
         Ok(all.any(|git_dir| named_by(&git_dir.join("gitdir")).is_some_and(|named| named == link)))
     }
 
-    /// The worktrees that `owner` says something of: whose they are, if they are ours.
+    /// The linked worktrees for which `owner` returns a value: their owner, if they are ours.
     fn registered(
         &self,
         owner: impl Fn(&Path) -> Option<Option<Owner>>,
@@ -85,7 +87,7 @@ impl Repo {
         let mut found = Vec::new();
         for git_dir in self.registrations()? {
             let Some(owner) = owner(&git_dir) else { continue };
-            // Git may be removing it this moment: what cannot be read is not there.
+            // Git may be removing it right now: an unreadable registration counts as absent.
             let dot_git = named_by(&git_dir.join("gitdir")).filter(|named| named.ends_with(".git"));
             let Some(path) = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned) else { continue };
             let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
@@ -105,12 +107,13 @@ impl Repo {
         }
     }
 
-    /// Whether a process died while it changed the registry, or is about to change it now.
+    /// Whether a process died while it changed the registry, or is changing it now.
     pub(crate) fn is_half_registered(&self) -> bool {
         self.beside().symlink_metadata().is_ok()
     }
 
-    /// Whether the registry can be changed, as far as that can be told without a change; asked before anything is claimed.
+    /// Checks that the registry can be changed, as far as possible without changing it. Called
+    /// before anything is claimed.
     pub(crate) fn check_registry(&self) -> Result<(), WorktreeError> {
         if self.is_half_registered() { self.registry_lock().map(drop) } else { Ok(()) }
     }
@@ -122,28 +125,29 @@ impl Repo {
     fn clear_half_registered(&self, _registry: &Registry<'_>) -> Result<(), WorktreeError> {
         let beside = self.beside();
         if !beside.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            // Not made here, and never followed.
+            // We never create such a thing here; it is removed and never followed.
             return std::fs::remove_file(&beside).map_err(files("remove", &beside));
         }
-        // Somebody else may have made this: nothing in it is waited for.
+        // Another user may have created it, so nothing in it is read that could block.
         let read = |name: &str| {
             fsutil::open_plain(&beside.join(name)).and_then(|file| fsutil::tail_of(&file, LONGEST_PATH))
         };
-        // A worktree is made once its mark is there; without one there is none to look for.
+        // The worktree is created after its mark; without a mark there is none to look for.
         let ours = read("locked").is_ok_and(|text| Owner::parse(&text).is_some());
         if ours
             && let Ok(link) = read("gitdir")
             && let Some(path) = Path::new(OsStr::from_bytes(link.trim())).parent()
             && let Err(error) = std::fs::remove_dir(path)
         {
-            // Nothing but an empty directory can have been left there.
+            // Only an empty directory can have been left there.
             tracing::debug!(path = %path.display(), %error, "no empty worktree was left");
         }
         fsutil::remove_all(&beside).map_err(files("remove", &beside))
     }
 
-    /// Makes the empty worktree `path`, whose parent exists, and puts it on the list, marked and held by us: its registration,
-    /// and our hold. HEAD is the mark's branch when `attached`, else `commit`.
+    /// Creates the empty worktree `path`, whose parent exists, and adds it to the list, marked and
+    /// locked by us. HEAD is the mark's branch if `attached`, else `commit`. Returns its
+    /// registration and our lock.
     pub(crate) fn register(
         &self,
         registry: &Registry<'_>,
@@ -166,7 +170,7 @@ impl Repo {
         written("commondir", b"../..\n")?;
         let head = if attached { head_on(&mark.branch) } else { format!("{commit}\n").into() };
         written("HEAD", &head)?;
-        // What a command commits is told from what was there by this log.
+        // This reflog distinguishes the command's commits from earlier ones.
         let logs = beside.join("logs");
         let line = self.first_of_head_log(commit, "aynig: a worktree").map_err(files("write", &logs))?;
         std::fs::create_dir(&logs).map_err(files("make", &logs))?;
@@ -176,16 +180,16 @@ impl Repo {
             .map_err(files("write", &locked))?;
         make_empty(path).map_err(files("make", path))?;
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeDrafted);
-        // A name of its own: git's numbers would have to be fought for with git.
+        // A name of our own: for a number we would have to compete with git.
         let git_dir = list.join(format!("aynig-{}", mark.attempt));
         let mut tries = 0;
         loop {
             std::fs::create_dir_all(&list).map_err(files("make", &list))?;
             match std::fs::rename(&beside, &git_dir) {
                 Ok(()) => break,
-                // Git removes the list with the last on it.
+                // Git removes the list with its last entry.
                 Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
-                // Somebody has the list on another file system.
+                // The user may have moved the list to another file system.
                 Err(error) if error.kind() == ErrorKind::CrossesDevices => {
                     drop(held);
                     self.clear_half_registered(registry)?;
@@ -200,8 +204,8 @@ impl Repo {
         Ok((git_dir, held))
     }
 
-    /// Whether a new worktree gets more than the four files: a part of the configuration, which paths it has, or other
-    /// permissions. How that is done is git's to know.
+    /// Whether a new worktree needs more than the four files: its own configuration, a
+    /// sparse-checkout pattern list, or other permissions. Only git knows how.
     fn only_git_can_register(&self) -> bool {
         let shared = self.config("core.sharedRepository").unwrap_or_default();
         self.config_flag("extensions.worktreeConfig")
@@ -219,7 +223,8 @@ impl Repo {
     ) -> Result<(PathBuf, FileLock), WorktreeError> {
         let add = || {
             Git::shared(self.common_dir())
-                // Else it has as few files as a person may have chosen for their own: without a list of them it has all.
+                // Otherwise it would be as sparse as the user's checkout may be; without a pattern
+                // list it gets all files.
                 .args(["-c", "core.sparseCheckout=false"])
                 .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
                 .arg(OsStr::from_bytes(&Owner::Attempt(mark.clone()).text()))
@@ -228,15 +233,15 @@ impl Repo {
                 .arg(commit.to_string())
                 .run()
         };
-        // A `git gc` at this moment may take the half-made registration for a leftover and prune it; git then
-        // undoes what it had made.
+        // A concurrent `git gc` may prune the half-made registration as stale. Git then undoes its
+        // work, and the call is repeated.
         add().or_else(|_| add()).or_else(|_| add())?;
         let dot_git = path.join(".git");
         let text = std::fs::read(&dot_git).map_err(files("read", &dot_git))?;
         let target = text.trim().strip_prefix(b"gitdir: ").unwrap_or_default();
         let git_dir = path.join(OsStr::from_bytes(target)).canonicalize().map_err(files("find", &dot_git))?;
         let file = git_dir.join("locked");
-        // Waiting, since a scan may be trying this very lock to see whether we live.
+        // Waits, since a scan may just be trying this lock to see whether its runner lives.
         let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
         if attached {
             let place = Workplace { path: path.to_owned(), git_dir: git_dir.clone() };
@@ -245,7 +250,7 @@ impl Repo {
         Ok((git_dir, held))
     }
 
-    /// Takes a worktree whose files are gone off the list.
+    /// Removes a worktree whose files are gone from the list.
     pub(crate) fn unregister(&self, _registry: &Registry<'_>, git_dir: &Path) -> Result<(), WorktreeError> {
         let beside = self.beside();
         match std::fs::rename(git_dir, &beside) {
@@ -254,24 +259,25 @@ impl Repo {
                 fsutil::remove_all(&beside).map_err(files("remove", &beside))?;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            // Another file system, or a layer of one: then piece by piece, as git does it.
+            // The rename crosses file systems, or layers of one: removes it piece by piece, as git
+            // does.
             Err(error) if error.kind() == ErrorKind::CrossesDevices => {
                 fsutil::remove_all(git_dir).map_err(files("remove", git_dir))?;
             }
             Err(error) => return Err(files("remove", git_dir)(error)),
         }
-        // Git's own habit; it fails while there are others.
+        // As git does; fails while there are other worktrees.
         drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
         Ok(())
     }
 }
 
-/// Whose a registered worktree is; none if it is not ours.
+/// The owner of a registered worktree; `None` if it is not ours.
 fn owner_of(git_dir: &Path) -> Option<Owner> {
     std::fs::read(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text))
 }
 
-/// Makes a directory, or takes an empty one that is there.
+/// Creates a directory, or uses an empty one that exists.
 fn make_empty(path: &Path) -> std::io::Result<()> {
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() && !occupied(path) => Ok(()),

@@ -1,13 +1,14 @@
-//! Worktrees that are handed from one step of a run to the next (CONTRACT.md §9).
+//! Worktrees that are passed from one step of a run to the next (CONTRACT 9.15).
 //!
-//! The part of the pool that costs nothing: a worktree to which nothing at all was done needs no cleaning and no checkout. Such a
-//! *spare* lies with the kept worktrees, marked and locked like one that is just being taken from there, so that no other runner
-//! touches it, and the next removes it if this one dies.
+//! This is the part of the pool that costs nothing: a worktree that was not changed at all needs no
+//! cleaning and no checkout. Such a *spare* is in the pool's directory, marked and locked. So no
+//! other runner touches it, and the next one removes it if this one dies.
 //!
-//! Invariant: a spare is exactly what git has written. Its index is the very file, and all else is held against that index
-//! ([`Repo::index_as_filled`]); its registration holds nothing but our own files; no process has anything in it open. And
-//! whatever decides how git writes files is the same as before it was filled ([`Repo::files_of_ways`]). Where any of that is in
-//! doubt the worktree goes the way of every other.
+//! Invariant: a spare is exactly what git wrote. Its index is the very file, and everything else is
+//! compared with that index ([`Repo::index_as_filled`]). Its registration contains only our own
+//! files, and no process has anything in it open. The files that decide how git writes files are
+//! unchanged since before it was filled ([`Repo::files_of_ways`]). If any of that is in doubt the
+//! worktree is treated like any other.
 
 use std::fs::DirEntry;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -26,22 +27,23 @@ use crate::git::worktrees::held::{Filled, Identity, Spare, Spares, Worktree};
 use crate::git::worktrees::pool::careful;
 use crate::git::worktrees::registration::{Mark, Owner, Registered, Workplace};
 
-/// What a registration of ours consists of.
+/// The files of a registration of ours.
 const OURS: [&str; 7] = ["HEAD", "commondir", "gitdir", "locked", "index", "aynig-index", "aynig-place"];
 
 impl Repo {
-    /// From now on worktrees are handed from step to step.
+    /// Begins a run: worktrees are passed from step to step from now on, unless the pool is turned
+    /// off.
     pub(crate) fn begin_spares(&self) {
         self.spares_now().open = self.pool_limit() > 0;
     }
 
-    /// From now on no more are.
+    /// Passes no more worktrees on from now on.
     pub(crate) fn end_handing_on(&self) {
         let mut spares = self.spares_now();
         (spares.open, spares.ways) = (false, None);
     }
 
-    /// Ends a run; what is left is the caller's to dispose of.
+    /// Ends a run and returns the remaining spares, which the caller must remove.
     pub(crate) fn end_spares(&self) -> Vec<Spare> {
         let Spares { kept, above, .. } = std::mem::take(&mut *self.spares_now());
         above.iter().for_each(|above| tidy_above(above));
@@ -52,7 +54,7 @@ impl Repo {
         self.spares().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how a worktree is that git has just filled with the files of `commit`.
+    /// Records the state of a worktree that git has just filled with the files of `commit`.
     pub(crate) fn note_filled(&self, place: &Workplace, commit: CommitId) -> Option<Box<Filled>> {
         let tree = self.commit(commit).ok()?.tree;
         let index = place.git_dir.join("index").symlink_metadata().ok()?;
@@ -61,7 +63,7 @@ impl Repo {
         Some(Box::new(Filled { tree, index: Identity::of(&index), top: Identity::of(&top), mode }))
     }
 
-    /// Notes what decides how git writes files; to be called before it does.
+    /// Records the files that decide how git writes files. Call it before git writes any.
     pub(crate) fn note_ways(&self) {
         let mut spares = self.spares_now();
         if spares.open && spares.ways.is_none() {
@@ -70,15 +72,15 @@ impl Repo {
         }
     }
 
-    /// Whether it is worth a look if a worktree can be handed on: nothing was written to its index.
+    /// Whether [`Repo::hand_on`] is worth trying: nothing was written to the index.
     pub(crate) fn may_be_spare(&self, worktree: &Worktree) -> bool {
         let Some(filled) = &worktree.filled else { return false };
         let index = worktree.git_dir.join("index").symlink_metadata();
         index.is_ok_and(|index| Identity::of(&index) == filled.index) && self.spares_now().ways.is_some()
     }
 
-    /// Hands a worktree, in which no process is and has nothing open, to the next step, detached at `at`. Gives it back if it is not
-    /// fit for that.
+    /// Passes a worktree on to the next step, detached at `at`. No process may be in it or have
+    /// anything in it open. Returns it if it is not fit.
     pub(crate) fn hand_on(
         &self,
         worktree: Worktree,
@@ -108,7 +110,7 @@ impl Repo {
         Ok(None)
     }
 
-    /// The index of a worktree that can be handed on.
+    /// The index of a worktree, if it can be passed on.
     fn fit_index(&self, worktree: &Worktree, at: CommitId) -> Option<IndexFile> {
         let filled = worktree.filled.as_ref()?;
         let is_fit = self.commit(at).ok()?.tree == filled.tree
@@ -118,7 +120,7 @@ impl Repo {
         if is_fit { self.index_as_filled(worktree, filled) } else { None }
     }
 
-    /// A spare for an attempt, with the files of `commit`; none if there is none that is fit.
+    /// A spare for an attempt, with the files of `commit`; `None` if there is none that is fit.
     pub(crate) fn take_spare(
         &self,
         directory: &Path,
@@ -156,7 +158,8 @@ impl Repo {
         Ok(Some(worktree))
     }
 
-    /// One of the spares, of the tree of `commit` if there is one. None if files would be written in another way by now.
+    /// Takes a spare, preferably one with the tree of `commit`. If files would now be written in
+    /// another way, removes all spares and returns `None`.
     fn pop_spare(&self, commit: CommitId) -> Option<Spare> {
         let tree = self.commit(commit).ok()?.tree;
         let mut spares = self.spares_now();
@@ -181,7 +184,8 @@ impl Repo {
         Some(spares.kept.swap_remove(at))
     }
 
-    /// Gives a spare at `place` the files of `commit`, and says how it is then.
+    /// Moves a spare at `place` to the files of `commit`, and records its state; `None` if that
+    /// fails.
     fn filled_anew(
         &self,
         place: &Workplace,
@@ -201,12 +205,12 @@ impl Repo {
             .ok()?;
         let filled = self.note_filled(place, commit)?;
         let index_file = self.index_as_filled(place, &filled)?;
-        // Else files that are the same in both trees might be written in another way now.
+        // Otherwise files that are equal in both trees might now be written in another way.
         (index_file.attribute_files() == attributes).then_some(filled)
     }
 
-    /// Removes what runners that died had in their hands: no command has seen it since it was clean. The directory that it was made
-    /// in is `directory`.
+    /// Removes the spares of dead runners; no command has seen them since they were clean.
+    /// `directory` is the directory for worktrees.
     pub(crate) fn clear_dead_spares(&self, directory: &Path) -> Result<(), WorktreeError> {
         let is_spare = |registered: &Registered| registered.owner == Some(Owner::Spare);
         if !self.owned_worktrees()?.iter().any(is_spare) {
@@ -217,7 +221,7 @@ impl Repo {
             let mut place = spare.checkout.place;
             let Ok(Some(_held)) = FileLock::try_acquire(&place.git_dir.join("locked")) else { continue };
             if !place.names_its_registration() {
-                // The directory is not there yet, or something else by now.
+                // The directory does not exist yet, or is now something else.
                 place.path = place.git_dir.clone();
             }
             self.remove_proven(&registry, &place)?;
@@ -227,13 +231,14 @@ impl Repo {
     }
 }
 
-/// Says whose a worktree is from now on, and holds that.
+/// Writes the owner of a worktree and takes the lock on it.
 fn mark(place: &Workplace, owner: &Owner) -> Result<FileLock, WorktreeError> {
     let locked = place.git_dir.join("locked");
     FileLock::replace(&locked, &owner.text()).map_err(files("write", &locked))
 }
 
-/// Whether a registration holds what ours does and nothing else, with the permissions of new files, where a new directory has `mode`.
+/// Whether a registration contains only our files. They must have the permissions of new files, and
+/// directories `mode`.
 fn holds_only_ours(git_dir: &Path, mode: u32) -> Option<bool> {
     let is_file = |entry: &DirEntry| {
         let found = entry.metadata();
@@ -269,7 +274,7 @@ fn seen(files: Vec<PathBuf>) -> Vec<(PathBuf, Option<Identity>)> {
         .collect()
 }
 
-/// A file as it is now; a link is followed, as git does.
+/// A file's current identity; follows symbolic links, as git does.
 fn seen_now(file: &Path) -> Option<Identity> {
     file.metadata().ok().map(|found| Identity::of(&found))
 }

@@ -1,11 +1,12 @@
-//! Making, finding, proving ours, and removing worktrees.
+//! Creates, finds and removes worktrees, and proves that they are ours.
 //!
-//! Invariant: a worktree is ours only if git's own registration says so: it is locked with the reason "aynig attempt …"
-//! from its first moment (see [`crate::git::worktrees::registry`]), so that `git worktree list` shows the mark, and no `prune` takes it
-//! away. The runner that uses it holds an advisory lock on that very file; when the lock is free, that runner is gone.
-//! Nothing unmarked is ever touched (CONTRACT.md §9).
+//! Invariant: a worktree is ours only if git's own registration is locked with the reason "aynig
+//! attempt …", which it is from its first moment (see [`crate::git::worktrees::registry`]). The
+//! runner that uses it holds an advisory lock on that file; if the lock is free, that runner is
+//! gone. A worktree without the mark is never touched (CONTRACT 9.2).
 //!
-//! What is inside a worktree is saved by [`crate::git::contents::rescue`] before it is removed; that order is the caller's.
+//! The caller must save the contents by [`crate::git::contents::rescue`] before it removes a
+//! worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -29,14 +30,14 @@ use crate::git::worktrees::registry::Registry;
 /// How often to try again when a command commits at the same moment.
 const TRIES: u32 = 10;
 
-/// What there is of an attempt's worktree.
+/// The state of an attempt's worktree.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// None is registered.
+    /// No worktree is registered.
     Missing,
-    /// Some process has hold of it.
+    /// Another process has locked it.
     Held,
-    /// Its runner is gone, and this process has hold of it now.
+    /// Its runner is gone, and this process has now locked it.
     Free(Worktree),
 }
 
@@ -56,17 +57,18 @@ impl Repo {
         matches!(FileLock::try_acquire(&git_dir.join("locked")), Ok(None))
     }
 
-    /// Takes hold of the worktrees of ours that are `wanted` and whose runner is gone.
+    /// Locks the worktrees of ours that are `wanted` and whose runner is gone.
     pub(crate) fn abandoned_worktrees(
         &self,
         wanted: impl Fn(&Mark) -> bool,
     ) -> Result<Vec<Worktree>, WorktreeError> {
         let is_wanted = |registered: &Registered| registered.mark().is_some_and(&wanted);
-        // The usual answer, that there are none, costs no lock.
+        // Usually there are none, and no lock is needed.
         if !self.is_half_registered() && !self.owned_worktrees()?.iter().any(is_wanted) {
             return Ok(Vec::new());
         }
-        // A worktree is marked and held in one breath under this lock: what is marked and free now was left.
+        // Under this lock a worktree is marked and locked together. So one that is marked and not
+        // locked now was abandoned.
         let _registry = self.registry_lock()?;
         let mut held = Vec::new();
         for registered in self.owned_worktrees()?.iter().filter(|registered| is_wanted(registered)) {
@@ -75,7 +77,7 @@ impl Repo {
         Ok(held)
     }
 
-    /// Takes hold of the worktree of one attempt, if nobody else has.
+    /// Locks the worktree of one attempt, unless another process has it.
     pub(crate) fn worktree_of(&self, attempt: AttemptId) -> Result<Found, WorktreeError> {
         let _registry = self.registry_lock()?;
         let all = self.owned_worktrees()?;
@@ -87,8 +89,8 @@ impl Repo {
         })
     }
 
-    /// `base`, or what was committed on top of it in the worktree since: an attached HEAD shows where others took the
-    /// branch, its log what was done here.
+    /// The newest commit made in the worktree on top of `base`, or `base`. Read from HEAD's reflog,
+    /// since an attached HEAD also moves when the branch is moved from elsewhere.
     pub(crate) fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
         match reflog::of_head(git_dir).last().map(|moved| moved.to) {
             Some(own) if self.commit(own).is_ok() && self.descends(own, base) => own,
@@ -96,12 +98,12 @@ impl Repo {
         }
     }
 
-    /// Takes hold of a worktree of ours whose runner is gone; `None` while it is alive.
+    /// Locks a worktree of ours whose runner is gone; `None` while it is alive.
     fn take_hold(&self, registered: &Registered) -> Result<Option<Worktree>, WorktreeError> {
         registered.mark().map_or(Ok(None), |mark| self.hold(&registered.checkout, mark.clone()))
     }
 
-    /// Takes hold of the worktree that is registered so, if nobody else has.
+    /// Locks a registered worktree; `None` if another process has it.
     pub(crate) fn hold(&self, checkout: &Checkout, mark: Mark) -> Result<Option<Worktree>, WorktreeError> {
         let file = checkout.git_dir.join("locked");
         let held = match FileLock::try_acquire(&file) {
@@ -113,8 +115,9 @@ impl Repo {
         Ok(held.map(|held| Worktree::held(checkout.place.clone(), mark, attached, held)))
     }
 
-    /// Makes the worktree for an attempt in `directory`, with the files of `commit`; its HEAD is the branch when
-    /// `attached`, else the commit. Upstream configuration is not written, hooks do not run.
+    /// Creates the worktree of an attempt in `directory`, with the files of `commit`. Its HEAD is
+    /// the branch if `attached`, else the commit. No upstream configuration is written, and no
+    /// hooks run.
     pub(crate) fn create_worktree(
         &self,
         directory: &Path,
@@ -137,7 +140,7 @@ impl Repo {
             crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
             Worktree::held(Workplace { path, git_dir }, mark.clone(), attached, held)
         };
-        // The long part, outside of the lock: files are written from the commit, no ref is touched.
+        // The long part runs without the lock: it writes files from the commit and touches no ref.
         let checkout = Git::new(&worktree.path)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &commit.to_string()])
             .run();
@@ -152,7 +155,7 @@ impl Repo {
         Ok(worktree)
     }
 
-    /// Notes how a worktree is before its command begins, unless that is known from the step before.
+    /// Records the state of a worktree before its command begins, unless the previous step did.
     fn note_state(&self, worktree: &mut Worktree, commit: CommitId) {
         if worktree.filled.is_none() {
             worktree.filled = self.note_filled(worktree, commit);
@@ -162,21 +165,21 @@ impl Repo {
         }
     }
 
-    /// Where the worktree of an attempt is to be, by the name git would give it; its parent is made.
+    /// Chooses the path of an attempt's worktree, named after its branch; creates its parent.
     pub(crate) fn choose_path(&self, directory: &Path, mark: &Mark) -> Result<PathBuf, WorktreeError> {
         self.prepare_directory(directory)?;
         let directory = directory.canonicalize().map_err(files("find", directory))?;
         let name = mark.branch.directory_name();
         let path = directory.join(&name);
         if occupied(&path) || self.is_registered(&path)? {
-            // Somebody's directory, or a worktree of ours that is still in use: never taken over.
+            // The name is taken, by the user or by another attempt's worktree: never take it over.
             return Ok(directory.join(format!("{name}~{}", mark.attempt.short())));
         }
         Ok(path)
     }
 
-    /// Moves a detached HEAD from `from` to `to`, which lies on top of it with the same tree; commits that a command made in the
-    /// same moment are put on top of `to`.
+    /// Moves a detached HEAD from `from` to `to`, which is on top of it with the same tree. Commits
+    /// that a command makes meanwhile are rewritten onto `to`.
     fn advance_detached(
         &self,
         place: &Workplace,
@@ -203,7 +206,7 @@ impl Repo {
         Err(WorktreeError::Unsuitable { path: place.path.clone(), what: "changing too fast" })
     }
 
-    /// The commit a checkout is at; none while unborn.
+    /// The commit a checkout is at; `None` on an unborn branch.
     pub fn checked_out(&self, place: &Workplace) -> Option<CommitId> {
         match place.branch() {
             Some(local) => self.branch_head(&local).ok().flatten(),
@@ -211,8 +214,8 @@ impl Repo {
         }
     }
 
-    /// Moves what a checkout is at, its branch or its detached HEAD, from `from` to `to`, which lies on top of it with the tree of
-    /// its index.
+    /// Moves a checkout's branch, or its detached HEAD, from `from` to `to`, which is on top of it
+    /// with the tree of its index.
     pub fn advance(
         &self,
         place: &Workplace,
@@ -231,7 +234,7 @@ impl Repo {
         }
     }
 
-    /// Removes a worktree and its registration. What was worth saving has been saved.
+    /// Removes a worktree and its registration. Its contents must have been saved.
     pub(crate) fn remove_worktree(&self, worktree: Worktree) -> Result<(), WorktreeError> {
         if !worktree.git_dir.exists() {
             let _registry = self.registry_lock()?;
@@ -249,22 +252,24 @@ impl Repo {
                 let what = "its .git is no link to this repository";
                 return Err(Displaced { path: worktree.path.clone(), what }.into());
             }
-            // The long part, outside of the lock: what we hold nobody else touches. The result has landed and the lease is over by
-            // then. To rename it aside and delete it beside the next step was tried with 50,000 ignored files a step: three steps
-            // took 78 s on ext4 either way, five 14 s on tmpfs. A run would have to wait for it in the end, and a killed one
-            // leave it to others.
+            // The long part runs without the lock, which is safe because no other process touches a
+            // worktree that we have locked. By then the result has landed and the lease is over.
+            // Renaming the directory and deleting it beside the next step was measured, with 50,000
+            // ignored files a step: three steps took 78 s on ext4 either way, five 14 s on tmpfs. A
+            // run would have to wait for the deletion at its end, and a killed run would leave it
+            // to others.
             remove_files(&worktree.path)?;
         }
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalHalfDone);
         let registry = self.registry_lock()?;
-        // What lies there by now is somebody else's.
+        // Anything at the path now is not ours.
         self.unregister(&registry, &worktree.git_dir)?;
         tidy_above(&worktree.path);
         crate::crashpoint::reach(crate::crashpoint::Point::RemovalDone);
         Ok(())
     }
 
-    /// Removes a worktree of ours that lies where its registration says: files first, as git does it.
+    /// Removes a worktree of ours that is where its registration says: files first, as git does.
     pub(crate) fn remove_proven(
         &self,
         registry: &Registry<'_>,
@@ -277,7 +282,8 @@ impl Repo {
         Ok(())
     }
 
-    /// Leaves a worktree in place for a person: its branch is set free, and it is no longer ours to remove.
+    /// Leaves a worktree in place for the user: detaches it from its branch, and gives up its
+    /// ownership.
     pub(crate) fn keep_worktree(
         &self,
         worktree: Worktree,
@@ -291,7 +297,7 @@ impl Repo {
     }
 }
 
-/// Removes the directory at `path`, if there is one.
+/// Removes the directory at `path`, if it exists.
 fn remove_files(path: &Path) -> Result<(), WorktreeError> {
     let mut tries = 0;
     loop {
@@ -301,7 +307,7 @@ fn remove_files(path: &Path) -> Result<(), WorktreeError> {
                 return Err(files("remove", path)(error));
             }
             Err(_) if path.symlink_metadata().is_err() => return Ok(()),
-            // Something in it was removed by somebody else at the same moment.
+            // Another process removed something in it at the same moment.
             Err(_) if tries < TRIES => tries += 1,
             Err(error) => return Err(files("remove", path)(error)),
         }
