@@ -1,15 +1,15 @@
-//! The survey: one look at the HEAD of every branch, with a verdict for each (CONTRACT.md §2, §5, §11, §13).
+//! The survey: reads the HEAD of every branch and returns a verdict for each (CONTRACT 11.5).
 //!
 //! ```text
-//! scan    what HEAD declares, and whether that can run here and now
-//!   └─▶ resolve   which command a state means
-//! observe how long this host has seen each lease
-//! trust   whether HEAD is signed, where `aynig.requireSigned` is set
+//! scan    reads HEAD, and checks whether its state can run here and now
+//!   └─▶ resolve   finds the command for a state
+//! observe tracks how long this host has seen each lease
+//! trust   checks the signature of HEAD if `aynig.requireSigned` is set
 //! ```
 //!
-//! Invariant: `run`, `status` and `doctor` all call [`survey`], so they cannot disagree. It writes nothing but the sightings of
-//! leases, and those only for `run --takeover observed`. Every branch that is not run has a reason: [`verdict`] holds
-//! it as data, [`words`] as text.
+//! Invariant: `run`, `status` and `doctor` all call [`survey`], so they cannot disagree. It writes only the
+//! first sightings of leases, and only if [`Question::notes`] is set. Every branch that is not run has a
+//! reason: [`verdict`] has it as data, [`words`] as text.
 
 pub(crate) mod observe;
 pub mod resolve;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 pub(crate) use scan::SurveyError;
 pub use verdict::{Branch, CommandsFrom, Leased, Question, Verdict};
 
-/// All branches, judged.
+/// The verdicts on all branches.
 #[derive(Debug)]
 pub struct Survey {
     /// In the order of their names.
     pub branches: Vec<Branch>,
-    /// Where all commands come from, unless each branch has its own.
+    /// The source of all commands (`--commands-from`). `None` if each branch has its own.
     pub commands_from: Option<Arc<CommandsFrom>>,
-    /// Why sightings could not be noted. With `--takeover observed` no lease is over then.
+    /// Why first sightings could not be stored. With `--takeover observed` no lease counts as expired then.
     pub(crate) unnoted: Option<io::Error>,
 }
 

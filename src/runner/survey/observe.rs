@@ -1,8 +1,8 @@
-//! Leases judged by how long this host has seen them, for `--takeover observed` (CONTRACT.md §5).
+//! Tracks how long this host has seen each lease, for `--takeover observed` (CONTRACT 5.21, 5.22).
 //!
-//! Invariant: a first sighting is dated after its commit was read, and looked up before the swap that closes the lease, which
-//! proves that HEAD has not moved since. Sightings are kept in one small file in the shared git directory, so that they outlive a
-//! pass; where it cannot be read or written no lease is found to be over. The rule itself is `contract::sighting`'s.
+//! Invariant: a first sighting is dated after its commit was read. It is looked up before the swap that
+//! closes the lease, and that swap proves that HEAD has not moved since. Sightings outlive a pass in a small
+//! file in the shared git directory. If the file cannot be read or written, no lease counts as expired.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -20,14 +20,14 @@ use crate::git::Repo;
 use super::super::options::Takeover;
 use super::verdict::{Branch, Leased, Question, Verdict};
 
-/// How long to wait for another runner that is at the file, for moments only.
+/// The longest wait for another runner's lock on the file, which is held only briefly.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Fills in how long each lease has been seen, and notes those seen for the first time if that is wanted. With `--takeover
-/// observed` that alone decides which leases are over, whatever their dates say.
+/// Sets [`Leased::seen`] of each lease, and stores first sightings if [`Question::notes`] is set. With
+/// `--takeover observed` that alone decides which leases have expired, whatever their dates.
 ///
 /// # Errors
-/// What kept the sightings from being noted. No lease is over then.
+/// If sightings could not be stored. With `--takeover observed` no lease counts as expired then.
 pub(crate) fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
     let noted = if question.notes {
         note(question, branches)
@@ -43,11 +43,12 @@ pub(crate) fn observe(question: &Question<'_>, branches: &mut [Branch]) -> io::R
     noted
 }
 
-/// How many sightings are of commits that are not (as last fetched) at the HEAD of their branch; forgets them if `apply`. Those of another
-/// boot may be another host's, whose count goes on.
+/// Counts the sightings of commits that are no longer HEAD of their branch, as last fetched, and removes them
+/// if `apply`. Those of another boot are kept as long, since they may be another host's, whose count
+/// continues.
 ///
 /// # Errors
-/// What kept the sightings from being kept.
+/// If the file could not be locked or written.
 pub(crate) fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
     if !directory(repo).join(FILE).exists() {
         return Ok(0);
@@ -70,7 +71,7 @@ pub(crate) fn forget_gone(repo: &Repo, apply: bool) -> io::Result<usize> {
     Ok(gone)
 }
 
-/// Fills in what was noted before; notes nothing.
+/// Sets [`Leased::seen`] from stored sightings, and stores nothing.
 fn recall(question: &Question<'_>, branches: &mut [Branch]) {
     let mut leases = leases(question, branches).peekable();
     if leases.peek().is_none() {
@@ -91,7 +92,7 @@ fn note(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
     let mut seen = before.clone();
     let heads: HashMap<&BranchName, CommitId> =
         branches.iter().filter_map(|branch| Some((&branch.name, branch.head?))).collect();
-    // Not only those that are selected here: other runners of this host may look at others.
+    // Branches that are not selected here are included, because other runners on this host may watch them.
     seen.retain(|sight| sight.remote.as_ref() != remote || heads.get(&sight.branch) == Some(&sight.head));
     let now = reading();
     let mut found = Vec::new();
@@ -103,7 +104,7 @@ fn note(question: &Question<'_>, branches: &mut [Branch]) -> io::Result<()> {
     if seen != before {
         fsutil::replace(&directory.join(FILE), &seen.encode())?;
     }
-    // Not before they are kept: what is not noted has not been seen.
+    // Only after they are stored: a sighting that is not stored does not count (CONTRACT 5.22).
     for (leased, watched) in found {
         leased.seen = Some(watched);
     }
@@ -132,7 +133,7 @@ fn directory(repo: &Repo) -> PathBuf {
     Own::Sightings.within(repo.common_dir())
 }
 
-/// The directory of the sightings, made if it is missing.
+/// Creates the directory of the sightings if it is missing.
 fn made(repo: &Repo) -> io::Result<PathBuf> {
     repo.state_dir()?;
     let directory = directory(repo);
@@ -142,7 +143,7 @@ fn made(repo: &Repo) -> io::Result<PathBuf> {
     }
 }
 
-/// What is kept; nothing if it is not what we wrote, which starts all counts anew.
+/// Reads the stored sightings. If the file is damaged they are empty, so all counts start anew.
 fn read(directory: &Path) -> Sightings {
     let text = match std::fs::read(directory.join(FILE)) {
         Ok(text) => text,

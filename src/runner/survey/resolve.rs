@@ -1,8 +1,8 @@
-//! Which command a state means: looked up in the commit that declares it (CONTRACT.md §2).
+//! Finds the command for a state in the commit that declares it (CONTRACT 2.1 to 2.7).
 //!
-//! Invariant: what is run is what was committed. The file on disk counts only for a checkout's own branch, run in place. With
-//! `--commands-from` nothing counts but the tree that names. The commonest beginner's mistakes (not committed, not
-//! executable) are answers of their own.
+//! Invariant: only committed commands run. The file on disk counts only for the current branch, run in place
+//! (CONTRACT 2.6). With `--commands-from` only the tree of that ref counts (CONTRACT 13.1). The most common
+//! beginner's mistakes (not committed, not executable) are distinguished from a missing command.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,24 +19,24 @@ use crate::git::{CommitError, Repo};
 /// A command, or why there is none.
 pub(crate) type Resolved = Result<Arc<Command>, NoCommand>;
 
-/// Looks commands up in trees, each of them once: most branches of a repository have the same few.
+/// Looks up commands in trees, with a cache: most branches of a repository share a few commands and trees.
 #[derive(Debug)]
 pub(crate) struct Resolver<'a> {
     role: Option<&'a RoleName>,
     states: HashMap<StateName, Known>,
 }
 
-/// What is known of one state.
+/// The cache for one state.
 #[derive(Debug)]
 struct Known {
     /// The paths to try, in order.
     tried: Arc<[String]>,
     trees: HashMap<CommitId, Found>,
-    /// Where else on disk a command for it is, once somebody has looked.
+    /// The command in a checkout on disk, if any. `None` until it was looked up.
     elsewhere: Option<Option<Arc<Elsewhere>>>,
 }
 
-/// What one tree has for one state.
+/// The result for one state in one tree.
 #[derive(Debug, Clone)]
 enum Found {
     Command(Arc<Command>),
@@ -45,12 +45,12 @@ enum Found {
 }
 
 impl<'a> Resolver<'a> {
-    /// With nothing known yet.
+    /// Starts with an empty cache.
     pub(crate) fn new(role: Option<&'a RoleName>) -> Self {
         Self { role, states: HashMap::new() }
     }
 
-    /// Looks in the tree of `commit`.
+    /// Looks up `state` in `tree`, the tree of `commit`.
     pub(crate) fn in_commit(
         &mut self,
         repo: &Repo,
@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Looks in the tree that all commands come from.
+    /// Looks up `state` in the tree of `--commands-from`.
     pub(crate) fn in_trusted(
         &mut self,
         repo: &Repo,
@@ -106,7 +106,8 @@ impl<'a> Resolver<'a> {
 }
 
 impl Known {
-    /// Asks `look` what each path is in `tree`, of `commit`, until one is something. A command found there is of the tree `of`.
+    /// Calls `look` for each path, until one exists in `tree`, the tree of `commit`. A command found there
+    /// gets `of` as its [`Command::tree`].
     fn look_up(
         &mut self,
         [commit, tree]: [CommitId; 2],
@@ -134,7 +135,7 @@ fn unreadable(commit: CommitId, error: &CommitError) -> NoCommand {
     NoCommand::Unreadable(Unreadable { commit, error: error.to_string() })
 }
 
-/// The paths that are tried, in order.
+/// The paths to try, in order.
 fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
     let mut paths = Vec::new();
     if let Some(role) = role {
@@ -144,7 +145,7 @@ fn candidates(state: &StateName, role: Option<&RoleName>) -> Vec<String> {
     paths
 }
 
-/// Looks on disk, in the checkout at `top`.
+/// Looks up `state` on disk, in the checkout at `top`.
 pub(crate) fn on_disk(top: &Path, state: &StateName, role: Option<&RoleName>) -> Resolved {
     let tried = candidates(state, role);
     for path in &tried {
@@ -173,7 +174,7 @@ fn is_inside(top: &Path, found: &Path) -> bool {
     top.canonicalize().is_ok_and(|top| found.starts_with(&top) && !found.starts_with(top.join(".git")))
 }
 
-/// A command for `state` in the checkout that we were started in, or in the main one.
+/// Looks up `state` on disk, in the checkout that the runner was started in and in the main one.
 fn on_some_disk(repo: &Repo, state: &StateName, role: Option<&RoleName>) -> Option<Elsewhere> {
     let paths = candidates(state, role);
     repo.checkout().into_iter().chain(repo.main_checkout()).find_map(|checkout| {

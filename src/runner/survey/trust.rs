@@ -1,8 +1,8 @@
-//! Whose commands are run, and whose commits: what a runner asks beyond "it is on a branch" (CONTRACT.md §13).
+//! Trust in commands and commits: `--commands-from` and `aynig.requireSigned` (CONTRACT 13.1 to 13.9).
 //!
-//! Invariant: a branch that is not trusted is passed over with a reason, by the scan that `aynig status` reads as well; what
-//! is doubtful counts as not trusted. Nothing is judged by name or date, only by object names: the commit that was judged
-//! is the one the claim expects.
+//! Invariant: a branch that is not trusted is skipped with a reason that `aynig status` shows as well. When
+//! in doubt a commit is not trusted. Commits are identified by object name alone, so the commit that was
+//! checked is the one that the claim expects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -17,41 +17,42 @@ use super::super::options::Trust;
 use super::verdict::{Branch, CommandsFrom, Reason, Verdict};
 use crate::runner::authority::Authority;
 
-/// Why the commands could not be looked for.
+/// Why the source of all commands cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The ref leads nowhere.
+    /// The ref does not lead to a commit.
     #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), and {source}")]
     Name {
-        /// As it was given.
+        /// The ref as given.
         from: String,
-        /// Why not.
+        /// The error.
         #[source]
         source: NameError,
     },
     /// Its tree cannot be read.
     #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), which cannot be read")]
     Unreadable {
-        /// As it was given.
+        /// The ref as given.
         from: String,
-        /// Why not.
+        /// The error.
         #[source]
         source: CommitError,
     },
     /// It has no good signature, and one is required.
     #[error("commands are to come from {from} (--commands-from, aynig.commandsFrom), and {why}")]
     Unsigned {
-        /// As it was given.
+        /// The ref as given.
         from: String,
-        /// The commit it leads to.
+        /// Its commit.
         commit: CommitId,
         /// What is wrong with the signature.
         why: String,
     },
 }
 
-/// What `--commands-from` means now; `None` where each branch has its own commands. Whoever can move a ref chooses what is run, so its
-/// commit needs a signature where HEADs do; an object name cannot be moved.
+/// Resolves `--commands-from`. `None` if each branch has its own commands. Someone who can move the ref
+/// chooses what runs, so its commit needs a signature if HEADs do. An object name cannot be moved and needs
+/// none (CONTRACT 13.9).
 pub(crate) fn commands_from(
     repo: &Repo,
     authority: &Authority,
@@ -72,7 +73,7 @@ pub(crate) fn commands_from(
     Ok(Some(CommandsFrom { name: name.clone(), commit, tree }))
 }
 
-/// Passes over what would be run, or be closed by a commit of ours, and has no good signature.
+/// Replaces the verdict of each branch that would be run or closed by our commit, but has no good signature.
 pub(crate) fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     if !trust.require_signed {
         return;
@@ -90,14 +91,14 @@ pub(crate) fn vet(repo: &Repo, trust: &Trust, branches: &mut [Branch]) {
     }
 }
 
-/// What a branch is if its HEAD has no good signature; none if no signature is needed.
+/// The verdict on a branch whose HEAD has no good signature. `None` if it needs no signature.
 fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
     let why = why.to_owned();
     match verdict {
         Verdict::Ready { event, .. } => {
             Some(Verdict::Waiting { state: event.state.clone(), reason: Reason::Unsigned { why } })
         }
-        // Our signature on what closes it would vouch for a tree that nobody has signed.
+        // Our signature on the stalled commit would vouch for an unsigned tree.
         Verdict::Leased(leased) if leased.over => {
             Some(Verdict::UnsignedLease { leased: leased.clone(), why })
         }
@@ -105,8 +106,8 @@ fn refused_verdict(verdict: &Verdict, why: &str) -> Option<Verdict> {
     }
 }
 
-/// Why the HEADs of stalled branches have no good signature, for those who ask what to do about them. A pass does not: nothing is
-/// run there.
+/// Checks the signatures of stalled HEADs, and returns what is wrong with each. Only advice for the user
+/// needs this; a pass runs nothing on them.
 pub fn unsigned_stalls(repo: &Repo, trust: &Trust, branches: &[Branch]) -> BTreeMap<CommitId, String> {
     if !trust.require_signed {
         return BTreeMap::new();
@@ -128,8 +129,8 @@ pub fn unsigned_stalls(repo: &Repo, trust: &Trust, branches: &[Branch]) -> BTree
     known
 }
 
-/// Why `aynig.requireSigned` would refuse this HEAD; `None` for a good signature of a trusted signer, and where no
-/// signature is required.
+/// Why `aynig.requireSigned` refuses this HEAD. `None` if it has a good signature of a trusted signer, or
+/// needs none.
 pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     if !trust.require_signed {
         return None;
@@ -137,8 +138,8 @@ pub fn refused(repo: &Repo, trust: &Trust, head: CommitId) -> Option<String> {
     refusals(repo, &HashSet::from([head]), &[], Purpose::Scan).remove(&head)
 }
 
-/// Why each of these HEADs has no good signature; those that have one are left out. They may be in a quarantine that the
-/// variables `objects` lead to. `purpose` says when a stop ends looking.
+/// Checks the signatures of `heads`, and returns what is wrong with each bad one. The commits may be in a
+/// quarantine, given by the variables in `objects`. `purpose` decides how early a stop ends the check.
 pub fn refusals(
     repo: &Repo,
     heads: &HashSet<CommitId>,
@@ -155,8 +156,8 @@ pub fn refusals(
         .collect()
 }
 
-/// What is wrong with the signature of `head`; none for a good one of somebody who is allowed to sign. Nobody is told to sign a
-/// commit unless it is their own: whoever signs it vouches for it.
+/// What is wrong with the signature of `head`. `None` for a good one of a trusted signer. The text suggests
+/// to sign only one's own commit, since a signature vouches for its files.
 fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
     let commit = head.short();
     let why = format!("`git verify-commit {commit}` says why");
@@ -210,7 +211,7 @@ fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
     Some(format!("{what} (--require-signed, aynig.requireSigned){next}"))
 }
 
-/// What git's letter for the signature of a commit means, and what to do, if something can be done.
+/// Explains git's letter for a signature (`%G?`), with the next step if there is one.
 fn by_letter(letter: char, commit: &str) -> (String, Option<String>) {
     let why = || Some(format!("`git verify-commit {commit}` says why"));
     match letter {

@@ -1,7 +1,7 @@
-//! The types of a survey: what is asked, what a branch can be, and why it is not run.
+//! The types of a survey: its question, the verdicts, and the reasons for not running a branch.
 //!
-//! Invariant: a verdict holds facts, and no more of a commit than its state unless the branch is ready or leased, so that tens of
-//! thousands of them are small. Their words are in [`super::words`].
+//! Invariant: a verdict has facts, no sentences. Unless the branch is ready or leased it has no more of a
+//! commit than its state, so tens of thousands of verdicts stay small.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,79 +18,80 @@ use crate::git::objects::tree::Unusable;
 use super::super::options::Options;
 use crate::runner::authority::Authority;
 
-/// What is to be surveyed, and how.
+/// The input of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The repository.
     pub repo: &'a Repo,
-    /// Whose branches.
+    /// The authority whose branches are surveyed.
     pub authority: &'a Authority,
-    /// Which of them are run, and how leases are judged.
+    /// The selection of branches, and the rule for expired leases.
     pub options: &'a Options,
-    /// Seconds since the epoch.
+    /// The current time, in seconds since the epoch.
     pub now: i64,
-    /// Whether leases seen for the first time are noted. `status` only reads the notes.
+    /// Whether first sightings of leases are stored. `status` only reads them.
     pub notes: bool,
 }
 
-/// One branch as surveyed.
+/// One surveyed branch.
 #[derive(Debug, Clone)]
 pub struct Branch {
     /// Its name.
     pub name: BranchName,
-    /// Its HEAD; none for a symbolic ref.
+    /// Its HEAD. `None` for a symbolic ref.
     pub head: Option<CommitId>,
-    /// What it is.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
-/// What one branch is.
+/// The status of one branch.
 #[derive(Debug, Clone)]
 pub enum Verdict {
     /// HEAD declares no state.
     Unmanaged,
-    /// HEAD declares something that is no state, or cannot be read.
+    /// HEAD declares an invalid state, or cannot be read.
     Invalid(Invalid),
     /// HEAD is a lease.
     Leased(Leased),
-    /// HEAD is a lease that is over, and is not closed: our commit would vouch for files that nobody has signed.
+    /// HEAD is an expired lease without a good signature. It is not closed, since our signed commit would
+    /// vouch for its files (CONTRACT 13.4).
     UnsignedLease {
         /// The lease.
         leased: Leased,
         /// What is wrong with the signature.
         why: String,
     },
-    /// A state whose time has not come.
+    /// HEAD is parked (CONTRACT 11.10).
     Parked {
         /// The state.
         state: StateName,
-        /// The second it may be run, since the epoch.
+        /// The end of the parking, in seconds since the epoch.
         until: i64,
-        /// Why it would not be run even then, as far as that is known now.
+        /// Why it would not run even then, as far as known.
         trouble: Option<Reason>,
     },
-    /// A state that is not run.
+    /// The state is not run here and now.
     Waiting {
         /// The state.
         state: StateName,
-        /// Why not here and now.
+        /// Why not.
         reason: Reason,
     },
-    /// A state that can be claimed.
+    /// The branch can be claimed.
     Ready {
-        /// What HEAD requests.
+        /// The state that HEAD requests.
         event: Arc<Event>,
-        /// The command that does it.
+        /// Its command.
         command: Arc<Command>,
-        /// Where.
+        /// Where the command runs.
         run_in: RunIn,
     },
-    /// A state that could be claimed, on the current branch, which `--current-branch skip` leaves alone.
+    /// The current branch is ready, but `--current-branch skip` excludes it.
     SkippedCurrent {
         /// The state.
         state: StateName,
     },
-    /// Not selected, or not a branch to run.
+    /// The branch is not selected, or is a symbolic ref.
     Excluded(Exclusion),
 }
 
@@ -99,18 +100,18 @@ pub enum Verdict {
 pub struct Leased {
     /// The lease.
     pub lease: Arc<Lease>,
-    /// Whether it has expired, by its date or, with `--takeover observed`, by what this host has seen.
+    /// Whether it has expired: by its date or, with `--takeover observed`, by this host's sightings.
     pub over: bool,
-    /// For how long passes on this host have seen it, if they note that.
+    /// How long this host has seen it, if sightings are stored.
     pub seen: Option<Watched>,
 }
 
-/// Why HEAD is not usable.
+/// Why HEAD is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
-    /// `dwp-state` is no state's name, or the message cannot be read.
+    /// `dwp-state` is not a valid state, or the message is invalid (CONTRACT 1.9, 1.11).
     Declared {
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The commit cannot be read.
@@ -120,25 +121,24 @@ pub enum Invalid {
 /// An object that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The commit it is needed for.
+    /// The commit that needs it.
     pub(crate) commit: CommitId,
-    /// What was found.
     pub(crate) error: String,
 }
 
-/// Why a branch does not belong to a pass.
+/// Why a branch is not part of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exclusion {
-    /// It is a symbolic ref; the branch it names is surveyed.
+    /// It is a symbolic ref. The branch it names is surveyed instead.
     SymbolicRef {
-        /// The full name of that one.
+        /// The full name of that branch.
         target: BString,
     },
     /// `--branch` does not match it.
     NotSelected,
     /// It is not the current branch, and `--current-branch only` is given.
     NotCurrent,
-    /// It is the current branch, and there is nothing to run, or nothing that may be run unasked.
+    /// It is the current branch, which `--current-branch skip` excludes, and is not known to be ready.
     Current,
 }
 
@@ -152,12 +152,12 @@ pub enum Reason {
         /// The state.
         state: StateName,
     },
-    /// `dwp-not-before` is no time.
+    /// `dwp-not-before` is not a valid time.
     NoTime {
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// `--commands-from` names nothing that can be read.
+    /// The ref of `--commands-from` cannot be used.
     CommandsNowhere {
         /// The error.
         why: Arc<str>,
@@ -166,14 +166,14 @@ pub enum Reason {
     NoCommand(NoCommand),
     /// Another worktree uses the branch.
     InUse(Arc<InUse>),
-    /// The checkout is not at the commit that the remote has.
+    /// The checkout is not at the remote's commit.
     CheckoutBehind {
-        /// The branch that is checked out.
+        /// The checked-out branch.
         local: BranchName,
     },
-    /// Something locks the index of the checkout.
+    /// The checkout has an `index.lock`.
     IndexLocked {
-        /// The lock.
+        /// The lock file.
         lock: PathBuf,
     },
     /// The index of the checkout differs from HEAD.
@@ -187,12 +187,12 @@ pub enum Reason {
     },
     /// HEAD has no good signature, and `aynig.requireSigned` is set.
     Unsigned {
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
 
-/// How a branch is in use elsewhere.
+/// How another worktree uses a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InUse {
     /// It is checked out there.
@@ -200,28 +200,28 @@ pub enum InUse {
         /// The worktree.
         path: PathBuf,
     },
-    /// A rebase or a bisect will come back to it.
+    /// A rebase or a bisect of it is in progress there.
     InProgress {
         /// The worktree.
         path: PathBuf,
     },
-    /// A command of ours is still at work.
+    /// An attempt of a live runner on this host works there.
     Attempt {
-        /// Which.
+        /// The attempt.
         attempt: AttemptId,
         /// Its worktree.
         path: PathBuf,
     },
 }
 
-/// What can be done about a reason.
+/// The severity of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing: the state has no command, as the end of a workflow has none.
+    /// The state has no command, as at the end of a workflow. Nothing needs to be done.
     Terminal,
-    /// Something is in the way here and now.
+    /// It cannot run here and now.
     Blocked,
-    /// Somebody meant it to run: worth a warning.
+    /// It was probably meant to run, so a warning is due.
     Misconfigured,
 }
 
@@ -234,21 +234,21 @@ pub enum RunIn {
     Checkout,
 }
 
-/// The command for a state, relative to the top of the tree.
+/// The command for a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// `.aynig/command/<state>` or `.aynig/roles/<role>/command/<state>`.
+    /// Its path from the top of the tree: `.aynig/command/<state>` or `.aynig/roles/<role>/command/<state>`.
     pub path: String,
-    /// The tree of the `.aynig` it is in, where that is not the branch's own.
+    /// The tree of its `.aynig`, if that is not the branch's own.
     pub(crate) tree: Option<CommitId>,
 }
 
-/// Where the commands of all branches come from (`--commands-from`), as of one survey.
+/// The source of the commands of all branches (`--commands-from`), as of one survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandsFrom {
-    /// As it was given.
+    /// The ref as given.
     pub(crate) name: String,
-    /// The commit it means now.
+    /// Its commit.
     pub commit: CommitId,
     /// The tree of its `.aynig`, if it has that directory.
     pub tree: Option<CommitId>,
@@ -257,57 +257,56 @@ pub struct CommandsFrom {
 /// Why there is no command for a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoCommand {
-    /// Nothing is there.
+    /// None of the paths exists.
     Missing {
-        /// The paths that were tried, in order.
+        /// The paths, in the order they were tried.
         tried: Arc<[String]>,
-        /// Where.
+        /// The tree that was searched.
         source: Source,
     },
     /// HEAD does not have it, but a checkout on disk does.
     Elsewhere {
         /// HEAD.
         commit: CommitId,
-        /// What the checkout has.
+        /// The command in the checkout.
         found: Arc<Elsewhere>,
     },
-    /// Something is there that cannot be run.
+    /// The path exists but is not a command.
     Unusable {
-        /// Its path.
+        /// The path.
         path: String,
-        /// Where.
+        /// The tree that was searched.
         source: Source,
-        /// What it is.
+        /// The kind of fault.
         what: Unusable,
     },
     /// The tree cannot be read.
     Unreadable(Unreadable),
 }
 
-/// Where a command is looked for.
+/// The tree in which a command is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// In the branch's own HEAD.
+    /// The branch's own HEAD.
     Head(CommitId),
-    /// In the one tree that all commands come from.
+    /// The tree of `--commands-from`.
     Trusted(Arc<CommandsFrom>),
-    /// On disk, for a command that runs in the checkout.
+    /// The files on disk, for a command that runs in the checkout.
     Disk,
 }
 
-/// A command that is not in the tree it was looked for in, but in a checkout on disk.
+/// A command that is missing in HEAD but exists in a checkout on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Its path, from the top.
+    /// Its path from the top.
     pub(crate) path: String,
-    /// The checkout.
     pub(crate) checkout: PathBuf,
     /// Whether it is committed there.
     pub(crate) committed: bool,
 }
 
 impl Branch {
-    /// Its lease, if it is under one.
+    /// Its lease, if HEAD is one.
     pub(crate) fn leased_mut(&mut self) -> Option<&mut Leased> {
         match &mut self.verdict {
             Verdict::Leased(leased) => Some(leased),
@@ -317,7 +316,7 @@ impl Branch {
 }
 
 impl Verdict {
-    /// The word for it in JSON.
+    /// The word in JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Unmanaged => "unmanaged",

@@ -1,7 +1,7 @@
-//! The words for why a branch is not run: sentence fragments for `status`, warnings and the log.
+//! The reasons for not running a branch, as sentence fragments for `status`, warnings and the log.
 //!
-//! Invariant: each names what to do, where something can be done. Paths and links are quoted as committed; whoever shows them to a
-//! terminal makes them harmless.
+//! Invariant: each fragment names the next step if there is one. Paths and links are quoted as committed; a
+//! caller that prints them to a terminal has to sanitize them.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -31,13 +31,13 @@ impl Display for Unreadable {
     }
 }
 
-/// That a lease is over and is not closed, as `why` says; the HEAD of its branch is `head`.
+/// Reports that an expired lease is not closed, for the reason `why`. `head` is the HEAD of its branch.
 pub fn unsigned_lease(branch: &BranchName, source: Option<&RemoteName>, head: CommitId, why: &str) -> String {
     let next = if_you_vouch(branch, source, head);
     format!("its lease is over and is not closed: {why}; {next}")
 }
 
-/// What to type for a branch whose HEAD nobody trusted has signed, once somebody has looked at it.
+/// Suggests the command for a branch without a trusted signature, to be used after a review of its HEAD.
 pub fn if_you_vouch(branch: &BranchName, source: Option<&RemoteName>, head: CommitId) -> String {
     let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     format!(
