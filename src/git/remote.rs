@@ -71,12 +71,16 @@ const OF_PUSHES: [&str; 7] =
 pub enum RemoteError {
     /// No such remote is configured.
     #[error("there is no remote {remote} in this repository")]
-    Unknown { remote: RemoteName },
+    Unknown {
+        /// The name requested.
+        remote: RemoteName,
+    },
     /// The remote does not answer, or denies access.
     #[error("could not {what} {remote}")]
     Unreachable {
         /// The verb: "fetch from", "ask", "push to".
         what: &'static str,
+        /// The remote.
         remote: RemoteName,
         /// Git's reason.
         #[source]
@@ -90,6 +94,7 @@ pub enum RemoteError {
 /// A branch to be moved on the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
+    /// The branch.
     pub branch: BranchName,
     /// Its expected value.
     pub expected: CommitId,

@@ -18,6 +18,7 @@ use crate::git::worktrees::registration::{Checkout, Mark, Owner, Registered};
 /// A worktree left to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
+    /// Its directories and branch.
     pub checkout: Checkout,
     /// The attempt it was made for.
     pub(crate) attempt: AttemptId,

@@ -44,6 +44,7 @@ pub struct Checkout {
 /// A linked worktree as git has registered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
+    /// Its directories and branch.
     pub checkout: Checkout,
     /// Its owner; `None` if it is not ours.
     pub(crate) owner: Option<Owner>,
@@ -72,6 +73,7 @@ pub(crate) enum Owner {
 pub struct Mark {
     /// The attempt.
     pub attempt: AttemptId,
+    /// The attempt's branch.
     pub branch: BranchName,
     /// The remote whose branch it is; `None` for a local one.
     pub remote: Option<RemoteName>,
