@@ -104,6 +104,17 @@ pub(crate) fn remove_drafts(directory: &Path) {
     }
 }
 
+/// Creates the directory `path`, whose parent must exist. An existing one is left as it is.
+///
+/// # Errors
+/// Any error from creating.
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        done => done,
+    }
+}
+
 /// Creates `path` and its missing parents, each with mode 0700. An existing directory is left as it
 /// is.
 ///

@@ -35,7 +35,7 @@ fn a_removed_repository_ends_the_watch_after_twenty_intervals() {
     let gone = format!("warning: there is no repository at {} any more", repo.path.display());
     assert_eq!(said.matches(&gone).count(), 1, "{said}");
     assert!(said.contains("error: ") && said.contains("hint: "), "{said}");
-    assert!(!repo.path.exists(), "nothing was made there");
+    assert!(!repo.path.exists(), "nothing was made there: {:?}", files_below(&repo.path));
 }
 
 /// CONTRACT 11.12

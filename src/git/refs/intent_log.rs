@@ -71,7 +71,10 @@ impl IntentLog {
     /// Creates the log. It is locked before it gets its name, so that it is never taken for a dead
     /// process's.
     fn create(&self) -> std::io::Result<(PathBuf, File)> {
-        std::fs::create_dir_all(&self.directory)?;
+        if let Some(own) = self.directory.parent() {
+            fsutil::create_dir(own)?;
+        }
+        fsutil::create_dir(&self.directory)?;
         let draft = fsutil::locked_draft(&self.directory)?;
         let path = self.directory.join(AttemptId::random().to_string());
         let file = draft.persist(&path).map_err(|failed| failed.error)?;

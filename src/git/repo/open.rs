@@ -12,6 +12,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::own_directory;
+use crate::fsutil;
 use crate::git::process::cancel::Interrupt;
 use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
@@ -301,11 +302,11 @@ impl Repo {
         self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
     }
 
-    /// The directory `aynig` in the common directory (attempt records, the registry lock); created
-    /// if missing.
+    /// Our own directory below the common one (attempt records, the registry lock); made when missing. Fails where the
+    /// repository is gone.
     pub(crate) fn state_dir(&self) -> std::io::Result<PathBuf> {
         let path = own_directory(&self.place.common_dir);
-        std::fs::create_dir_all(&path)?;
+        fsutil::create_dir(&path)?;
         Ok(path)
     }
 }

@@ -93,7 +93,9 @@ impl Repo {
         crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
         let above = worktree.path.clone();
         let to = Workplace { path: slot.clone(), git_dir: worktree.git_dir.clone() };
-        let shelved = fsutil::create_private_dir_all(&self.pool_directory())
+        let shelved = self
+            .state_dir()
+            .and_then(|_| fsutil::create_private_dir_all(&self.pool_directory()))
             .and_then(|()| worktree.detach(at))
             .and_then(|()| to.come_from(&worktree.path));
         if let Err(error) = shelved {
