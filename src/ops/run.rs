@@ -85,6 +85,7 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
         selection: Selection {
             current: settings.current_branch,
             globs: globs("--branch", &settings.branch)?,
+            named: settings.branch.clone(),
         },
         // Of other branches a run looks at none.
         trust: Trust { branches: GlobSet::empty(), ..settings.trust()? },
@@ -109,7 +110,7 @@ pub fn survey_options(repo: &Repo, process: &Process, named: Option<RoleName>) -
 fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
     Options {
         role: None,
-        selection: Selection::everything(),
+        selection: Selection { named: settings.branch.clone(), ..Selection::everything() },
         trust: Trust::default(),
         worktrees: absolute_below(repo.top(), &settings.worktree),
         jobs: settings.jobs,

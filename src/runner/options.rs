@@ -33,17 +33,25 @@ pub struct Selection {
     pub current: CurrentBranch,
     /// Globs on the short branch name; empty means all.
     pub globs: globset::GlobSet,
+    /// What `--branch` or `aynig.branch` says, letter by letter: one that is a branch's whole name names that branch.
+    pub named: Vec<String>,
 }
 
 impl Selection {
     /// Selects all branches, the current one included, as `status --all` does.
     pub fn everything() -> Self {
-        Self { current: CurrentBranch::Include, globs: globset::GlobSet::empty() }
+        Self { current: CurrentBranch::Include, globs: globset::GlobSet::empty(), named: Vec::new() }
     }
 
     /// Whether the globs match `branch`.
     pub fn admits(&self, branch: &BranchName) -> bool {
         self.globs.is_empty() || self.globs.is_match(branch.to_string())
+    }
+
+    /// Whether somebody named `branch`, which a glob that matches more does not do (CONTRACT 11.13).
+    pub fn names(&self, branch: &BranchName, is_current: bool) -> bool {
+        let only = is_current && self.current == CurrentBranch::Only;
+        only || self.named.iter().any(|named| *named == branch.to_string())
     }
 }
 

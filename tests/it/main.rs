@@ -24,6 +24,7 @@ mod contract_rules;
 #[cfg(debug_assertions)]
 mod crash_points;
 mod crashes;
+mod default_branch;
 mod demo;
 mod doctor;
 mod documents;

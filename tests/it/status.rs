@@ -121,14 +121,15 @@ fn globs_narrow_and_show_unmanaged_branches() {
 #[test]
 fn the_current_branch_says_that_run_skips_it() {
     let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.git(["checkout", "-q", "-b", "task"]);
     repo.aynig_ok(["set-state", "--state", "build", "--subject", "go"]);
     let row = json(&repo.aynig_ok(["status", "--json"]));
-    assert_eq!(row["branch"], "main");
+    assert_eq!(row["branch"], "task");
     assert_eq!(row["kind"], "ready");
     assert_eq!(row["command"], ".aynig/command/build");
     assert!(row["reason"].as_str().unwrap().contains("--current-branch include"), "{row}");
     let said = out(&repo.aynig_ok(["status"]));
-    for words in ["main  build  ready", "command  .aynig/command/build", "--current-branch include", "  go"] {
+    for words in ["task  build  ready", "command  .aynig/command/build", "--current-branch include", "  go"] {
         assert!(said.contains(words), "{words}: {said}");
     }
 }

@@ -178,7 +178,7 @@ fn a_bare_repository_runs_the_branch_its_head_names() {
     let repo = Repo::with_commands(&[("step", DONE)]);
     repo.git(["commit", "--quiet", "--allow-empty", "-m", "s\n\ndwp-state: step"]);
     let bare = bare(&repo);
-    let output = repo.run_command(&[]).current_dir(&bare).output().expect("aynig runs");
+    let output = repo.run_command(&["--branch", "main"]).current_dir(&bare).output().expect("aynig runs");
     assert_exit(&output, 0);
     assert_eq!(ask(&repo, &bare, &["log", "-1", STATE, "main"]), "done");
 }

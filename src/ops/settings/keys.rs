@@ -289,8 +289,8 @@ pub static KEYS: [Key; 23] = [
         group: Group::Security,
         option: value("branch", "GLOB"),
         value: Value::Glob(|settings, glob| settings.branch.push(glob)),
-        default: Fallback::Words("all branches"),
-        help: "Only branches whose name matches GLOB (repeatable; `*` also matches `/`)",
+        default: Fallback::Words("all but the default branch"),
+        help: "Only branches whose name matches GLOB (repeatable; `*` also matches `/`); the default branch only by its whole name",
         ..PLAIN
     },
     Key {

@@ -102,6 +102,8 @@ struct View<'a> {
     /// Seconds by which the clock that dated a lease may be ahead of or behind ours.
     skew: i64,
     current: Option<BranchName>,
+    /// The default branch, unless somebody named it.
+    unnamed_default: Option<BranchName>,
     in_use: HashMap<BranchName, Arc<InUse>>,
     /// Where all commands come from, if that is one tree; or why it cannot be found.
     commands: Result<Option<Arc<CommandsFrom>>, Arc<str>>,
@@ -114,8 +116,12 @@ impl<'a> View<'a> {
             Ok(from) => Ok(from.map(Arc::new)),
             Err(error) => Err(error_chain(&error).into()),
         };
+        let current = current(question)?;
+        let unnamed_default = repo
+            .default_branch(authority.source())
+            .filter(|default| !options.selection.names(default, current.as_ref() == Some(default)));
         let mut view =
-            Self { options, now, skew: 0, current: current(question)?, in_use: HashMap::new(), commands };
+            Self { options, now, skew: 0, current, unnamed_default, in_use: HashMap::new(), commands };
         match authority.source() {
             None => view.in_use = in_use(repo, view.current.as_ref())?,
             // A remote's branches are run detached: no checkout of a local branch is in their way.
@@ -173,9 +179,19 @@ impl<'a> View<'a> {
         if !self.options.trust.require_signed
             && let Verdict::Ready { event, .. } = self.judge_head(repo, resolver, name, head, RunIn::Checkout)
         {
-            return Verdict::SkippedCurrent { state: event.state.clone() };
+            let state = event.state.clone();
+            return match self.is_default(name, RunIn::Checkout) {
+                Some(reason) => Verdict::Waiting { state, reason },
+                None => Verdict::SkippedCurrent { state },
+            };
         }
         Verdict::Excluded(Exclusion::Current)
+    }
+
+    /// Says that the branch is the default one and nobody named it (CONTRACT 11.13).
+    fn is_default(&self, name: &BranchName, run_in: RunIn) -> Option<Reason> {
+        let branch = self.unnamed_default.as_ref().filter(|default| *default == name)?.clone();
+        Some(Reason::DefaultBranch { branch, here: run_in == RunIn::Checkout })
     }
 
     /// What HEAD declares, and whether there is a command for it.
@@ -225,6 +241,9 @@ impl<'a> View<'a> {
         head: CommitId,
         run_in: RunIn,
     ) -> Result<Option<Reason>, RefError> {
+        if let Some(default) = self.is_default(name, run_in) {
+            return Ok(Some(default));
+        }
         if let Some(in_use) = self.in_use.get(name) {
             return Ok(Some(Reason::InUse(Arc::clone(in_use))));
         }
@@ -396,7 +415,8 @@ mod tests {
             (Only, false, true, Some(NotSelected)),
             (Only, false, false, Some(NotCurrent)),
         ] {
-            let selection = Selection { current, globs: globs(if admitted { "ta*" } else { "x*" }) };
+            let globs = globs(if admitted { "ta*" } else { "x*" });
+            let selection = Selection { current, globs, named: Vec::new() };
             let found = excluded(&selection, &name("task"), is_current);
             assert_eq!(found, expected, "{current:?} {admitted} {is_current}");
         }

@@ -152,6 +152,13 @@ pub enum Reason {
         /// The state.
         state: StateName,
     },
+    /// It is the default branch, and nobody named it (CONTRACT 11.13).
+    DefaultBranch {
+        /// The branch.
+        branch: BranchName,
+        /// Whether it is checked out here.
+        here: bool,
+    },
     /// `dwp-not-before` is not a valid time.
     NoTime {
         /// The fault.
@@ -337,7 +344,8 @@ impl Reason {
         match self {
             Self::NoCommand(none) => none.severity(),
             Self::ForeignBranch | Self::ForeignState { .. } | Self::InUse(_) => Severity::Blocked,
-            Self::NoTime { .. }
+            Self::DefaultBranch { .. }
+            | Self::NoTime { .. }
             | Self::CommandsNowhere { .. }
             | Self::CheckoutBehind { .. }
             | Self::IndexLocked { .. }

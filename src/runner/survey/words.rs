@@ -72,6 +72,18 @@ impl Display for Reason {
                 f,
                 "{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)"
             ),
+            Self::DefaultBranch { branch, here } => {
+                let option = if *here {
+                    "--current-branch only".to_owned()
+                } else {
+                    format!("--branch {}", shell_quote(&branch.to_string()))
+                };
+                write!(
+                    f,
+                    "it is the default branch, which is run only if it is named (`aynig run {option}`); `aynig doctor` says what \
+                     undoes the state"
+                )
+            }
             Self::NoTime { why } | Self::Unsigned { why } => f.write_str(why),
             Self::CommandsNowhere { why } => f.write_str(why),
             Self::NoCommand(none) => none.fmt(f),
@@ -342,6 +354,18 @@ mod tests {
                 Reason::ForeignState { state: StateName::parse("a").expect("a name") },
                 Blocked,
                 "a is not one of the states this runner runs (--states, `git config --get-all aynig.states`)",
+            ),
+            (
+                Reason::DefaultBranch { branch: BranchName::new("a&b").expect("a name"), here: false },
+                Misconfigured,
+                "it is the default branch, which is run only if it is named (`aynig run --branch 'a&b'`); `aynig doctor` says \
+                 what undoes the state",
+            ),
+            (
+                Reason::DefaultBranch { branch: BranchName::new("main").expect("a name"), here: true },
+                Misconfigured,
+                "it is the default branch, which is run only if it is named (`aynig run --current-branch only`); `aynig doctor` \
+                 says what undoes the state",
             ),
             (Reason::InUse(Arc::new(InUse::CheckedOut { path: path() })), Blocked, "is checked out in /w"),
             (

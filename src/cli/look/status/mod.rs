@@ -18,7 +18,7 @@ use aynig::ops::run::survey_options;
 use aynig::ops::settings::globs;
 use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
-use aynig::runner::options::{CurrentBranch, Options, Selection};
+use aynig::runner::options::{Options, Selection};
 use aynig::runner::survey::trust;
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 
@@ -96,13 +96,13 @@ fn subject(
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
     if arguments.all || !named.is_empty() {
         let globs = globs("--branch", &named)?;
-        let options = Options { selection: Selection { globs, ..Selection::everything() }, ..plain };
+        let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
         return Ok(Subject { options, one: None, named: !named.is_empty(), json });
     }
     let branch = target::branch(repo, authority, None)?;
     target::existing_head(repo, authority, &branch)?;
     let globs = globs("--branch", &[globset::escape(&branch.to_string())])?;
-    let options = Options { selection: Selection { current: CurrentBranch::Include, globs }, ..plain };
+    let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
     Ok(Subject { options, one: Some(branch), named: true, json })
 }
 

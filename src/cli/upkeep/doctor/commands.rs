@@ -7,13 +7,15 @@ use bstr::ByteSlice;
 
 use aynig::clock;
 use aynig::contract::alike::nearest;
+use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
 use aynig::git::objects::revspec::Content;
 use aynig::git::{CommitError, Repo};
 use aynig::ops::app::Process;
 use aynig::ops::run::{plain_options, survey_options};
-use aynig::runner::options::Trust;
+use aynig::runner::authority::Authority;
+use aynig::runner::options::{Options, Trust};
 use aynig::runner::survey::trust;
 use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
 use aynig::runner::survey::words::if_you_vouch;
@@ -223,8 +225,46 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Fin
         found.text.push_str(" (as last fetched)");
     }
     let mut findings = vec![found];
+    findings.extend(default_state(repo, authority, &options, &surveyed, &option));
     findings.extend(unsigned(repo, &options.trust, &surveyed, authority.source(), &option));
     findings
+}
+
+/// The default branch, if it declares a state and nobody named it: whatever is branched off it would ask for that too.
+fn default_state(
+    repo: &Repo,
+    authority: &Authority,
+    options: &Options,
+    surveyed: &Survey,
+    option: &str,
+) -> Option<Finding> {
+    let name = repo.default_branch(authority.source())?;
+    if options.selection.names(&name, false) {
+        return None;
+    }
+    let branch = surveyed.branches.iter().find(|branch| branch.name == name)?;
+    let stored = repo.commit(branch.head?).ok()?;
+    let meaning = Head::read(&stored.facts());
+    let state = meaning.state()?;
+    let text = format!(
+        "{name} is the default branch and declares the state {state}: whatever is branched off asks for it too, and a run leaves it \
+         alone unless it is named"
+    );
+    let quoted = shell_quote(&name.to_string());
+    let message = "-m 'Declare no state here'";
+    let next = if matches!(meaning, Head::Working(_)) {
+        format!("aynig status --branch {quoted}{option}")
+    } else if let Some(remote) = authority.source() {
+        format!(
+            "git switch {quoted} && git pull && git commit --allow-empty {message} && git push {remote} {quoted}"
+        )
+    } else if repo.main_checkout().is_none() {
+        let full = shell_quote(&name.full_ref().to_string());
+        format!("git update-ref {full} $(git commit-tree {message} -p {full} {full}^{{tree}})")
+    } else {
+        format!("git switch {quoted} && git commit --allow-empty {message}")
+    };
+    Some(Finding::warning("default", text, next))
 }
 
 /// Branches that wait for a person because their HEAD has no good signature; the first of them, and how many more there are.
