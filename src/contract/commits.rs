@@ -6,6 +6,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::carried::kept_and_given;
 use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -85,21 +86,20 @@ pub(crate) fn how_kept(lease: &Message) -> Option<&'static str> {
     [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
-/// Drafts the commit that a successful command declared. If a kept and a declared trailer share a
-/// key both are written, and the declared one wins by coming last (CONTRACT 4.12).
+/// Drafts the commit that a successful command declared. `ask` is the message of the commit that
+/// requested the work.
 pub(crate) fn advance_draft(
     declaration: &Declaration,
     lease: &Trailers,
+    ask: &Message,
     source: Option<&RemoteName>,
 ) -> Draft {
     let subject = declaration.subject.as_deref().filter(|subject| !subject.trim().is_empty());
     let subject = subject.map_or_else(|| default_subject(&declaration.state), BString::from);
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, declaration.state.as_str()));
-    if declaration.keep_trailers {
-        trailers.extend(lease.dwp_unreserved().cloned());
-    }
-    trailers.extend(declaration.trailers.iter().cloned());
+    let (keep, given) = (declaration.keep_trailers, &declaration.trailers);
+    trailers.extend(kept_and_given(keep, lease, &ask.trailers, given));
     trailers.extend(source_trailer(source));
     Draft { subject, body: BString::from(declaration.body.as_deref().unwrap_or_default()), trailers }
 }
@@ -159,6 +159,7 @@ mod tests {
     use bstr::ByteSlice;
     use proptest::prelude::*;
 
+    use super::super::carried::KeepTrailers;
     use super::super::head::{CommitFacts, Head};
     use super::super::ids::CommitId;
     use super::super::trailers::tests as git;
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(renewal_draft(&read.message).encode().unwrap(), bytes);
     }
 
-    fn declaration(keep_trailers: bool, trailers: &[(&str, &str)]) -> Declaration {
+    fn declaration(keep_trailers: KeepTrailers, trailers: &[(&str, &str)]) -> Declaration {
         Declaration {
             state: StateName::parse("review").unwrap(),
             subject: None,
@@ -226,22 +227,27 @@ mod tests {
     /// CONTRACT 4.12
     #[test]
     fn advance() {
+        let ask = event(TRIGGER).message;
         let lease = lease_draft(&event(TRIGGER), &terms(None)).trailers;
         let origin = RemoteName::parse("origin").unwrap();
-        let draft = advance_draft(&declaration(true, &[("dwp-pr", "8"), ("x", "y")]), &lease, Some(&origin));
+        let declared = declaration(KeepTrailers::Dwp, &[("dwp-pr", "8"), ("x", "y")]);
+        let draft = advance_draft(&declared, &lease, &ask, Some(&origin));
         assert_eq!(
             encoded(&draft),
-            "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\ndwp-log-level: debug\ndwp-pr: 7\ndwp-pr: 8\n\
+            "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\ndwp-log-level: debug\ndwp-pr: 8\n\
              x: y\ndwp-source: git:origin\n"
         );
-        assert_eq!(draft.normalised().trailers.last("dwp-pr"), Some(BStr::new("8")));
-        let plain = advance_draft(&declaration(false, &[]), &lease, None);
+        let all = advance_draft(&declaration(KeepTrailers::All, &[]), &lease, &ask, None);
+        assert!(encoded(&all).ends_with("dwp-log-level: debug\ndwp-pr: 7\nother: x\n"), "{}", encoded(&all));
+        let plain = advance_draft(&declaration(KeepTrailers::None, &[]), &lease, &ask, None);
         assert_eq!(encoded(&plain), "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\n");
-        let titled =
-            Declaration { subject: Some(String::from(" review: ready ")), ..declaration(false, &[]) };
-        assert!(encoded(&advance_draft(&titled, &lease, None)).starts_with("review: ready\n\n"));
-        let blank = Declaration { subject: Some(String::from(" ")), ..declaration(false, &[]) };
-        assert!(encoded(&advance_draft(&blank, &lease, None)).starts_with("chore: set review\n\n"));
+        let titled = Declaration {
+            subject: Some(String::from(" review: ready ")),
+            ..declaration(KeepTrailers::None, &[])
+        };
+        assert!(encoded(&advance_draft(&titled, &lease, &ask, None)).starts_with("review: ready\n\n"));
+        let blank = Declaration { subject: Some(String::from(" ")), ..declaration(KeepTrailers::None, &[]) };
+        assert!(encoded(&advance_draft(&blank, &lease, &ask, None)).starts_with("chore: set review\n\n"));
     }
 
     /// CONTRACT 5.5, 5.11

@@ -1,6 +1,7 @@
 //! A command's declaration (section 4 of CONTRACT.md): a value made by `protocol` and written by
 //! `commits`.
 
+use super::carried::KeepTrailers;
 use super::ids::StateName;
 use super::trailers::Trailer;
 
@@ -13,8 +14,15 @@ pub(crate) struct Declaration {
     pub(crate) subject: Option<String>,
     /// The commit's body.
     pub(crate) body: Option<String>,
-    /// Whether the lease's unreserved `dwp-*` trailers are carried over.
-    pub(crate) keep_trailers: bool,
+    /// Which trailers are carried over.
+    pub(crate) keep_trailers: KeepTrailers,
     /// Further trailers, none of them runner-managed.
     pub(crate) trailers: Vec<Trailer>,
+}
+
+impl Declaration {
+    /// Whether more of the commit that requested the work is carried over than its lease has.
+    pub(crate) fn hands_on(&self) -> bool {
+        self.keep_trailers == KeepTrailers::All
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bstr::BString;
 use proptest::prelude::*;
 
+use super::carried::KeepTrailers;
 use super::commits::{LeaseTerms, lease_draft, renewal_draft, stalled_draft};
 use super::declaration::Declaration;
 use super::head::{CommitFacts, Event, Head};
@@ -229,10 +230,15 @@ impl World {
                 state: StateName::parse("done").expect("a state"),
                 subject: None,
                 body: None,
-                keep_trailers: false,
+                keep_trailers: KeepTrailers::None,
                 trailers: Vec::new(),
             };
-            super::commits::advance_draft(&declaration, &super::trailers::Trailers::new(), None)
+            super::commits::advance_draft(
+                &declaration,
+                &super::trailers::Trailers::new(),
+                &Message::default(),
+                None,
+            )
         } else {
             stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed")
         };

@@ -6,6 +6,7 @@
 
 use bstr::{BStr, BString};
 
+use super::carried::{KeepTrailers, kept_and_given};
 use super::commits::{
     LeaseTerms, ORIGIN_KEY, OVERRIDES_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject,
     lease_head, source_trailer,
@@ -25,11 +26,8 @@ pub struct ManualState {
     pub subject: Option<String>,
     /// The body, as bytes since it may come from a file.
     pub body: Option<Vec<u8>>,
-    /// Extra trailers as given, from [`super::protocol::parse_trailer_arg`].
+    /// The trailers, those that are kept included, in their order.
     pub trailers: Vec<Trailer>,
-    /// HEAD's trailers with `--keep-trailers`, else none. Only the unreserved `dwp-*` ones are
-    /// carried over.
-    pub kept: Trailers,
     /// The remote the commit is pushed to.
     pub source: Option<RemoteName>,
     /// The `dwp-run-id` of the live lease it is set over, by `--force`.
@@ -41,6 +39,8 @@ pub struct ManualState {
 pub(crate) struct ManualLease {
     /// The trailers at HEAD.
     pub(crate) head: Trailers,
+    /// Which of them are carried over; a lease has the `dwp-*` ones at least.
+    pub(crate) keep: KeepTrailers,
     /// The attempt of a new lease; a renewal keeps HEAD's.
     pub(crate) attempt: AttemptId,
     /// The runner of a new lease; a renewal keeps HEAD's.
@@ -89,7 +89,6 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     check(&asked.trailers)?;
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, asked.state.as_str()));
-    trailers.extend(asked.kept.dwp_unreserved().cloned());
     trailers.extend(asked.trailers.iter().cloned());
     trailers.extend(source_trailer(asked.source.as_ref()));
     trailers.extend(asked.overrides.as_ref().map(|run| Trailer::new(OVERRIDES_KEY, run.clone())));
@@ -136,8 +135,7 @@ pub(crate) fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualErro
     if asked.source.is_none() {
         trailers.extend(held(SOURCE_KEY).map(|value: &BStr| Trailer::new(SOURCE_KEY, value)));
     }
-    trailers.extend(asked.head.dwp_unreserved().cloned());
-    trailers.extend(asked.trailers.iter().cloned());
+    trailers.extend(kept_and_given(asked.keep, &asked.head, &asked.head, &asked.trailers));
     Ok(draft(&StateName::working(), asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
@@ -168,7 +166,6 @@ mod tests {
             subject: None,
             body: None,
             trailers: Vec::new(),
-            kept: Trailers::new(),
             source: None,
             overrides: None,
         }
@@ -177,6 +174,7 @@ mod tests {
     fn lease(head: &[(&str, &str)]) -> ManualLease {
         ManualLease {
             head: trailers(head),
+            keep: KeepTrailers::Dwp,
             attempt: AttemptId::parse(b"0f8fad5b-d9cb-469f-a165-70867728950e").expect("a UUID"),
             runner: String::from("here"),
             seconds: None,
@@ -197,8 +195,7 @@ mod tests {
         let full = ManualState {
             subject: Some(String::from("go")),
             body: Some(b"do it\xff\n".to_vec()),
-            trailers: vec![Trailer::new("dwp-b", "2")],
-            kept: trailers(&[("dwp-state", "x"), ("dwp-a", "1"), ("other", "y"), ("dwp-run-id", "z")]),
+            trailers: vec![Trailer::new("dwp-a", "1"), Trailer::new("dwp-b", "2")],
             source: RemoteName::parse("origin").ok(),
             ..state("build")
         };

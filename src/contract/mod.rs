@@ -22,6 +22,7 @@
 //!   attempt's.
 //! - [`headlog`] finds out which commits on the branch were made in the attempt's own checkout.
 //! - [`landing`] puts a result onto its branch, step by step.
+//! - [`carried`] decides what a new state takes over from the commits before it.
 //! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
 //! - [`retention`] decides which finished attempts' logs may be removed.
@@ -34,6 +35,7 @@
 //! in a message are an ordinary variant, never a panic.
 
 pub mod alike;
+pub mod carried;
 pub mod commits;
 pub(crate) mod declaration;
 pub mod environment;

@@ -7,9 +7,11 @@
 
 use serde_json::{Map, Value};
 
+use super::carried::KeepTrailers;
 use super::commits::advance_draft;
 use super::declaration::Declaration;
 use super::ids::StateName;
+use super::message::Message;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
 /// The first word of a protocol line; one space and a JSON object follow.
@@ -95,6 +97,9 @@ pub(crate) fn judge_line(line: &[u8]) -> LineVerdict {
     }
 }
 
+/// The value of `keep_trailers` that keeps every trailer.
+const ALL: &str = "all";
+
 const TOO_LONG: &str = "the line is longer than 1 MiB; put long text into a file of the worktree";
 
 /// Whether a line, or the beginning of one, is meant as protocol. A longer word is ordinary output.
@@ -117,12 +122,15 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         state: state(&fields)?,
         subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
         body: text(&fields, "body")?,
-        keep_trailers: flag(&fields, "keep_trailers")?,
+        keep_trailers: keep_trailers(&fields)?,
         trailers: trailers(&fields)?,
     };
     // A declaration that cannot be written is reported now, not when the command has ended and its
     // work waits to be landed.
-    advance_draft(&declaration, &Trailers::new(), None).encode().map_err(|error| error.to_string())?;
+    let nothing = Message::default();
+    advance_draft(&declaration, &Trailers::new(), &nothing, None)
+        .encode()
+        .map_err(|error| error.to_string())?;
     Ok(declaration)
 }
 
@@ -149,12 +157,15 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Strin
     }
 }
 
-fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, String> {
-    match field(fields, name) {
-        None => Ok(false),
-        Some(value) => {
-            value.as_bool().ok_or_else(|| format!("{name:?} is {}, not true or false", kind(value)))
+fn keep_trailers(fields: &Map<String, Value>) -> Result<KeepTrailers, String> {
+    match field(fields, "keep_trailers") {
+        None | Some(Value::Bool(false)) => Ok(KeepTrailers::None),
+        Some(Value::Bool(true)) => Ok(KeepTrailers::Dwp),
+        Some(Value::String(word)) if word == ALL => Ok(KeepTrailers::All),
+        Some(Value::String(word)) => {
+            Err(format!("\"keep_trailers\" is {word:?}, not true, false or \"all\""))
         }
+        Some(value) => Err(format!("\"keep_trailers\" is {}, not true, false or \"all\"", kind(value))),
     }
 }
 

@@ -149,6 +149,7 @@ pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::carried::KeepTrailers;
     use super::super::ids::StateName;
     use super::*;
 
@@ -159,7 +160,7 @@ mod tests {
             state: StateName::parse("review").unwrap(),
             subject: None,
             body: None,
-            keep_trailers: false,
+            keep_trailers: KeepTrailers::None,
             trailers: Vec::new(),
         };
         let stopped = |why| Ending::Stopped { why };

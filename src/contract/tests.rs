@@ -12,6 +12,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use proptest::prelude::*;
 
+use super::carried::{KeepTrailers, kept_and_given};
 use super::commits::{LeaseTerms, advance_draft, lease_draft, renewal_draft, stalled_draft};
 use super::declaration::Declaration;
 use super::head::{CommitFacts, Head};
@@ -241,6 +242,7 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
         return Err("a message with a NUL declares a state".to_owned());
     }
     let written = |name: &str, draft: Draft| draft.encode().map_err(|error| format!("{name}: {error}"));
+    let ask = Message::parse(message);
     let leased = match head {
         Head::Unmanaged | Head::Invalid(_) => return Ok(false),
         Head::Working(lease) => lease,
@@ -272,10 +274,10 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
         state: StateName::parse("next").expect("a state"),
         subject: None,
         body: Some(leased.message.body.to_str_lossy().replace('\0', "").replace(">8", "8")),
-        keep_trailers: true,
+        keep_trailers: KeepTrailers::All,
         trailers: Vec::new(),
     };
-    let advanced = written("result", advance_draft(&declared, &leased.message.trailers, None))?;
+    let advanced = written("result", advance_draft(&declared, &leased.message.trailers, &ask, None))?;
     match Head::read(&facts(&advanced)) {
         Head::Ready(event) if event.state == declared.state => {}
         other => return Err(format!("the result is read as {other:?}")),
@@ -367,7 +369,11 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         state,
         part("subject", word().boxed()),
         part("body", word().boxed()),
-        part("keep_trailers", prop_oneof![4 => any::<bool>().prop_map(Value::from), 1 => word()].boxed()),
+        part(
+            "keep_trailers",
+            prop_oneof![4 => any::<bool>().prop_map(Value::from), 2 => Just(Value::from("all")), 1 => word()]
+                .boxed(),
+        ),
         part("trailers", trailers.boxed()),
     )
         .prop_map(|(state, subject, body, keep, trailers)| {
@@ -389,6 +395,9 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// A request whose parts a declaration may hand on.
+const ASK: &[u8] = b"s\n\nDo it.\n\ndwp-state: build\ndwp-pr: 7\nx: \xff\nx: 2\n";
+
 /// How one line was misjudged, if it was.
 fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
     let declaration = match judge_line(line) {
@@ -402,7 +411,8 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
     if declaration.state.is_working() || declaration.trailers.iter().any(|t| is_runner_managed(&t.key)) {
         return Some(format!("declared what is the runner's: {declaration:?}"));
     }
-    let draft = advance_draft(&declaration, lease, None);
+    let ask = Message::parse(ASK);
+    let draft = advance_draft(&declaration, lease, &ask, None);
     let bytes = match draft.encode() {
         Ok(bytes) => bytes,
         Err(error) => return Some(format!("declared and cannot be written: {error}")),
@@ -411,8 +421,8 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
         return Some("written as no event".to_owned());
     };
     let states = event.message.trailers.iter().filter(|t| is_runner_managed(&t.key)).count();
-    let kept = if declaration.keep_trailers { lease.dwp_unreserved().count() } else { 0 };
-    let all = event.message.trailers.iter().count() == 1 + kept + declaration.trailers.len();
+    let meant = kept_and_given(declaration.keep_trailers, lease, &ask.trailers, &declaration.trailers);
+    let all = event.message.trailers.iter().count() == 1 + meant.len();
     (event.state != declaration.state || states != 1 || !all).then(|| format!("written as {event:?}"))
 }
 

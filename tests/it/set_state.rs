@@ -111,6 +111,43 @@ fn keep_trailers_leaves_the_runners_behind() {
     assert_eq!(repo.trailer("work", "dwp-pr"), "", "but only from a lease");
 }
 
+/// CONTRACT 4.12, 4.13
+#[test]
+fn a_trailer_replaces_kept_ones_and_all_may_be_kept() {
+    let repo = Repo::new();
+    let asked =
+        b"s\n\nask\n\ndocument: a.txt\ndwp-pr: 7\ndwp-pr: 8\nSigned-off-by: A <a@b>\ndwp-state: build\n";
+    repo.branch_with_message("work", asked);
+    let set = |options: &[&str]| {
+        repo.aynig_ok(["set-state", "--branch", "work", "--state", "a"].iter().chain(options).copied());
+        repo.trailers("work")
+    };
+    assert_eq!(set(&["--keep-trailers", "--trailer", "dwp-pr: 9"]), ["dwp-state: a", "dwp-pr: 9"]);
+    repo.branch_with_message("work", asked);
+    let all = ["dwp-state: a", "dwp-pr: 7", "dwp-pr: 8", "document: a.txt", "Signed-off-by: A <a@b>"];
+    assert_eq!(set(&["--keep-trailers=all"]), all);
+    repo.foreign_lease("work", RUN, "other", 1, 100);
+    assert_eq!(
+        set(&["--keep-trailers=all", "--trailer", "document: b"]),
+        ["dwp-state: a", "dwp-pr: 7", "Signed-off-by: A <a@b>", "document: b"],
+        "a lease has the first, the commit that asked has the others"
+    );
+    let output = repo.aynig(["set-state", "--state", "a", "--keep-trailers=some"]);
+    assert_refused(&output, 2, &["some", "all"]);
+}
+
+/// CONTRACT 4.12
+#[test]
+fn a_lease_does_not_grow_by_the_trailers_of_its_renewals() {
+    let repo = Repo::new();
+    repo.branch_with_message("work", b"s\n\ndwp-state: build\nother: x\n");
+    let given = ["--branch", "work", "--trailer", "dwp-progress: 1"];
+    repo.aynig_ok(["set-working"].into_iter().chain(given));
+    repo.aynig_ok(["set-working"].into_iter().chain(given));
+    assert_eq!(repo.message("work").matches("dwp-progress").count(), 1, "{}", repo.message("work"));
+    assert!(!repo.message("work").contains("other"));
+}
+
 #[test]
 fn an_unborn_branch_gets_its_first_commit() {
     let repo = Repo::unborn();

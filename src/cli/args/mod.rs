@@ -7,9 +7,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::ui::logging::Level;
+use aynig::contract::carried::KeepTrailers;
 use aynig::contract::ids::{RemoteName, StateName};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::trailers::Trailer;
@@ -168,6 +169,24 @@ pub(crate) struct SetWorking {
     pub(crate) commit: CommitOptions,
 }
 
+/// Which trailers are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Keep {
+    /// Those whose key begins with dwp-
+    Dwp,
+    /// All of them
+    All,
+}
+
+impl From<Keep> for KeepTrailers {
+    fn from(keep: Keep) -> Self {
+        match keep {
+            Keep::Dwp => Self::Dwp,
+            Keep::All => Self::All,
+        }
+    }
+}
+
 /// What a commit by hand may hold.
 #[derive(Debug, Args)]
 pub(crate) struct CommitOptions {
@@ -196,9 +215,10 @@ pub(crate) struct CommitOptions {
     #[arg(long, value_name = "KEY: VALUE", action = ArgAction::Append, value_parser = parse_trailer)]
     pub(crate) trailer: Vec<Trailer>,
 
-    /// Carry over the dwp-* trailers of the commit before, but for the runner's own
-    #[arg(long)]
-    pub(crate) keep_trailers: bool,
+    /// Keep the dwp-* trailers of the commit before, except the runner's own. With `all`, also every other trailer of
+    /// the commit that requested the work. A --trailer replaces kept ones of the same key
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "dwp")]
+    pub(crate) keep_trailers: Option<Keep>,
 
     /// Act on branch B, whatever is checked out
     #[arg(long, value_name = "B")]

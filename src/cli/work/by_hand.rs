@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use aynig::clock::span;
+use aynig::contract::carried::KeepTrailers;
 use aynig::ops::declare::{Advice, Content, Expected, Onto, Written};
 use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
@@ -24,7 +25,8 @@ pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
 /// The text of the commit. Files are found from `start`.
 pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, Error> {
     let body = body(options, start)?;
-    Ok(Content { subject: options.subject.clone(), body, trailers: options.trailer.clone() })
+    let keep_trailers = options.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from);
+    Ok(Content { subject: options.subject.clone(), body, trailers: options.trailer.clone(), keep_trailers })
 }
 
 /// The body from wherever it is to come; bytes, since a file need not hold text. Files are found from `start`.

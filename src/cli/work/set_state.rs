@@ -22,7 +22,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
     let wanted = match arguments.state.clone() {
-        Some(state) => Wanted::State { state, content, keep_trailers: options.keep_trailers },
+        Some(state) => Wanted::State { state, content },
         None => Wanted::Retry,
     };
     let request = StateRequest { onto: Onto { force: arguments.force, ..onto(options)? }, wanted };

@@ -1,6 +1,7 @@
 //! The landing machine by tables: facts in, orders out.
 
 use super::*;
+use crate::contract::carried::KeepTrailers;
 
 const LEASE: u8 = 1;
 const OWN: u8 = 2;
@@ -16,7 +17,7 @@ fn declared() -> Declaration {
         state: StateName::parse("review").expect("legal"),
         subject: None,
         body: None,
-        keep_trailers: false,
+        keep_trailers: KeepTrailers::None,
         trailers: Vec::new(),
     }
 }

@@ -59,8 +59,10 @@ fn lines() {
         ("SET_STATE {\"state\":\"a\",\"body\":\"\\u0000\"}", "the commit body cannot be written"),
         (
             "SET_STATE {\"state\":\"a\",\"keep_trailers\":\"yes\"}",
-            "\"keep_trailers\" is a string, not true or false",
+            "\"keep_trailers\" is \"yes\", not true, false or \"all\"",
         ),
+        ("SET_STATE {\"state\":\"a\",\"keep_trailers\":\"all\"}", "declared a"),
+        ("SET_STATE {\"state\":\"a\",\"keep_trailers\":1}", "\"keep_trailers\" is a number, not true"),
         ("SET_STATE {\"state\":\"a\",\"trailers\":true}", "\"trailers\" is a boolean"),
         ("SET_STATE {\"state\":\"a\",\"trailers\":[1]}", "\"trailers\" holds a number"),
         ("SET_STATE {\"state\":\"a\",\"trailers\":[\"k\"]}", "trailer \"k\" has no colon"),
@@ -100,7 +102,7 @@ fn all_fields() {
         state: StateName::parse("review").unwrap(),
         subject: Some(String::from("review: ready")),
         body: Some(String::from("b")),
-        keep_trailers: true,
+        keep_trailers: KeepTrailers::Dwp,
         trailers: vec![Trailer::new("dwp-pr", "7"), Trailer::new("z", ""), Trailer::new("a", "é")],
     };
     assert_eq!(declared, expected);

@@ -1,5 +1,6 @@
 //! A lease by hand, taken or renewed.
 
+use crate::contract::carried::KeepTrailers;
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, StateName};
 use crate::contract::manual::{ManualLease, set_working_draft};
@@ -24,6 +25,10 @@ pub fn lease(repo: &Repo, authority: &Authority, request: &LeaseRequest) -> Resu
         };
         let asked = ManualLease {
             head,
+            keep: match request.content.keep_trailers {
+                KeepTrailers::None => KeepTrailers::Dwp,
+                keep => keep,
+            },
             attempt: AttemptId::random(),
             runner: repo.runner_id().to_owned(),
             seconds: request.seconds,

@@ -12,6 +12,7 @@ mod target;
 mod write;
 
 use crate::contract::alike::Misspelt;
+use crate::contract::carried::KeepTrailers;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::lease::Lease;
 use crate::contract::manual::ManualError;
@@ -52,6 +53,8 @@ pub struct Content {
     pub body: Option<Vec<u8>>,
     /// Extra trailers.
     pub trailers: Vec<Trailer>,
+    /// Which trailers are carried over.
+    pub keep_trailers: KeepTrailers,
 }
 
 /// What a branch is set to.
@@ -63,8 +66,6 @@ pub enum Wanted {
         state: StateName,
         /// The commit's text.
         content: Content,
-        /// Whether the unreserved `dwp-*` trailers of HEAD are carried over.
-        keep_trailers: bool,
     },
     /// The newest state of the branch that is neither a lease nor stalled, again and at once.
     Retry,

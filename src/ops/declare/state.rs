@@ -3,6 +3,7 @@
 use bstr::ByteSlice;
 
 use crate::contract::alike::misspelt;
+use crate::contract::carried::{KeepTrailers, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
@@ -11,13 +12,14 @@ use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::runner::authority::Authority;
+use crate::runner::landing::ask::newest_request;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
 use super::checks::is_by_hand;
 use super::target::Target;
 use super::write::write;
-use super::{Advice, Onto, StateRequest, Wanted, Written, misread, refused};
+use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refused};
 use crate::ops::error::Error;
 use crate::ops::{missing, settings};
 
@@ -35,7 +37,7 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
 /// Sets the state of a branch.
 pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Result<Written, Error> {
     let given: &[Trailer] = match &request.wanted {
-        Wanted::State { state, content, .. } => {
+        Wanted::State { state, content } => {
             check(Some(state), &content.trailers)?;
             &content.trailers
         }
@@ -44,12 +46,11 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         let overrides = target.check_free(repo, authority, request.onto.force)?;
         let asked = match &request.wanted {
-            Wanted::State { state, content, keep_trailers } => ManualState {
+            Wanted::State { state, content } => ManualState {
                 state: state.clone(),
                 subject: content.subject.clone(),
                 body: content.body.clone(),
-                trailers: content.trailers.clone(),
-                kept: if *keep_trailers { target.trailers() } else { Trailers::new() },
+                trailers: trailers(repo, target, &request.onto, content)?,
                 source: authority.source().cloned(),
                 overrides,
             },
@@ -78,15 +79,28 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     Ok(written)
 }
 
-/// The newest request on the branch; leases and stalled commits only say what became of one.
+/// Returns the newest request on the branch, if our signature may vouch for what it says.
+fn ask(repo: &Repo, target: &Target, onto: &Onto) -> Result<Option<Event>, Error> {
+    let asked = target.head.as_ref().and_then(|head| newest_request(repo, head.id));
+    if let Some(event) = &asked {
+        // Below a commit of a runner there may be one that nobody has signed, whose files were left out and whose wish was not.
+        target.check_signed(repo, onto.accept_unsigned, event.commit)?;
+    }
+    Ok(asked)
+}
+
+/// Returns the trailers that are kept and those that are given.
+fn trailers(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<Vec<Trailer>, Error> {
+    let ask = match content.keep_trailers {
+        KeepTrailers::All => ask(repo, target, onto)?.map(|ask| ask.message.trailers).unwrap_or_default(),
+        KeepTrailers::None | KeepTrailers::Dwp => Trailers::new(),
+    };
+    Ok(kept_and_given(content.keep_trailers, &target.trailers(), &ask, &content.trailers))
+}
+
+/// Drafts the newest request on the branch again.
 fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Result<ManualState, Error> {
-    let asked = target.head.as_ref().and_then(|head| {
-        repo.history(head.id).flatten().find_map(|stored| match Head::read(&stored.facts()) {
-            Head::Ready(event) if !event.state.is_stalled() => Some(event),
-            Head::Ready(_) | Head::Working(_) | Head::Unmanaged | Head::Invalid(_) => None,
-        })
-    });
-    let Some(Event { state, message, commit, .. }) = asked else {
+    let Some(Event { state, message, .. }) = ask(repo, target, onto)? else {
         return Err(Error::failed(format!(
             "nothing was ever asked on {}, so nothing can be asked again",
             target.branch
@@ -96,8 +110,6 @@ fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Re
             missing::options(repo, authority, &target.branch)
         )));
     };
-    // Below a commit of a runner there may be one that nobody has signed, whose files were left out and whose wish was not.
-    target.check_signed(repo, onto.accept_unsigned, commit)?;
     Ok(ManualState {
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
@@ -108,7 +120,6 @@ fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Re
             .into_iter()
             .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
             .collect(),
-        kept: Trailers::new(),
         source: authority.source().cloned(),
         overrides: None,
     })

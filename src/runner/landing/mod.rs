@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | a finished step in, its report out |
 //! | `end` | carries out what [`crate::contract::landing`] orders: looks, saves, writes, moves the branch |
+//! | `ask` | the commit that requested the work |
 //! | `write` | the commits, and the sentences in them |
 //! | `salvage` | the one disposal of a worktree: save, then remove, pool, keep or leave |
 //! | `recover` | ends what runners left that died: expired leases, worktrees |
@@ -13,6 +14,7 @@
 //! saved and named. The order is always: save the work, write the commit, move the branch, then dispose of the worktree
 //! ([`crate::runner::landing::salvage`]); a crash between any two of these loses nothing.
 
+pub(crate) mod ask;
 pub(crate) mod deadline;
 mod end;
 pub mod recover;

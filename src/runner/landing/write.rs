@@ -6,7 +6,7 @@ use bstr::{BStr, ByteSlice};
 
 use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::contract::message::Draft;
+use crate::contract::message::{Draft, Message};
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
@@ -15,6 +15,7 @@ use crate::git::objects::commits::NewCommit;
 use crate::git::process::cancel::Purpose;
 use crate::git::{Repo, Unconcluded};
 
+use super::ask::handed_on;
 use super::end::End;
 use crate::runner::attempt::finished::Finished;
 use crate::runner::{Context, error_chain, shell_quote, shows_rescued};
@@ -44,7 +45,12 @@ impl End<'_> {
                     return Err(format!("{what} is not concluded (`{conclude}`)"));
                 }
                 let source = self.context.authority.source();
-                let draft = advance_draft(declaration, &claim.message.trailers, source);
+                let ask = if declaration.hands_on() {
+                    handed_on(self.context, repo, &claim.trigger)?
+                } else {
+                    Message::default()
+                };
+                let draft = advance_draft(declaration, &claim.message.trailers, &ask, source);
                 self.commit(&draft, tree, parent, named)
             }
             Settlement::KeepWorking => {

@@ -162,7 +162,7 @@ fn c4_subject_and_body_must_be_strings() {
     refused(&[
         (r#"SET_STATE {"state":"x","subject":1}"#, "\"subject\" is a number"),
         (r#"SET_STATE {"state":"x","body":["a"]}"#, "\"body\" is a list"),
-        (r#"SET_STATE {"state":"x","keep_trailers":"yes"}"#, "\"keep_trailers\" is a string"),
+        (r#"SET_STATE {"state":"x","keep_trailers":7}"#, "\"keep_trailers\" is a number"),
     ]);
 }
 
@@ -205,13 +205,28 @@ fn c4_extra_trailers_as_an_object() {
 
 /// CONTRACT 4.12
 #[test]
-fn c4_a_declared_trailer_beats_a_kept_one() {
+fn c4_a_declared_trailer_replaces_kept_ones() {
     let repo = Repo::one_step(
         r#"echo 'SET_STATE {"state":"x","keep_trailers":true,"trailers":{"dwp-pr":"8","y":"1"}}'"#,
     );
-    repo.branch_with_message("work", TRIGGER);
+    repo.branch_with_message("work", b"s\n\ndwp-pr: 6\ndwp-a: 1\ndwp-pr: 7\ndwp-PR: 5\ndwp-state: step\n");
     repo.run_expecting(0, &[]);
-    assert_eq!(repo.trailer("work", "dwp-pr"), "8");
+    assert_eq!(repo.trailers("work"), ["dwp-state: x", "dwp-a: 1", "dwp-PR: 5", "dwp-pr: 8", "y: 1"]);
+}
+
+/// CONTRACT 4.13
+#[test]
+fn c4_all_trailers_can_be_kept() {
+    let step = r#"echo 'SET_STATE {"state":"x","keep_trailers":"all","trailers":["document: new"]}'"#;
+    let repo = Repo::one_step(step);
+    let asked =
+        b"s\n\ndocument: a.txt\ndwp-pr: 7\nReviewed-by: A\nReviewed-by: B\nDwp-State: y\ndwp-run-id: old\n\
+        dwp-state: step\n";
+    repo.branch_with_message("work", asked);
+    repo.run_expecting(0, &[]);
+    let kept = ["dwp-state: x", "dwp-pr: 7", "Reviewed-by: A", "Reviewed-by: B", "document: new"];
+    assert_eq!(repo.trailers("work"), kept);
+    refused(&[(r#"SET_STATE {"state":"x","keep_trailers":"dwp"}"#, "\"keep_trailers\" is \"dwp\"")]);
 }
 
 /// CONTRACT 4.9

@@ -13,7 +13,7 @@ use bstr::{BString, ByteSlice};
 use aynig::contract::ids::{BranchName, CommitId, StateName};
 use aynig::contract::manual::{ManualState, set_state_draft};
 use aynig::contract::message::Draft;
-use aynig::contract::trailers::{Trailer, Trailers};
+use aynig::contract::trailers::Trailer;
 use aynig::fsutil;
 use aynig::git::objects::commits::NewCommit;
 use aynig::git::repo::open::GitVariables;
@@ -117,7 +117,6 @@ fn wish(feature: &Feature) -> Result<Draft, Error> {
         subject: Some(format!("{}: wanted", feature.name)),
         body: Some(feature.wish.into()),
         trailers: vec![Trailer::new("dwp-feature", feature.name), Trailer::new("dwp-attempt", "1")],
-        kept: Trailers::new(),
         source: None,
         overrides: None,
     };

@@ -1,0 +1,74 @@
+//! What the commit of a new state takes over from the commits before it (CONTRACT 4.12, 4.13).
+//!
+//! Invariant: nothing here is the runner's own: no runner-managed trailer is carried over, in any case of letters.
+
+use super::trailers::{Trailer, Trailers, is_runner_managed};
+
+/// What the keys begin with that tell of a single commit, such as `aynig-overrides`.
+const OF_ONE_COMMIT: &[u8] = b"aynig-";
+
+/// Which trailers a new state keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeepTrailers {
+    /// None.
+    #[default]
+    None,
+    /// Those of HEAD, or of the lease, whose key begins with `dwp-`.
+    Dwp,
+    /// These, and all others of the commit that requested the work.
+    All,
+}
+
+/// Returns the trailers to keep, followed by those that are `given`, which replace kept ones of the same key.
+pub(crate) fn kept_and_given(
+    keep: KeepTrailers,
+    head: &Trailers,
+    ask: &Trailers,
+    given: &[Trailer],
+) -> Vec<Trailer> {
+    let own = || head.dwp_unreserved().filter(|_| keep != KeepTrailers::None);
+    let others = ask.iter().filter(|trailer| {
+        keep == KeepTrailers::All
+            && !is_runner_managed(&trailer.key)
+            && !trailer.key.starts_with(OF_ONE_COMMIT)
+            && !own().any(|kept| kept.key == trailer.key)
+    });
+    let replaced = |trailer: &&Trailer| given.iter().any(|given| given.key == trailer.key);
+    own().chain(others).filter(|trailer| !replaced(trailer)).chain(given).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trailers(text: &str) -> Vec<Trailer> {
+        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("a pair"));
+        pairs.map(|(key, value)| Trailer::new(key, value)).collect()
+    }
+
+    /// CONTRACT 4.12, 4.13
+    #[test]
+    fn table() {
+        use KeepTrailers::{All, Dwp, None};
+        let head = "dwp-state=working dwp-a=1 dwp-b=1 dwp-b=2 dwp-run-id=r x=lease";
+        let ask = "dwp-a=old y=1 dwp-c=3 dwp-state=build Dwp-Run-Id=r aynig-overrides=r y=2";
+        // What is kept, what is given, what comes of it.
+        let rows = [
+            (None, "", ""),
+            (None, "dwp-a=2 z=1", "dwp-a=2 z=1"),
+            (Dwp, "", "dwp-a=1 dwp-b=1 dwp-b=2"),
+            (Dwp, "dwp-b=3 dwp-b=4", "dwp-a=1 dwp-b=3 dwp-b=4"),
+            (Dwp, "dwp-B=3", "dwp-a=1 dwp-b=1 dwp-b=2 dwp-B=3"),
+            (All, "", "dwp-a=1 dwp-b=1 dwp-b=2 y=1 dwp-c=3 y=2"),
+            (All, "y=3 dwp-a=9", "dwp-b=1 dwp-b=2 dwp-c=3 y=3 dwp-a=9"),
+        ];
+        let (head, ask) = (trailers(head).into_iter().collect(), trailers(ask).into_iter().collect());
+        for (keep, given, expected) in rows {
+            assert_eq!(
+                kept_and_given(keep, &head, &ask, &trailers(given)),
+                trailers(expected),
+                "{keep:?} {given}"
+            );
+        }
+    }
+}
