@@ -231,6 +231,12 @@ impl fmt::Display for BranchName {
     }
 }
 
+impl Serialize for BranchName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A configured remote's name, or its URL. Not empty, no white space or control character, no
 /// leading dash (git would read that as an option).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -44,7 +44,7 @@ impl Selection {
     }
 
     /// Whether the globs match `branch`.
-    pub fn admits(&self, branch: &BranchName) -> bool {
+    pub(crate) fn admits(&self, branch: &BranchName) -> bool {
         self.globs.is_empty() || self.globs.is_match(branch.to_string())
     }
 

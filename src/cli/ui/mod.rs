@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
 use aynig::contract::report::is_invisible_order;
 
@@ -68,8 +69,13 @@ pub(crate) fn answer_bytes(bytes: &[u8]) -> bool {
 }
 
 /// Prints a value as JSON, on one line.
-pub(crate) fn answer_json(value: &serde_json::Value) {
-    answer(&value.to_string());
+pub(crate) fn answer_json(value: &impl Serialize) {
+    answer(&json(value));
+}
+
+/// A value as JSON, on one line.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts, numbers and lists make JSON")
 }
 
 /// Prints one line of narration. Where that fails there is nobody left to tell.

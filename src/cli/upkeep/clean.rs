@@ -5,8 +5,6 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use serde_json::{Value, json};
-
 use aynig::clock;
 use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
@@ -49,9 +47,9 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     let report = clean::clean(&repo, &wanted)?;
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
-        ui::answer_json(&report_json(&report, arguments.apply));
+        ui::answer_json(&report);
     } else {
-        for line in lines(&report, arguments.apply) {
+        for line in lines(&report) {
             ui::answer(&line);
         }
     }
@@ -76,44 +74,7 @@ fn action(action: Action) -> (&'static str, anstyle::Style) {
     }
 }
 
-fn report_json(report: &Report, apply: bool) -> Value {
-    let items: Vec<Value> = report
-        .items
-        .iter()
-        .map(|item| {
-            json!({
-                "kind": kind(item.kind),
-                "name": item.name,
-                "branch": item.branch,
-                "ageSeconds": item.age,
-                "bytes": item.bytes,
-                "fate": match item.action {
-                    Action::Remove => "remove",
-                    Action::Removed => "removed",
-                    Action::Stays => "stays",
-                    Action::Failed => "failed",
-                },
-                "why": item.why,
-                "next": item.next,
-            })
-        })
-        .collect();
-    let merged: Vec<Value> = report
-        .merged
-        .iter()
-        .map(|one| json!({"branch": one.branch.to_string(), "into": one.into, "how": one.how, "command": one.command}))
-        .collect();
-    json!({
-        "applied": apply,
-        "items": items,
-        "retainedAttempts": report.retained,
-        "mergedBranches": merged,
-        "bytesBefore": report.before,
-        "bytesAfter": report.after,
-    })
-}
-
-fn lines(report: &Report, apply: bool) -> Vec<String> {
+fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.items.iter().flat_map(item_lines).collect();
     lines.extend(report.merged.iter().flat_map(merged_lines));
     let count = |action: Action| report.items.iter().filter(|item| item.action == action).count();
@@ -126,7 +87,7 @@ fn lines(report: &Report, apply: bool) -> Vec<String> {
             ),
         ));
     }
-    let (going, disk) = match apply {
+    let (going, disk) = match report.applied {
         true => (format!("{} removed", count(Action::Removed)), "now"),
         false => (format!("{} would be removed", count(Action::Remove)), "afterwards"),
     };
@@ -136,7 +97,7 @@ fn lines(report: &Report, apply: bool) -> Vec<String> {
         size(report.before),
         size(report.after)
     ));
-    if !apply && count(Action::Remove) > 0 {
+    if !report.applied && count(Action::Remove) > 0 {
         lines.push("Nothing was removed; the same command with --apply does it.".to_owned());
     }
     lines

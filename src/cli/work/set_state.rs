@@ -1,11 +1,10 @@
 //! `aynig set-state`: one commit that declares the next state of a branch.
 
-use serde_json::json;
-
 use aynig::ops::app::App;
 use aynig::ops::declare::{self, Onto, StateRequest, Wanted};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
+use aynig::ops::view::declared::WrittenView;
 
 use crate::cli::args::SetState;
 use crate::cli::exit::Exit;
@@ -29,13 +28,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let written = declare::state(&repo, &authority, &request)?;
     advise(&written.advice);
     if options.json {
-        ui::answer_json(&json!({
-            "branch": written.branch.to_string(),
-            "state": written.state.as_str(),
-            "commit": written.commit.to_string(),
-            "previous": written.previous.as_ref().map(ToString::to_string),
-            "parent": written.parent.map(|parent| parent.to_string()),
-        }));
+        ui::answer_json(&WrittenView::from(&written));
     } else {
         ui::answer(&transition(&written, ""));
     }

@@ -1,11 +1,10 @@
 //! `aynig set-working`: a lease by hand, taken or renewed.
 
-use serde_json::json;
-
 use aynig::clock;
 use aynig::ops::app::App;
 use aynig::ops::declare::{self, LeaseRequest, WrittenLease};
 use aynig::ops::error::Error;
+use aynig::ops::view::declared::WrittenLeaseView;
 use aynig::ops::view::lease::runner_words;
 use aynig::words::shell_quote;
 
@@ -23,26 +22,16 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
     let request = LeaseRequest { onto: onto(options)?, seconds: arguments.lease_seconds, content };
-    let WrittenLease { written, lease, fresh } = declare::lease(&repo, &authority, &request)?;
+    let landed = declare::lease(&repo, &authority, &request)?;
+    let WrittenLease { written, lease, fresh } = &landed;
     advise(&written.advice);
     let until = clock::format_utc(lease.expires_at());
     if options.json {
-        ui::answer_json(&json!({
-            "branch": written.branch.to_string(),
-            "state": "working",
-            "commit": written.commit.to_string(),
-            "previous": written.previous.as_ref().map(ToString::to_string),
-            "parent": written.parent.map(|parent| parent.to_string()),
-            "originState": lease.origin.as_ref().map(ToString::to_string),
-            "runId": lease.run_id.to_string(),
-            "runner": lease.runner.to_string(),
-            "leaseSeconds": lease.seconds,
-            "expiresAt": until,
-        }));
+        ui::answer_json(&WrittenLeaseView::from(&landed));
     } else {
-        let more = format!(", attempt {} of {} until {until}", lease.run_id, runner_words(&lease));
-        ui::answer(&transition(&written, &more));
-        if fresh {
+        let more = format!(", attempt {} of {} until {until}", lease.run_id, runner_words(lease));
+        ui::answer(&transition(written, &more));
+        if *fresh {
             // As its holder, whom a server that guards its branches lets do so.
             let branch = shell_quote(&written.branch.to_string());
             let remote =

@@ -108,7 +108,7 @@ pub struct NewCommit<'a> {
 
 /// A commit with its author's name, for display.
 #[derive(Debug, Clone)]
-pub struct Signed {
+pub(crate) struct Signed {
     /// The commit.
     pub stored: Stored,
     /// The author's name; empty if it cannot be read.
@@ -117,7 +117,7 @@ pub struct Signed {
 
 impl Signed {
     /// The commit as input of a [`crate::contract::story::Story`].
-    pub fn told(&self) -> Told<'_> {
+    pub(crate) fn told(&self) -> Told<'_> {
         let merge = self.stored.parents.len() > 1;
         Told { facts: self.stored.facts(), author: self.author.as_bstr(), merge }
     }
@@ -372,7 +372,10 @@ impl Repo {
 
     /// First-parent history with authors. If its last commit names a parent, the history continues
     /// outside this clone.
-    pub fn signed_history(&self, tip: CommitId) -> impl Iterator<Item = Result<Signed, CommitError>> + '_ {
+    pub(crate) fn signed_history(
+        &self,
+        tip: CommitId,
+    ) -> impl Iterator<Item = Result<Signed, CommitError>> + '_ {
         walk(tip, |id| self.signed(id), |signed| &signed.stored)
     }
 }

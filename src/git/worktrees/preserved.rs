@@ -28,7 +28,7 @@ pub struct Kept {
 
 /// A ref below `refs/aynig/rescue/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RescueRef {
+pub(crate) struct RescueRef {
     /// Its full name.
     pub name: BString,
     /// The branch the work was for.
@@ -91,7 +91,7 @@ impl Repo {
     }
 
     /// All rescue refs, sorted by name.
-    pub fn rescue_refs(&self) -> Result<Vec<RescueRef>, RefError> {
+    pub(crate) fn rescue_refs(&self) -> Result<Vec<RescueRef>, RefError> {
         Ok(self
             .tips(RESCUES)?
             .into_iter()

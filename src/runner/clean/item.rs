@@ -4,6 +4,8 @@ use std::path::Path;
 
 use bstr::BString;
 
+use serde::Serialize;
+
 use crate::contract::ids::CommitId;
 use crate::git::objects::landed::{Landed, LandedError};
 use crate::git::worktrees::error::WorktreeError;
@@ -34,7 +36,8 @@ pub struct CleanOptions {
 }
 
 /// The kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A worktree.
     Worktree,
@@ -47,7 +50,8 @@ pub enum Kind {
 }
 
 /// The treatment of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It would be removed (in a preview).
     Remove,
@@ -60,7 +64,7 @@ pub enum Action {
 }
 
 /// One finding.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Item {
     /// Its kind.
     pub kind: Kind,
@@ -69,10 +73,12 @@ pub struct Item {
     /// The branch it was for.
     pub branch: Option<String>,
     /// Seconds since it was created or last written.
+    #[serde(rename = "ageSeconds")]
     pub age: Option<u64>,
     /// Its disk use in bytes. `None` for a ref, whose objects git removes.
     pub bytes: Option<u64>,
     /// Its treatment.
+    #[serde(rename = "fate")]
     pub action: Action,
     /// Why it is safe to remove, or why it stays.
     pub why: String,

@@ -1,5 +1,7 @@
 //! Finds branches whose work is in the main branch. They are only listed, never removed.
 
+use serde::Serialize;
+
 use crate::contract::head::Head;
 use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
@@ -12,7 +14,7 @@ use super::super::survey::verdict::NoCommand;
 use super::item::{CleanError, CleanOptions, words};
 
 /// A branch that the user could delete.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Merged {
     /// Its name.
     pub branch: BranchName,

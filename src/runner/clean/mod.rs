@@ -12,6 +12,8 @@ mod rescues;
 mod settled;
 mod worktrees;
 
+use serde::Serialize;
+
 use crate::contract::layout::own_directory;
 use crate::git::Repo;
 
@@ -22,18 +24,24 @@ pub use merged::Merged;
 
 use item::disk_use;
 
-/// The result of [`clean`].
-#[derive(Debug, Clone)]
+/// The result of [`clean`]. Names and order of its fields in JSON are a promise to scripts.
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
+    /// Whether items were removed, or only listed.
+    pub applied: bool,
     /// The items found.
     pub items: Vec<Item>,
     /// The number of attempts whose logs stay: too young, or among the newest of their branch.
+    #[serde(rename = "retainedAttempts")]
     pub retained: usize,
     /// Branches whose work is in the main branch.
+    #[serde(rename = "mergedBranches")]
     pub merged: Vec<Merged>,
     /// Disk use of worktrees, logs and records before, in bytes.
+    #[serde(rename = "bytesBefore")]
     pub before: u64,
     /// Disk use afterwards, in bytes; in a preview, the estimate.
+    #[serde(rename = "bytesAfter")]
     pub after: u64,
 }
 
@@ -66,7 +74,7 @@ pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
             items.iter().filter(|item| item.action == Action::Remove).filter_map(|item| item.bytes).sum();
         before.saturating_sub(freed)
     };
-    Ok(Report { items, retained, merged, before, after })
+    Ok(Report { applied: wanted.apply, items, retained, merged, before, after })
 }
 
 /// Disk use of our worktrees (kept ones included), logs and records, in bytes.

@@ -32,7 +32,12 @@ impl Display for Unreadable {
 }
 
 /// Reports that an expired lease is not closed, for the reason `why`. `head` is the HEAD of its branch.
-pub fn unsigned_lease(branch: &BranchName, source: Option<&RemoteName>, head: CommitId, why: &str) -> String {
+pub(crate) fn unsigned_lease(
+    branch: &BranchName,
+    source: Option<&RemoteName>,
+    head: CommitId,
+    why: &str,
+) -> String {
     let next = if_you_vouch(branch, source, head);
     format!("its lease is over and is not closed: {why}; {next}")
 }

@@ -16,9 +16,8 @@ use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use aynig::ops::history::host::Host;
 use aynig::runner::pluralize;
-
-use crate::cli::look::log::host::Host;
 
 /// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
 /// there is more.

@@ -7,9 +7,8 @@ use crate::cli::ui;
 use crate::cli::ui::columns::{cell, cut, width};
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 use aynig::clock;
+use aynig::ops::view::branch::{BranchView, LeaseView};
 use aynig::runner::pluralize;
-
-use crate::cli::look::status::row::{LeaseRow, Row};
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -35,18 +34,18 @@ const ORDER: [&str; 10] = [
 ];
 
 /// Sorts for people: what needs one first, then by name.
-pub(crate) fn sort(rows: &mut [Row]) {
+pub(crate) fn sort(rows: &mut [BranchView]) {
     rows.sort_by_cached_key(|row| (rank(row), row.branch.clone()));
 }
 
-fn rank(row: &Row) -> usize {
+fn rank(row: &BranchView) -> usize {
     let place = ORDER.iter().position(|label| *label == row.label()).unwrap_or(ORDER.len());
     // Somebody meant it to run: next to what is invalid.
     if row.mistake && !row.is_stalled() { 1 } else { place }
 }
 
 /// All of it in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
-pub(crate) fn summary(rows: &[Row], unmanaged: usize) -> String {
+pub(crate) fn summary(rows: &[BranchView], unmanaged: usize) -> String {
     let counts: Vec<String> = ORDER
         .iter()
         .map(|label| (rows.iter().filter(|row| row.label() == *label).count(), label))
@@ -64,7 +63,7 @@ pub(crate) fn summary(rows: &[Row], unmanaged: usize) -> String {
     parts.join("; ")
 }
 
-fn style(row: &Row) -> anstyle::Style {
+fn style(row: &BranchView) -> anstyle::Style {
     match row.kind {
         "ready" => GOOD,
         "working" => CARE,
@@ -77,7 +76,7 @@ fn style(row: &Row) -> anstyle::Style {
 }
 
 /// The state as people read it: `working (review)` where a lease says what for.
-fn state_words(row: &Row) -> String {
+fn state_words(row: &BranchView) -> String {
     let state = row.state.clone().unwrap_or_else(|| "-".to_owned());
     let words = match (&row.lease, &row.origin) {
         (Some(_), Some(origin)) => format!("{state} ({origin})"),
@@ -87,7 +86,7 @@ fn state_words(row: &Row) -> String {
 }
 
 /// What comes next, as people read it, where a line holds all of it.
-fn next_words(row: &Row) -> String {
+fn next_words(row: &BranchView) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
             let more = row.reason.as_ref().filter(|_| row.mistake);
@@ -105,21 +104,22 @@ fn next_words(row: &Row) -> String {
 }
 
 /// What is left of a lease, and for how long it has been seen, where that is counted.
-fn time_words(lease: &LeaseRow) -> String {
+fn time_words(lease: &LeaseView) -> String {
     let left = clock::span(lease.left.unsigned_abs());
     let words = if lease.left < 0 { format!("expired {left} ago") } else { format!("{left} left") };
     format!("{words}{}", seen_words(lease))
 }
 
-fn seen_words(lease: &LeaseRow) -> String {
+fn seen_words(lease: &LeaseView) -> String {
     lease.seen.map_or_else(String::new, |(seen, wanted)| {
         format!(", seen for {} of {}", clock::span(seen), clock::span(wanted))
     })
 }
 
 /// A line for each branch, with all there is to say.
-pub(crate) fn plain(rows: &[Row]) -> Vec<String> {
-    let widest = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
+pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
+    let widest =
+        |of: &dyn Fn(&BranchView) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
     let branches = widest(&|row| ui::sanitize(&row.branch));
     let states = widest(&state_words);
     rows.iter()
@@ -166,7 +166,7 @@ enum Fit {
 }
 
 /// How long a lease goes on, or until a parked one wakes.
-fn time_cell(row: &Row, fit: Fit) -> String {
+fn time_cell(row: &BranchView, fit: Fit) -> String {
     let span = |seconds: i64| match fit {
         Fit::Wide => clock::span(seconds.unsigned_abs()),
         Fit::Narrow => clock::span_in_short(seconds.unsigned_abs()),
@@ -188,7 +188,7 @@ fn time_cell(row: &Row, fit: Fit) -> String {
     }
 }
 
-fn cells(row: &Row, fit: Fit) -> Cells {
+fn cells(row: &BranchView, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
     let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
     let reason = reason.map(ui::sanitize);
@@ -248,7 +248,7 @@ fn shrunk(mut widths: [usize; 5], columns: usize) -> [usize; 5] {
 }
 
 /// A table for a terminal of so many columns.
-pub(crate) fn table(rows: &[Row], columns: usize) -> Vec<String> {
+pub(crate) fn table(rows: &[BranchView], columns: usize) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
@@ -299,7 +299,7 @@ fn line(
 }
 
 /// One branch in a few lines.
-pub(crate) fn lines(row: &Row) -> Vec<String> {
+pub(crate) fn lines(row: &BranchView) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {}  {}",
         styled(STRONG, ui::sanitize(&row.branch)),
@@ -342,12 +342,12 @@ mod tests {
 
     use super::*;
 
-    fn row(branch: &str, state: &str, kind: &'static str) -> Row {
-        Row { branch: branch.into(), state: Some(state.into()), kind, ..Row::default() }
+    fn row(branch: &str, state: &str, kind: &'static str) -> BranchView {
+        BranchView { branch: branch.into(), state: Some(state.into()), kind, ..BranchView::default() }
     }
 
-    fn lease(left: i64) -> Option<LeaseRow> {
-        Some(LeaseRow {
+    fn lease(left: i64) -> Option<LeaseView> {
+        Some(LeaseView {
             run_id: "r".into(),
             runner: "host\u{1b}".into(),
             seconds: 60,
@@ -357,32 +357,32 @@ mod tests {
         })
     }
 
-    fn rows() -> Vec<Row> {
+    fn rows() -> Vec<BranchView> {
         let subject = |text: &str| Some(text.to_owned());
         let mut rows = vec![
-            Row { command: Some(".aynig/command/review".into()), ..row("a", "review", "ready") },
-            Row {
+            BranchView { command: Some(".aynig/command/review".into()), ..row("a", "review", "ready") },
+            BranchView {
                 lease: lease(7),
                 origin: Some("build".into()),
                 subject: subject("go"),
                 ..row("feature/b", "working", "working")
             },
-            Row { lease: lease(-9), reason: Some("run out".into()), ..row("c", "working", "expired") },
-            Row {
+            BranchView { lease: lease(-9), reason: Some("run out".into()), ..row("c", "working", "expired") },
+            BranchView {
                 reason: Some("`retry`".into()),
                 subject: subject("set"),
                 why: Some("It broke.".into()),
                 ..row("d", "stalled", "waiting")
             },
-            Row { not_before: Some(7_300), ..row("e", "later", "parked") },
-            Row {
+            BranchView { not_before: Some(7_300), ..row("e", "later", "parked") },
+            BranchView {
                 reason: Some("no command".into()),
                 brief: Some(String::new()),
                 rests: true,
                 subject: subject("漢字"),
                 ..row("f", "done", "waiting")
             },
-            Row { reason: Some("not x".into()), mistake: true, ..row("g", "oops", "waiting") },
+            BranchView { reason: Some("not x".into()), mistake: true, ..row("g", "oops", "waiting") },
         ];
         rows[4].retime(0);
         rows
@@ -442,7 +442,7 @@ mod tests {
     fn what_one_looks_for_shrinks_last() {
         let long = |text: &str| Some(format!("{text} and much more that is said beside the point"));
         let lease = |left| {
-            Some(LeaseRow {
+            Some(LeaseView {
                 run_id: "r".into(),
                 runner: "a-rather-long-host-name".into(),
                 seconds: 60,
@@ -453,18 +453,18 @@ mod tests {
         };
         let origin = Some("slow".to_owned());
         let mut rows = [
-            Row {
+            BranchView {
                 lease: lease(100_000),
                 origin: origin.clone(),
                 subject: long("set"),
                 ..row("feature/monday", "working", "working")
             },
-            Row {
+            BranchView {
                 not_before: Some(200_000),
                 subject: long("later"),
                 ..row("feature/asleep", "build", "parked")
             },
-            Row { why: long("It broke"), origin, ..row("broke", "stalled", "waiting") },
+            BranchView { why: long("It broke"), origin, ..row("broke", "stalled", "waiting") },
         ];
         rows[1].retime(0);
         let drawn = |columns| stripped(&table(&rows, columns));
@@ -512,9 +512,9 @@ mod tests {
             names in prop::collection::vec(("\\PC{1,30}", "[a-z]{1,20}", "\\PC{0,40}"), 1..6),
             columns in 1_usize..120,
         ) {
-            let rows: Vec<Row> = names
+            let rows: Vec<BranchView> = names
                 .iter()
-                .map(|(branch, state, subject)| Row {
+                .map(|(branch, state, subject)| BranchView {
                     lease: lease(1_000_000),
                     subject: Some(subject.clone()),
                     ..row(branch, state, "working")

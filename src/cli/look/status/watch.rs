@@ -20,11 +20,12 @@ use aynig::clock::Stopwatch;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::{Repo, Store};
 use aynig::ops::error::Error;
+use aynig::ops::status::{Query, Seen, look};
 use aynig::runner::authority::Authority;
 use aynig::runner::passes::watch::{back_off, on_ref_changes};
 use aynig::runner::pluralize;
 
-use crate::cli::look::status::{Seen, Subject, look};
+use crate::cli::look::status::{Subject, drawn, json, sum};
 
 /// The shortest interval between two questions to a remote.
 const LEAST_REMOTE: Duration = Duration::from_secs(5);
@@ -137,7 +138,7 @@ impl<'a> Watch<'a> {
                 self.fetched = asked;
             }
         }
-        look(self.repo, self.authority, &self.subject, clock::wall_seconds())
+        look(self.repo, self.authority, &self.subject.query, clock::wall_seconds())
     }
 
     /// Notes a look, and prints it unless it is painted. Returns whether anybody still reads.
@@ -170,11 +171,11 @@ impl<'a> Watch<'a> {
     /// Prints the time and a table, or a line of JSON. Returns whether anybody still reads.
     fn print(&self, seen: &Seen, is_first: bool) -> bool {
         if self.subject.json {
-            return ui::answer_bytes(format!("{}\n", seen.json(&self.subject)).as_bytes());
+            return ui::answer_bytes(format!("{}\n", json(seen, &self.subject.query)).as_bytes());
         }
         let before = if is_first { "" } else { "\n" };
         let mut text = format!("{before}{}\n", styled(FAINT, clock::format_utc(clock::wall_seconds())));
-        text.extend(seen.drawn(&self.subject, None).iter().flat_map(|line| [line, "\n"]));
+        text.extend(drawn(seen, &self.subject.query, None).iter().flat_map(|line| [line, "\n"]));
         ui::answer_bytes(ui::colour_if(&text, ui::coloured()).as_bytes())
     }
 
@@ -185,7 +186,7 @@ impl<'a> Watch<'a> {
             return pause;
         }
         // A lease of a remote is over by its end and the skew. What has turned already was seen as such.
-        let skew = self.authority.source().map_or(0, |_| self.subject.options.skew_seconds);
+        let skew = self.authority.source().map_or(0, |_| self.subject.query.options.skew_seconds);
         let now = clock::wall_millis();
         let turns = self.seen.iter().flat_map(|seen| &seen.rows).filter_map(|row| {
             let skew = row.lease.as_ref().map_or(0, |_| i64::try_from(skew).unwrap_or(i64::MAX));
@@ -204,7 +205,7 @@ impl<'a> Watch<'a> {
         }
         let coloured = ui::coloured();
         let mut picture = "\x1b[H".to_owned();
-        for line in lines(seen, &self.subject, self.trouble.as_deref(), room, now) {
+        for line in lines(seen, &self.subject.query, self.trouble.as_deref(), room, now) {
             picture.push_str(&format!("{}\x1b[K\n", ui::colour_if(&line, coloured)));
         }
         ui::answer_bytes(format!("{picture}\x1b[J").as_bytes());
@@ -212,12 +213,12 @@ impl<'a> Watch<'a> {
 }
 
 /// The lines of a picture: branches, trouble if there is any, and the sum. They leave the last line of the screen empty.
-fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: TerminalSize, now: i64) -> Vec<String> {
-    let sum = if subject.one.is_none() { format!("  {}", seen.sum()) } else { String::new() };
+fn lines(seen: &Seen, query: &Query, trouble: Option<&str>, room: TerminalSize, now: i64) -> Vec<String> {
+    let sum = if query.one.is_none() { format!("  {}", sum(seen)) } else { String::new() };
     let mut foot = vec![String::new()];
     foot.extend(trouble.map(|trouble| styled(CARE, cut(&format!("trying again: {trouble}"), room.columns))));
     foot.push(styled(FAINT, cut(&format!("{}{sum}", clock::format_utc(now)), room.columns)));
-    let mut lines = seen.drawn(subject, Some(room.columns));
+    let mut lines = drawn(seen, query, Some(room.columns));
     let most = room.lines.saturating_sub(foot.len() + 1);
     if lines.len() > most {
         let hidden = pluralize(lines.len() - most.saturating_sub(1), "line");
@@ -233,11 +234,4 @@ fn lines(seen: &Seen, subject: &Subject, trouble: Option<&str>, room: TerminalSi
     lines.extend(foot);
     lines.truncate(room.lines.saturating_sub(1));
     lines
-}
-
-impl Seen {
-    /// Without the words that change with time alone, so that two looks can be compared.
-    fn timeless(&self) -> Self {
-        Self { rows: self.rows.iter().map(crate::cli::look::status::Row::timeless).collect(), ..*self }
-    }
 }

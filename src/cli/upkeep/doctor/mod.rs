@@ -8,6 +8,7 @@ mod leftovers;
 mod remote;
 mod surroundings;
 
+use serde::Serialize;
 use serde_json::json;
 
 use aynig::contract::ids::CommitId;
@@ -23,7 +24,8 @@ use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, GOOD, styled};
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Level {
     Ok,
     Warning,
@@ -41,7 +43,7 @@ impl Level {
 }
 
 /// What one check found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
     level: Level,
@@ -91,11 +93,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (warnings, errors) = (count(Level::Warning), count(Level::Error));
     if arguments.json {
-        let rows: Vec<_> = findings
-            .iter()
-            .map(|one| json!({"check": one.check, "level": one.level.word(), "text": one.text, "next": one.next}))
-            .collect();
-        ui::answer_json(&json!({"findings": rows, "warnings": warnings, "errors": errors}));
+        ui::answer_json(&json!({"findings": findings, "warnings": warnings, "errors": errors}));
     } else {
         for finding in &findings {
             let style = match finding.level {

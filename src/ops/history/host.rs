@@ -2,29 +2,31 @@
 
 use bstr::ByteSlice;
 
-use aynig::contract::ids::AttemptId;
-use aynig::contract::story::{Attempt, Outcome, Stall};
-use aynig::git::Repo;
-use aynig::git::worktrees::preserved::RescueRef;
-use aynig::runner::attempt::files;
-use aynig::runner::attempt::files::Record;
+use crate::contract::ids::AttemptId;
+use crate::contract::story::{Attempt, Outcome, Stall};
+use crate::git::Repo;
+use crate::git::worktrees::preserved::RescueRef;
+use crate::runner::attempt::files;
+use crate::runner::attempt::files::Record;
 
 /// What this host knows of attempts beyond their commits.
-pub(crate) struct Host<'a> {
+pub struct Host<'a> {
     repo: &'a Repo,
     /// All rescue refs there are: listed once, as a history may tell of thousands of attempts.
     rescues: Vec<RescueRef>,
 }
 
 /// A ref of saved work.
-pub(crate) struct Saved {
-    pub(crate) name: String,
+pub struct Saved {
+    /// Its name.
+    pub name: String,
     /// Whether it is in this clone.
-    pub(crate) here: bool,
+    pub here: bool,
 }
 
 impl<'a> Host<'a> {
-    pub(crate) fn new(repo: &'a Repo) -> Self {
+    /// Lists the rescue refs there are.
+    pub fn new(repo: &'a Repo) -> Self {
         let mut rescues = repo.rescue_refs().unwrap_or_default();
         // `…-2` before `…-10`.
         rescues.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
@@ -32,14 +34,14 @@ impl<'a> Host<'a> {
     }
 
     /// What was kept of an attempt, if what it printed is here.
-    pub(crate) fn logs_of(&self, told: &Attempt) -> Option<Record> {
+    pub fn logs_of(&self, told: &Attempt) -> Option<Record> {
         let id = AttemptId::parse(&told.run_id)?;
         files::find(self.repo, id).filter(|record| record.stdout.exists())
     }
 
     /// Where work of an attempt was saved: what the stalled commit names, and what bears the attempt's id here. No commit names it where
     /// the step went well, the lease was lost, or the result did not land.
-    pub(crate) fn saved(&self, told: &Attempt) -> Vec<Saved> {
+    pub fn saved(&self, told: &Attempt) -> Vec<Saved> {
         let named = match &told.outcome {
             Outcome::Ended { event, .. } => Stall::of(event).and_then(|stall| stall.rescue),
             Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => None,

@@ -1,70 +1,86 @@
-//! One branch as `status` knows it: taken from the scan, put into words and into JSON.
+//! A branch as the survey judges it.
 //!
-//! Invariant: what is counted in time is counted by one `now`, and can be counted anew by another ([`Row::retime`]) without a
+//! Invariant: what is counted in time is counted by one `now`, and can be counted anew by another ([`BranchView::retime`]) without a
 //! look at the repository.
 
 use bstr::ByteSlice;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
-use aynig::clock;
-use aynig::contract::commits;
-use aynig::contract::head::Head;
-use aynig::contract::ids::StateName;
-use aynig::contract::lease::Lease;
-use aynig::contract::message::Message;
-use aynig::contract::sighting::Watched;
-use aynig::contract::story::Stall;
-use aynig::git::Repo;
-use aynig::git::objects::commits::Stored;
-use aynig::ops::missing;
-use aynig::ops::view::lease::runner_words;
-use aynig::runner::authority::Authority;
-use aynig::runner::shell_quote;
-use aynig::runner::survey::verdict::{Reason, RunIn, Severity};
-use aynig::runner::survey::words::{if_you_vouch, unsigned_lease};
-use aynig::runner::survey::{Branch, CommandsFrom, Verdict};
+use crate::clock;
+use crate::contract::commits;
+use crate::contract::head::Head;
+use crate::contract::ids::StateName;
+use crate::contract::lease::Lease;
+use crate::contract::message::Message;
+use crate::contract::sighting::Watched;
+use crate::contract::story::Stall;
+use crate::git::Repo;
+use crate::git::objects::commits::Stored;
+use crate::ops::missing;
+use crate::ops::view::Time;
+use crate::ops::view::lease::runner_words;
+use crate::runner::authority::Authority;
+use crate::runner::shell_quote;
+use crate::runner::survey::verdict::{Reason, RunIn, Severity};
+use crate::runner::survey::words::{if_you_vouch, unsigned_lease};
+use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
 
 /// One branch, ready to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) branch: String,
-    pub(crate) commit: Option<String>,
-    pub(crate) state: Option<String>,
-    pub(crate) kind: &'static str,
-    pub(crate) origin: Option<String>,
-    pub(crate) lease: Option<LeaseRow>,
-    pub(crate) command: Option<String>,
-    pub(crate) reason: Option<String>,
+pub struct BranchView {
+    /// Its name.
+    pub branch: String,
+    /// HEAD.
+    pub commit: Option<String>,
+    /// What HEAD declares, legal or not.
+    pub state: Option<String>,
+    /// The verdict, in one word.
+    pub kind: &'static str,
+    /// The state that a lease, or a stalled attempt, works on.
+    pub origin: Option<String>,
+    /// The lease it is under.
+    pub lease: Option<LeaseView>,
+    /// The command that would be run.
+    pub command: Option<String>,
+    /// Why nothing is run, or what is to be known of it.
+    pub reason: Option<String>,
     /// The reason where people need less of it in a table; none where that is the same.
-    pub(crate) brief: Option<String>,
-    pub(crate) subject: Option<String>,
+    pub brief: Option<String>,
+    /// HEAD's subject.
+    pub subject: Option<String>,
     /// What says more than the subject does, to people.
-    pub(crate) wish: Option<String>,
-    pub(crate) committed_at: Option<i64>,
-    pub(crate) not_before: Option<i64>,
+    pub wish: Option<String>,
+    /// HEAD's date, seconds since the epoch.
+    pub committed_at: Option<i64>,
+    /// The date that a parked branch waits for, seconds since the epoch.
+    pub not_before: Option<i64>,
     /// What a stalled commit says happened.
-    pub(crate) why: Option<String>,
+    pub why: Option<String>,
     /// Whether somebody meant it to run, and it does not.
-    pub(crate) mistake: bool,
+    pub mistake: bool,
     /// Whether its state has no command.
-    pub(crate) rests: bool,
+    pub rests: bool,
     /// How many seconds are left until a parked one wakes.
-    pub(crate) wakes_in: Option<i64>,
+    pub wakes_in: Option<i64>,
 }
 
 /// The lease a branch is under.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeaseRow {
-    pub(crate) run_id: String,
-    pub(crate) runner: String,
-    pub(crate) seconds: u64,
-    pub(crate) expires_at: i64,
-    /// Negative once it is over.
-    pub(crate) left: i64,
+pub struct LeaseView {
+    /// Its attempt.
+    pub run_id: String,
+    /// Its runner, in words.
+    pub runner: String,
+    /// Its length.
+    pub seconds: u64,
+    /// Its end, seconds since the epoch.
+    pub expires_at: i64,
+    /// Seconds left; negative once it is over.
+    pub left: i64,
     /// For how many seconds passes on this host have seen it, and how many a takeover by that takes.
-    pub(crate) seen: Option<(u64, u64)>,
+    pub seen: Option<(u64, u64)>,
 }
 
 /// What is wanted where the subject does not say; a stalled branch has its reason instead.
@@ -84,17 +100,17 @@ pub(crate) fn row(
     branch: &Branch,
     unsigned: Option<&str>,
     now: i64,
-) -> Row {
+) -> BranchView {
     let stored = branch.head.and_then(|head| repo.commit(head).ok());
     let message = stored.as_ref().map(|stored| Message::parse(&stored.message));
-    let mut row = Row {
+    let mut row = BranchView {
         branch: branch.name.to_string(),
         commit: branch.head.map(|head| head.to_string()),
         kind: branch.verdict.word(),
         subject: message.as_ref().map(|message| message.subject.to_string()),
         wish: message.as_ref().and_then(wish),
         committed_at: stored.as_ref().map(|stored| stored.committed_at),
-        ..Row::default()
+        ..BranchView::default()
     };
     match &branch.verdict {
         Verdict::Unmanaged => row.reason = Some("HEAD declares no state".to_owned()),
@@ -146,7 +162,13 @@ pub(crate) fn row(
 }
 
 /// Says how to ask again for what has stalled.
-fn stalled(row: &mut Row, authority: &Authority, surveyed: &Branch, reason: &Reason, unsigned: Option<&str>) {
+fn stalled(
+    row: &mut BranchView,
+    authority: &Authority,
+    surveyed: &Branch,
+    reason: &Reason,
+    unsigned: Option<&str>,
+) {
     let branch = shell_quote(&row.branch);
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let commit = surveyed.head.map(|head| head.short()).unwrap_or_default();
@@ -164,7 +186,7 @@ fn stalled(row: &mut Row, authority: &Authority, surveyed: &Branch, reason: &Rea
 
 /// Says why a state is not run, and which command was probably meant if there is none.
 fn waiting(
-    row: &mut Row,
+    row: &mut BranchView,
     repo: &Repo,
     from: Option<&CommandsFrom>,
     stored: Option<&Stored>,
@@ -184,9 +206,9 @@ fn waiting(
     });
 }
 
-impl Row {
+impl BranchView {
     /// Counts anew what is counted in time, at `now`.
-    pub(crate) fn retime(&mut self, now: i64) {
+    pub fn retime(&mut self, now: i64) {
         if let Some(lease) = &mut self.lease {
             lease.left = lease.expires_at.saturating_sub(now);
         }
@@ -199,7 +221,7 @@ impl Row {
     }
 
     /// The same for all times, so that two looks can be compared.
-    pub(crate) fn timeless(&self) -> Self {
+    pub fn timeless(&self) -> Self {
         let mut row = self.clone();
         row.retime(0);
         if let Some(lease) = &mut row.lease {
@@ -210,18 +232,18 @@ impl Row {
     }
 
     /// When the clock alone makes another branch of it, seconds since the epoch.
-    pub(crate) fn turns_at(&self) -> Option<i64> {
+    pub fn turns_at(&self) -> Option<i64> {
         let over = self.lease.as_ref().filter(|_| self.kind == "working");
         over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before)
     }
 
     /// Whether it has stalled and nothing is going to be done about it.
-    pub(crate) fn is_stalled(&self) -> bool {
+    pub fn is_stalled(&self) -> bool {
         self.kind == "waiting" && self.state.as_deref() == Some("stalled")
     }
 
     /// Its kind as people read it, everywhere: finer than that of the JSON, which is a promise.
-    pub(crate) fn label(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             _ if self.is_stalled() => "stalled",
             Self { rests: true, .. } => "rests",
@@ -230,7 +252,7 @@ impl Row {
     }
 
     /// Why nothing is done, where a line holds it; empty where there is no more to say than the label does.
-    pub(crate) fn in_brief(&self) -> &str {
+    pub fn in_brief(&self) -> &str {
         self.brief.as_ref().or(self.reason.as_ref()).map_or("", String::as_str)
     }
 }
@@ -241,7 +263,7 @@ fn declared(stored: &Stored) -> Option<String> {
 }
 
 /// What a state that is not leased says beside its name.
-fn asked(row: &mut Row, state: &StateName, stored: Option<&Stored>) {
+fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
     row.state = Some(state.to_string());
     if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
         row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
@@ -249,10 +271,10 @@ fn asked(row: &mut Row, state: &StateName, stored: Option<&Stored>) {
     }
 }
 
-fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {
+fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
     row.state = Some("working".to_owned());
     row.origin = lease.origin.as_ref().map(ToString::to_string);
-    row.lease = Some(LeaseRow {
+    row.lease = Some(LeaseView {
         run_id: lease.run_id.to_string(),
         runner: runner_words(lease),
         seconds: lease.seconds,
@@ -264,28 +286,52 @@ fn leased(row: &mut Row, lease: &Lease, watched: Option<Watched>) {
     });
 }
 
-/// A row as JSON; its keys are a promise.
-pub(crate) fn row_json(row: &Row) -> Value {
-    let lease = row.lease.as_ref();
-    json!({
-        "branch": row.branch,
-        "commit": row.commit,
-        "state": row.state,
-        "kind": row.kind,
-        "originState": row.origin,
-        "runId": lease.map(|lease| &lease.run_id),
-        "runner": lease.map(|lease| &lease.runner),
-        "leaseSeconds": lease.map(|lease| lease.seconds),
-        "expiresAt": lease.map(|lease| clock::format_utc(lease.expires_at)),
-        "secondsLeft": lease.map(|lease| lease.left),
-        "notBefore": row.not_before.map(clock::format_utc),
-        "secondsSeen": lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
-        "command": row.command,
-        "reason": row.reason,
-        "subject": row.subject,
-        "date": row.committed_at.map(clock::format_utc),
-        "why": row.why,
-    })
+impl Serialize for BranchView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The fields of the lease are spread out, and `null` where there is none.
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Flat<'a> {
+            branch: &'a str,
+            commit: Option<&'a str>,
+            state: Option<&'a str>,
+            kind: &'a str,
+            origin_state: Option<&'a str>,
+            run_id: Option<&'a str>,
+            runner: Option<&'a str>,
+            lease_seconds: Option<u64>,
+            expires_at: Option<Time>,
+            seconds_left: Option<i64>,
+            not_before: Option<Time>,
+            seconds_seen: Option<u64>,
+            command: Option<&'a str>,
+            reason: Option<&'a str>,
+            subject: Option<&'a str>,
+            date: Option<Time>,
+            why: Option<&'a str>,
+        }
+        let lease = self.lease.as_ref();
+        Flat {
+            branch: &self.branch,
+            commit: self.commit.as_deref(),
+            state: self.state.as_deref(),
+            kind: self.kind,
+            origin_state: self.origin.as_deref(),
+            run_id: lease.map(|lease| lease.run_id.as_str()),
+            runner: lease.map(|lease| lease.runner.as_str()),
+            lease_seconds: lease.map(|lease| lease.seconds),
+            expires_at: lease.map(|lease| Time(lease.expires_at)),
+            seconds_left: lease.map(|lease| lease.left),
+            not_before: self.not_before.map(Time),
+            seconds_seen: lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
+            command: self.command.as_deref(),
+            reason: self.reason.as_deref(),
+            subject: self.subject.as_deref(),
+            date: self.committed_at.map(Time),
+            why: self.why.as_deref(),
+        }
+        .serialize(serializer)
+    }
 }
 
 #[cfg(test)]
@@ -294,7 +340,7 @@ mod tests {
 
     #[test]
     fn time_alone_changes_words_and_nothing_else() {
-        let lease = LeaseRow {
+        let lease = LeaseView {
             run_id: "r".into(),
             runner: "host".into(),
             seconds: 60,
@@ -302,7 +348,7 @@ mod tests {
             left: 0,
             seen: Some((1, 70)),
         };
-        let mut leased = Row { kind: "working", lease: Some(lease), ..Row::default() };
+        let mut leased = BranchView { kind: "working", lease: Some(lease), ..BranchView::default() };
         leased.retime(940);
         let early = leased.clone();
         leased.retime(1_003);
@@ -310,7 +356,7 @@ mod tests {
         leased.lease.as_mut().unwrap().seen = Some((64, 70));
         assert!(early != leased && early.timeless() == leased.timeless());
         assert_eq!(early.turns_at(), Some(1_001), "it protects the branch in its last second");
-        let mut parked = Row { kind: "parked", not_before: Some(7_300), ..Row::default() };
+        let mut parked = BranchView { kind: "parked", not_before: Some(7_300), ..BranchView::default() };
         parked.retime(100);
         assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (in 2 h 0 min)"));
         let early = parked.clone();
@@ -318,7 +364,7 @@ mod tests {
         assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (10 s ago)"));
         assert!(early != parked && early.timeless() == parked.timeless());
         assert_eq!(parked.turns_at(), Some(7_300));
-        let moved = Row { commit: Some("other".into()), ..parked.clone() };
+        let moved = BranchView { commit: Some("other".into()), ..parked.clone() };
         assert!(moved.timeless() != parked.timeless());
     }
 }

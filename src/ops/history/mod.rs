@@ -1,0 +1,85 @@
+//! The history of a branch: its story, and the state events in it.
+//!
+//! Invariant: all of it is read from the commits alone, as anybody could who has them, and as it is asked for; the history is
+//! the first-parent one. What belongs together is decided by `contract::story`. Only where logs and rescued work lie on
+//! this host is looked up besides ([`host`]).
+
+pub mod host;
+
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::story::{Entry, Story};
+use crate::git::objects::commits::{Signed, Stored};
+use crate::git::{CommitError, Repo};
+
+use super::error::Error;
+
+/// The commits that declare a state, newest first.
+pub fn events<'a>(
+    repo: &'a Repo,
+    branch: &'a BranchName,
+    head: CommitId,
+) -> impl Iterator<Item = Result<Stored, Error>> + 'a {
+    let declares = |stored: &Stored| Head::read(&stored.facts()) != Head::Unmanaged;
+    repo.history(head)
+        .filter(move |stored| stored.as_ref().map_or(true, declares))
+        .map(|stored| stored.map_err(|error| unreadable(branch, &error)))
+}
+
+fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
+    Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
+}
+
+/// The entries of a branch, newest first, read as they are asked for.
+pub struct History<'a> {
+    commits: Box<dyn Iterator<Item = Result<Signed, CommitError>> + 'a>,
+    story: Option<Story>,
+    ready: std::vec::IntoIter<Entry>,
+    branch: &'a BranchName,
+    left: usize,
+    /// Whether the last commit that was read has a parent.
+    goes_on: bool,
+}
+
+impl<'a> History<'a> {
+    /// Reads at most `left` entries from `head` down.
+    pub fn new(repo: &'a Repo, branch: &'a BranchName, head: CommitId, left: usize) -> Self {
+        let commits = Box::new(repo.signed_history(head));
+        let ready = Vec::new().into_iter();
+        Self { commits, story: Some(Story::new()), ready, branch, left, goes_on: false }
+    }
+
+    /// Whether all was read, and there is more than this clone has.
+    pub fn is_cut_off(&self) -> bool {
+        self.story.is_none() && self.goes_on
+    }
+}
+
+impl Iterator for History<'_> {
+    type Item = Result<Entry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        loop {
+            if let Some(entry) = self.ready.next() {
+                self.left -= 1;
+                return Some(Ok(entry));
+            }
+            let story = self.story.as_mut()?;
+            self.ready = match self.commits.next() {
+                Some(Ok(signed)) => {
+                    self.goes_on = !signed.stored.parents.is_empty();
+                    story.add(&signed.told())
+                }
+                Some(Err(error)) => {
+                    self.story = None;
+                    return Some(Err(unreadable(self.branch, &error)));
+                }
+                None => self.story.take().map(Story::end).unwrap_or_default(),
+            }
+            .into_iter();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Branches as they are at this moment.
+//!
+//! Invariant: the survey is that of a pass, so what is seen is what `aynig run` would do, and nothing is changed. Reasons have
+//! their words in `runner::survey::words`.
+
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::git::Repo;
+use crate::runner::authority::Authority;
+use crate::runner::options::Options;
+use crate::runner::survey::trust;
+use crate::runner::survey::{Question, Survey, Verdict, survey};
+
+use super::error::Error;
+use super::missing;
+use super::view::branch::{BranchView, row};
+
+/// How many commits on top of a state are looked through for it.
+const COVER: usize = 100;
+
+/// What is to be looked at.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The options of the survey.
+    pub options: Options,
+    /// The one branch, if no others were asked about.
+    pub one: Option<BranchName>,
+    /// Whether branches were asked for by name: each of them is an answer, whatever it is.
+    pub named: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The branches.
+    pub rows: Vec<BranchView>,
+    /// How many branches declare nothing and are only counted.
+    pub unmanaged: usize,
+    /// Whether there was no branch at all.
+    pub empty: bool,
+}
+
+impl Seen {
+    /// Without the words that change with time alone, so that two looks can be compared.
+    pub fn timeless(&self) -> Self {
+        Self { rows: self.rows.iter().map(BranchView::timeless).collect(), ..*self }
+    }
+}
+
+/// One look, as of the last time the remote was asked, if one decides.
+pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Result<Seen, Error> {
+    let question = Question { repo, authority, options: &query.options, now, notes: false };
+    let Survey { branches, commands_from, .. } = survey(&question)?;
+    let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
+    let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
+    for branch in &branches {
+        if !query.options.selection.admits(&branch.name) {
+            continue;
+        }
+        if matches!(branch.verdict, Verdict::Unmanaged) && !query.named {
+            seen.unmanaged += 1;
+            continue;
+        }
+        seen.rows.push(row(
+            repo,
+            authority,
+            commands_from.as_deref(),
+            branch,
+            branch.head.and_then(|head| unsigned.get(&head)).map(String::as_str),
+            now,
+        ));
+    }
+    // Of one branch that can be told in a moment, of all of them it could not.
+    if let [row] = seen.rows.as_mut_slice()
+        && row.kind == "unmanaged"
+        && let Some(reason) = covered(repo, authority, row)
+    {
+        row.reason = Some(reason);
+    }
+    match &query.one {
+        Some(branch) if seen.rows.is_empty() => {
+            Err(Error::failed(format!("branch {branch} vanished while it was looked at"))
+                .hint("`git branch` lists the branches there are"))
+        }
+        Some(_) | None => Ok(seen),
+    }
+}
+
+/// What to do where somebody's commits lie on a state that was waiting, and so cover it.
+fn covered(repo: &Repo, authority: &Authority, row: &BranchView) -> Option<String> {
+    let head = CommitId::parse_hex(row.commit.as_ref()?)?;
+    let below = repo.history(head).take(COVER).map_while(Result::ok);
+    let found = below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())?;
+    // A lease below is for its runner, or its recovery, to end.
+    let Head::Ready(event) = found else { return None };
+    let options = missing::options(repo, authority, &BranchName::new(row.branch.as_str()).ok()?);
+    Some(format!(
+        "HEAD declares no state, but lies on one that does ({}, {}): `aynig set-state --retry{options}` asks for it again",
+        event.commit.short(),
+        event.state
+    ))
+}

@@ -1,0 +1,191 @@
+//! Entries of a branch's story.
+
+use serde::Serialize;
+
+use crate::contract::head::{Event, InvalidHead};
+use crate::contract::ids::{CommitId, StateName};
+use crate::contract::parking::NOT_BEFORE_KEY;
+use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+
+use super::{Time, text};
+use crate::ops::history::host::Host;
+
+/// One entry.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum EntryView {
+    /// An attempt.
+    Attempt(Box<AttemptView>),
+    /// A state that was set while nobody held the branch.
+    State(StateView),
+    /// Commits that declare nothing.
+    Commits(CommitsView),
+    /// Commits before the first that declares something.
+    Before(CommitsView),
+    /// A commit that means to declare a state and fails to.
+    Invalid(InvalidView),
+}
+
+/// An attempt.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptView {
+    outcome: &'static str,
+    origin_state: Option<StateName>,
+    state: Option<StateName>,
+    run_id: String,
+    runner: String,
+    started: Time,
+    commit: Option<CommitId>,
+    date: Option<Time>,
+    author: Option<String>,
+    seconds: Option<i64>,
+    subject: Option<String>,
+    reason: Option<String>,
+    rescue_ref: Option<String>,
+    rescue_refs: Vec<String>,
+    not_before: Option<String>,
+    leases: Vec<LeaseView>,
+    commits: usize,
+    log: Option<String>,
+}
+
+/// A lease of an attempt.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseView {
+    commit: CommitId,
+    date: Time,
+    lease_seconds: u64,
+}
+
+/// A state that was set.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateView {
+    commit: CommitId,
+    date: Time,
+    state: StateName,
+    author: String,
+    subject: String,
+    reason: Option<String>,
+    not_before: Option<String>,
+    again: bool,
+}
+
+/// Commits that declare nothing.
+#[derive(Debug, Serialize)]
+pub struct CommitsView {
+    count: usize,
+    merges: usize,
+    authors: Vec<String>,
+    newest: Option<CommitId>,
+    oldest: Option<CommitId>,
+    date: Option<Time>,
+    subject: Option<String>,
+}
+
+/// A commit that declares no usable state.
+#[derive(Debug, Serialize)]
+pub struct InvalidView {
+    commit: CommitId,
+    date: Time,
+    author: String,
+    reason: String,
+}
+
+impl EntryView {
+    /// Returns an entry with what this host knows of it.
+    pub fn new(host: &Host<'_>, entry: &Entry) -> Self {
+        match entry {
+            Entry::Attempt(attempt) => Self::Attempt(Box::new(AttemptView::new(host, attempt))),
+            Entry::Declared(declared) => Self::State(StateView::new(declared)),
+            Entry::Commits(commits) => Self::Commits(CommitsView::new(commits)),
+            Entry::Before(commits) => Self::Before(CommitsView::new(commits)),
+            Entry::Invalid { invalid: InvalidHead { commit, reason }, committed_at, author } => {
+                Self::Invalid(InvalidView {
+                    commit: *commit,
+                    date: Time(*committed_at),
+                    author: text(author),
+                    reason: reason.clone(),
+                })
+            }
+        }
+    }
+}
+
+impl AttemptView {
+    fn new(host: &Host<'_>, attempt: &Attempt) -> Self {
+        let (outcome, event, author) = match &attempt.outcome {
+            Outcome::Open => ("open", None, None),
+            Outcome::Ended { event, author } if event.state.is_stalled() => {
+                ("stalled", Some(event), Some(author))
+            }
+            Outcome::Ended { event, author } => ("advanced", Some(event), Some(author)),
+            Outcome::TakenOver { .. } => ("takenOver", None, None),
+            Outcome::Spoilt { .. } => ("invalid", None, None),
+        };
+        let saved: Vec<String> = host.saved(attempt).into_iter().map(|saved| saved.name).collect();
+        Self {
+            outcome,
+            origin_state: attempt.origin.clone(),
+            state: event.map(|event| event.state.clone()),
+            run_id: text(&attempt.run_id),
+            runner: text(&attempt.runner),
+            started: Time(attempt.first().committed_at),
+            commit: event.map(|event| event.commit),
+            date: event.map(|event| Time(event.committed_at)),
+            author: author.map(|author| text(author)),
+            seconds: attempt.seconds(),
+            subject: event.map(|event| text(&event.message.subject)),
+            reason: event.and_then(|event| Stall::of(event)).map(|stall| stall.reason),
+            rescue_ref: saved.first().cloned(),
+            rescue_refs: saved,
+            not_before: event.and_then(|event| not_before(event)),
+            leases: std::iter::once(&attempt.newest).chain(&attempt.earlier).map(LeaseView::new).collect(),
+            commits: attempt.commits.count,
+            log: host.logs_of(attempt).map(|logs| logs.stdout.display().to_string()),
+        }
+    }
+}
+
+impl LeaseView {
+    fn new(lease: &LeaseMark) -> Self {
+        Self { commit: lease.commit, date: Time(lease.committed_at), lease_seconds: lease.seconds }
+    }
+}
+
+impl StateView {
+    fn new(declared: &Declared) -> Self {
+        let event = &declared.event;
+        Self {
+            commit: event.commit,
+            date: Time(event.committed_at),
+            state: event.state.clone(),
+            author: text(&declared.author),
+            subject: text(&event.message.subject),
+            reason: Stall::of(event).map(|stall| stall.reason),
+            not_before: not_before(event),
+            again: declared.again,
+        }
+    }
+}
+
+impl CommitsView {
+    fn new(commits: &Commits) -> Self {
+        let (newest, oldest) = commits.ends.as_ref().map(|(newest, oldest)| (newest, oldest)).unzip();
+        Self {
+            count: commits.count,
+            merges: commits.merges,
+            authors: commits.authors.iter().map(|author| text(author)).collect(),
+            newest: newest.map(|mark| mark.commit),
+            oldest: oldest.map(|mark| mark.commit),
+            date: newest.map(|mark| Time(mark.committed_at)),
+            subject: newest.map(|mark| text(&mark.subject)),
+        }
+    }
+}
+
+fn not_before(event: &Event) -> Option<String> {
+    event.message.trailers.last(NOT_BEFORE_KEY).map(|value| text(value))
+}
