@@ -1,6 +1,7 @@
-//! What one run remembers from pass to pass, so that it neither repeats itself nor pesters a server.
+//! The state that a run keeps between passes, to avoid repeated warnings and repeated failing pushes.
 //!
-//! Invariant: nothing here decides who holds a branch; forgetting all of it costs a repeated message or a push too many.
+//! Invariant: none of it decides who holds a branch. Losing it costs a repeated warning, a needless push, or
+//! a second run on a branch that was reset.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -11,36 +12,36 @@ use crate::contract::ids::{BranchName, CommitId};
 /// A branch at one HEAD.
 pub(crate) type At = (BranchName, CommitId);
 
-/// What failed is tried again at least this often, where it is tried again at all.
+/// The longest pause before a retry, unless the first pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What a run remembers.
+/// The state that a run keeps between passes.
 #[derive(Debug, Default)]
 pub struct Backoff {
-    /// Triggers that were run.
+    /// Triggers whose command has run.
     done: HashSet<At>,
-    /// Heads whose dates were remarked on.
-    remarked: HashSet<At>,
-    /// Heads that could not be moved.
+    /// HEADs whose dates were warned about.
+    warned: HashSet<At>,
+    /// HEADs that could not be moved.
     failed: HashMap<At, Failure>,
-    /// The first pause before a failed move is tried again; none where the run ends before that.
+    /// The first pause before a retry. `None` if the run does not stay.
     first_pause: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Failure {
     times: u32,
-    /// None: not in this run.
+    /// The time of the retry. `None`: not in this run.
     again: Option<Instant>,
 }
 
 impl Backoff {
-    /// Of a run that stays: what failed is tried again after `first`, and then less and less often.
+    /// For `--watch`: failed moves are retried after `first`, and then at growing intervals.
     pub(crate) fn staying(first: Duration) -> Self {
         Self { first_pause: Some(first), ..Self::default() }
     }
 
-    /// The commands of these triggers have run.
+    /// Records that the commands of these triggers have run.
     pub(crate) fn ran(&mut self, triggers: impl IntoIterator<Item = At>) {
         self.done.extend(triggers);
     }
@@ -50,19 +51,19 @@ impl Backoff {
         self.done.contains(at)
     }
 
-    /// Lets triggers that come back run again.
-    /// Says whether there were any.
+    /// Forgets which commands have run, so that their triggers may run again. Returns whether there were any.
     pub(crate) fn forget_runs(&mut self) -> bool {
         !std::mem::take(&mut self.done).is_empty()
     }
 
-    /// Whether this is the first remark about the date of this HEAD.
-    pub(crate) fn remark(&mut self, at: At) -> bool {
-        self.remarked.insert(at)
+    /// Records a warning about the date of this HEAD. Returns whether it is the first.
+    pub(crate) fn is_first_warning(&mut self, at: At) -> bool {
+        self.warned.insert(at)
     }
 
-    /// A move of this HEAD failed. If the server refuses it, it is left alone for a while, or for the rest of the run; what
-    /// may go well in a moment is left alone only by a run that stays.
+    /// Records that a move of this HEAD failed. If the server refused it, it is skipped for a while, or
+    /// without `--watch` for the rest of the run. Other failures may be transient, and are only backed off in
+    /// `--watch` mode.
     pub(crate) fn failed(&mut self, at: At, refused: bool) {
         if self.first_pause.is_none() && !refused {
             return;
@@ -72,14 +73,14 @@ impl Backoff {
         failure.times = failure.times.saturating_add(1);
     }
 
-    /// Whether this HEAD is to be left alone because a move of it failed.
-    pub(crate) fn rests(&self, at: &At) -> bool {
+    /// Whether this HEAD is skipped now because a move of it failed.
+    pub(crate) fn is_paused(&self, at: &At) -> bool {
         self.failed
             .get(at)
             .is_some_and(|failure| failure.again.is_none_or(|again| clock::monotonic() < again))
     }
 
-    /// When the next of what failed is to be tried again.
+    /// The time of the next retry.
     pub(crate) fn next_try(&self) -> Option<Instant> {
         let now = clock::monotonic();
         self.failed.values().filter_map(|failure| failure.again).filter(|again| *again > now).min()
@@ -87,18 +88,18 @@ impl Backoff {
 
     /// Whether there is anything [`Backoff::keep`] could forget.
     pub(crate) fn is_about_heads(&self) -> bool {
-        !self.remarked.is_empty() || !self.failed.is_empty()
+        !self.warned.is_empty() || !self.failed.is_empty()
     }
 
-    /// Forgets what is about HEADs that branches do not have any more; triggers that were run are remembered.
+    /// Forgets warnings and failures of commits that are no longer HEADs. Triggers that have run stay.
     pub(crate) fn keep(&mut self, heads: &HashMap<BranchName, CommitId>) {
         let is_head = |(branch, head): &At| heads.get(branch) == Some(head);
-        self.remarked.retain(is_head);
+        self.warned.retain(is_head);
         self.failed.retain(|at, _| is_head(at));
     }
 }
 
-/// The pause after so many earlier failures: doubled with each, up to five minutes.
+/// The pause after `times` earlier failures: doubled with each, up to five minutes.
 fn pause(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE.max(first))
 }
@@ -121,19 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_rests_and_a_failure_only_in_a_run_that_stays() {
+    fn a_refusal_pauses_and_a_failure_only_in_a_run_that_stays() {
         let mut short = Backoff::default();
         short.failed(at(1), true);
         short.failed(at(2), false);
-        assert!(short.rests(&at(1)) && !short.rests(&at(2)) && short.next_try().is_none());
+        assert!(short.is_paused(&at(1)) && !short.is_paused(&at(2)) && short.next_try().is_none());
         let mut long = Backoff::staying(Duration::from_secs(60));
         long.failed(at(1), true);
         long.failed(at(2), false);
-        assert!(long.rests(&at(1)) && long.rests(&at(2)) && long.next_try().is_some());
+        assert!(long.is_paused(&at(1)) && long.is_paused(&at(2)) && long.next_try().is_some());
         long.keep(&HashMap::from([at(2)]));
-        assert!(!long.rests(&at(1)) && long.rests(&at(2)));
+        assert!(!long.is_paused(&at(1)) && long.is_paused(&at(2)));
         let mut soon = Backoff::staying(Duration::ZERO);
         soon.failed(at(1), true);
-        assert!(!soon.rests(&at(1)), "its time has come");
+        assert!(!soon.is_paused(&at(1)), "its time has come");
     }
 }

@@ -1,7 +1,8 @@
-//! Claims candidates as places become free, and runs each on a thread of its own (CONTRACT.md §11).
+//! Claims candidates as job slots become free, and runs each on a thread of its own (CONTRACT 11.6).
 //!
-//! Invariant: no branch is claimed before its command can start at once, so at most `--jobs` leases of ours are
-//! alive, and a stop claims nothing more. Candidates that fit together are claimed together.
+//! Invariant: a branch is claimed only when its command can start at once, so at most `--jobs` leases of ours
+//! are alive. After a stop nothing more is claimed. Candidates for which there are slots are claimed
+//! together.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -17,12 +18,12 @@ use crate::runner::attempt::step;
 use crate::runner::events::notice::{Notice, StepReport};
 use crate::runner::{Context, error_chain};
 
-/// What became of a pass's candidates.
+/// The outcome of a pass's candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatched {
     /// Steps that were run, in the order they ended.
     pub(crate) steps: Vec<StepReport>,
-    /// Candidates somebody else took first.
+    /// The number of candidates that another runner claimed first.
     pub(crate) lost_races: usize,
     /// Candidates that could not be claimed, with the reasons.
     pub(crate) failed: Vec<Unclaimed>,
@@ -31,19 +32,17 @@ pub(crate) struct Dispatched {
 /// A candidate that could not be claimed.
 #[derive(Debug)]
 pub(crate) struct Unclaimed {
-    /// Its branch.
     pub(crate) branch: BranchName,
-    /// The HEAD it was to be claimed at.
     pub(crate) head: CommitId,
-    /// Why not.
+    /// The error, as text.
     pub(crate) words: String,
-    /// Whether the remote is to blame.
+    /// Whether the remote is the cause.
     pub(crate) remote: bool,
-    /// Whether a server refused, so that trying again is of little use.
+    /// Whether the server refused, so that a retry is of little use.
     pub(crate) refused: bool,
 }
 
-/// Claims and runs `candidates`; returns when the last step is settled.
+/// Claims and runs `candidates`. Returns when the last step is settled.
 pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candidate>) -> Dispatched {
     let mut waiting: VecDeque<Candidate> = candidates.into();
     let mut done = Dispatched::default();
@@ -55,7 +54,7 @@ pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candi
     thread::scope(|scope| {
         let mut running = 0;
         loop {
-            // As many as can start at once, and those in one go.
+            // As many as can start at once, claimed together.
             let free = context.options.jobs.get() - running;
             let stopping = context.shutdown.cause().is_some();
             let batch: Vec<Candidate> =
@@ -95,12 +94,12 @@ pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candi
             if running == 0 {
                 break;
             }
-            // While the first commands get their worktrees.
+            // Starts the watchdog, if it does not run yet, while the first commands get their worktrees.
             context.watchdog.ready();
             let report = endings.recv().expect("a running step holds a sender");
             running -= 1;
             take(&mut done, report);
-            // Steps that ended together, or nearly so, make room together.
+            // Slots that become free at about the same time are filled by one claim.
             let linger = if waiting.is_empty() { Duration::ZERO } else { context.authority.linger() };
             while running > 0
                 && let Ok(report) = endings.recv_timeout(linger)

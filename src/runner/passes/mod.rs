@@ -1,11 +1,11 @@
-//! The loop: one pass over the branches, many of them, and what is remembered between them.
+//! The loop: one pass over the branches, repeated passes, and the state kept between them.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `pass` | one survey with at most one step a branch; `--drain` |
-//! | `dispatch` | runs the claimed branches, as many at a time as `--jobs` admits |
-//! | `watch` | waits for refs to change |
-//! | `backoff` | which branches are left alone for a while, and until when |
+//! | `pass` | one survey with at most one step per branch; `--drain` |
+//! | `dispatch` | claims and runs branches, up to `--jobs` at once |
+//! | `watch` | `--watch`: passes woken by ref changes and clocks |
+//! | `backoff` | skips failed and finished HEADs for a while |
 
 pub mod backoff;
 pub(crate) mod dispatch;

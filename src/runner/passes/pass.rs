@@ -1,4 +1,4 @@
-//! One pass: at most one step per branch (CONTRACT.md §11), and the loop of passes that `--drain` asks for.
+//! One pass with at most one step per branch, and the loop of `--drain` (CONTRACT 11.1).
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -32,54 +32,54 @@ use crate::runner::{Context, error_chain};
 /// Why a pass could not be made. Nothing was claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
-    /// The branches could not be looked at.
+    /// The branches could not be surveyed.
     #[error(transparent)]
     Survey(#[from] SurveyError),
     /// There is no place for worktrees.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
-    /// The remote could not be asked what there is.
+    /// The remote could not be fetched from.
     #[error(transparent)]
     Remote(#[from] AuthorityError),
-    /// There is no git program, or it does not read what is read here.
+    /// The git program is missing, or its configuration differs from what we read.
     #[error(transparent)]
     Git(#[from] ConfigError),
     /// There is no place for logs.
     #[error(transparent)]
     Logs(#[from] AttemptError),
-    /// The commands are nowhere to be found.
+    /// The source of all commands (`--commands-from`) cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The repository was removed or moved.
     #[error("there is no repository at {} any more", path.display())]
     Gone {
-        /// Where it was.
+        /// Its path.
         path: PathBuf,
     },
 }
 
-/// What passes did, added up.
+/// The results of one or more passes.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// How many passes.
+    /// The number of passes.
     pub passes: u64,
-    /// Branches looked at in the last pass.
+    /// The number of branches in the last pass.
     pub branches: usize,
     /// All steps, in the order they ended.
     pub steps: Vec<StepReport>,
-    /// Expired leases closed.
+    /// The number of expired leases closed.
     pub recovered: usize,
-    /// Branches others took first.
+    /// The number of branches that other runners claimed first.
     pub lost_races: usize,
-    /// Claims that could not be tried.
+    /// The errors of failed claims, and of a failed pass.
     pub failed: Vec<String>,
-    /// Whether the remote was to blame for one of those.
+    /// Whether the remote caused one of those.
     pub remote_trouble: bool,
-    /// When the next lease that is alive now ends, seconds since the epoch.
+    /// The end of the next lease to expire, in seconds since the epoch.
     pub(crate) next_expiry: Option<i64>,
-    /// When the first parked branch may be run, seconds since the epoch.
+    /// The end of the next parking, in seconds since the epoch.
     pub(crate) next_wake: Option<i64>,
-    /// How long until the next lease has been seen for long enough, where that decides.
+    /// The time until the next lease was seen for long enough, with `--takeover observed`.
     pub(crate) next_due: Option<Duration>,
 }
 
@@ -97,25 +97,25 @@ impl Summary {
         self.next_due = pass.next_due;
     }
 
-    /// Whether this pass found something to do, so that another may find more.
+    /// Whether anything was done, so that another pass may find more.
     pub fn did_something(&self) -> bool {
         !self.steps.is_empty() || self.recovered > 0 || self.lost_races > 0
     }
 
-    /// Whether a command of these passes did not end well.
+    /// Whether a step of these passes failed.
     pub fn any_failure(&self) -> bool {
         self.steps.iter().any(|step| step.outcome.is_failure())
     }
 }
 
-/// One pass.
+/// Makes one pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
     let _spares = HandingOn::begin(repo, &context.options.worktrees);
     pass_beyond(context, repo, &mut Backoff::default())
 }
 
-/// One pass that leaves alone what is done: a branch that is back at a commit whose command has run would otherwise be
-/// run again and again, by a command that sets its own branch back. So is what a server has refused.
+/// Makes one pass, skipping triggers whose command has run: a command that resets its own branch would
+/// otherwise run again and again (CONTRACT 11.1). Skips HEADs whose move was refused, too.
 fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, PassError> {
     for name in repo.release_dead_locks() {
         context.warn(None, Warning::LockRemoved { name });
@@ -126,7 +126,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     let now = clock::wall_seconds();
     let branches = look(context, repo, now)?;
     if context.shutdown.cause().is_some() {
-        // What was being looked at has come to no end.
+        // The survey may be incomplete.
         return Ok(Summary { passes: 1, recovered, ..Summary::default() });
     }
     if backoff.is_about_heads() {
@@ -163,7 +163,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     Ok(summary)
 }
 
-/// One look at all branches.
+/// Surveys all branches.
 fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, SurveyError> {
     let notes = context.options.takeover == Takeover::Observed;
     let question = Question { repo, authority: context.authority, options: context.options, now, notes };
@@ -175,7 +175,7 @@ fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, Sur
     Ok(branches)
 }
 
-/// How long until the first of the leases that are held has been seen for long enough, where that decides.
+/// The time until the next live lease was seen for long enough, with `--takeover observed`.
 fn next_due(context: &Context<'_>, branches: &[Branch]) -> Option<Duration> {
     if context.options.takeover == Takeover::Clock {
         return None;
@@ -189,7 +189,7 @@ fn next_due(context: &Context<'_>, branches: &[Branch]) -> Option<Duration> {
     left.min()
 }
 
-/// Branches on their way from a verdict to what is done about it.
+/// The actions of one pass on surveyed branches.
 struct Pass<'a> {
     context: &'a Context<'a>,
     repo: &'a Repo,
@@ -200,20 +200,20 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Does what the verdict on one branch asks for, or says why nothing is done.
+    /// Acts on the verdict on one branch, or reports why nothing is done.
     fn take(&mut self, branch: &Branch) {
         let name = &branch.name;
         match &branch.verdict {
-            Verdict::Unmanaged => passed_over(name, &"HEAD declares no state"),
-            Verdict::Excluded(exclusion) => passed_over(name, exclusion),
+            Verdict::Unmanaged => skipped(name, &"HEAD declares no state"),
+            Verdict::Excluded(exclusion) => skipped(name, exclusion),
             Verdict::SkippedCurrent { state } => {
-                passed_over(name, &Exclusion::Current);
+                skipped(name, &Exclusion::Current);
                 let (branch, state) = (name.clone(), state.clone());
                 self.context.report(&Notice::SkippedCurrent { branch, state });
             }
             Verdict::Waiting { state, reason } => match reason.severity() {
                 Severity::Terminal | Severity::Blocked => {
-                    passed_over(name, &format_args!("{state}: {reason}"));
+                    skipped(name, &format_args!("{state}: {reason}"));
                 }
                 Severity::Misconfigured => {
                     let (state, reason) = (state.clone(), reason.clone());
@@ -223,7 +223,7 @@ impl Pass<'_> {
             Verdict::Invalid(invalid) => self.context.warn(Some(name), Warning::Invalid(invalid.clone())),
             Verdict::Parked { state, until, .. } => {
                 self.summary.next_wake = earlier(self.summary.next_wake, *until);
-                passed_over(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
+                skipped(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
             }
             Verdict::Leased(leased) => {
                 warn_if_ahead(self.context, self.backoff, name, &leased.lease, self.now);
@@ -239,9 +239,9 @@ impl Pass<'_> {
                 let at = (name.clone(), event.commit);
                 if self.backoff.has_run(&at) {
                     let words = "its command has run already; the branch was set back to the same commit";
-                    passed_over(name, &words);
-                } else if self.backoff.rests(&at) {
-                    passed_over(name, &"it could not be claimed a moment ago");
+                    skipped(name, &words);
+                } else if self.backoff.is_paused(&at) {
+                    skipped(name, &"it could not be claimed a moment ago");
                 } else {
                     let (event, command) = (Arc::clone(event), Arc::clone(command));
                     self.candidates.push(Candidate { branch: at.0, event, command, run_in: *run_in });
@@ -250,11 +250,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Closes a lease that is over.
+    /// Closes an expired lease.
     fn close(&mut self, name: &BranchName, leased: &Leased) {
         let at = (name.clone(), leased.lease.commit);
-        if self.backoff.rests(&at) {
-            passed_over(name, &"its expired lease could not be closed a moment ago");
+        if self.backoff.is_paused(&at) {
+            skipped(name, &"its expired lease could not be closed a moment ago");
         } else if self.context.shutdown.cause().is_none() {
             let over = over(self.context.options.takeover, leased, self.now);
             match recover(self.context, self.repo, name, &leased.lease, over) {
@@ -265,11 +265,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Leaves a branch to the runner that holds it.
+    /// Skips a branch with a live lease, and records when to look again.
     fn leave(&mut self, name: &BranchName, leased: &Leased) {
         let Leased { lease, seen, .. } = leased;
         match (self.context.options.takeover, seen) {
-            (Takeover::Observed, Some(Watched::Remaining { seen, wanted, .. })) => passed_over(
+            (Takeover::Observed, Some(Watched::Remaining { seen, wanted, .. })) => skipped(
                 name,
                 &format_args!(
                     "{} holds it; seen for {} of {}",
@@ -284,14 +284,14 @@ impl Pass<'_> {
                     self.summary.next_expiry = earlier(self.summary.next_expiry, until);
                 }
                 let left = clock::span(until.abs_diff(self.now));
-                passed_over(name, &format_args!("{} holds it for another {left}", lease.runner));
+                skipped(name, &format_args!("{} holds it for another {left}", lease.runner));
             }
         }
     }
 }
 
-/// Says why nothing is done about a branch, to whoever reads the diagnosis.
-fn passed_over(branch: &BranchName, reason: &dyn Display) {
+/// Logs why nothing is done about a branch, at debug level (CONTRACT 11.5).
+fn skipped(branch: &BranchName, reason: &dyn Display) {
     tracing::debug!(%branch, %reason, "passed over");
 }
 
@@ -307,7 +307,7 @@ fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
     context.warn(None, Warning::NoBranchSelected { remote: context.authority.source().cloned() });
 }
 
-/// By what a lease that is over is known to be so.
+/// The evidence that a lease has expired.
 fn over(takeover: Takeover, leased: &Leased, now: i64) -> Over {
     match (takeover, leased.seen, leased.lease.liveness(now)) {
         (Takeover::Observed, Some(Watched::Over { seen, .. }), _) => Over::Seen(seen),
@@ -316,16 +316,16 @@ fn over(takeover: Takeover, leased: &Leased, now: i64) -> Over {
     }
 }
 
-/// Why there was no further pass, and what the ones before did.
+/// A failed pass, with the results of those before it.
 #[derive(Debug)]
 pub struct Halted {
-    /// The passes before; nothing at all if the first one failed.
+    /// The results of the passes before.
     pub done: Summary,
-    /// Why the next one failed.
+    /// Why the last pass failed.
     pub error: PassError,
 }
 
-/// Passes until one finds nothing to do; leaves alone what `backoff` says, and adds to it.
+/// Makes passes until one finds nothing to do. Skips the HEADs in `backoff`, and adds to it.
 pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, Box<Halted>> {
     let _spares = HandingOn::begin(repo, &context.options.worktrees);
     let mut total = Summary::default();
@@ -339,9 +339,9 @@ pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Resul
             }
         };
         backoff.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
-        let go_on = one.did_something() && context.shutdown.cause().is_none();
+        let has_more = one.did_something() && context.shutdown.cause().is_none();
         total.add(one);
-        if !go_on {
+        if !has_more {
             return Ok(total);
         }
     }
@@ -349,7 +349,7 @@ pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Resul
 
 fn warn_if_ahead(context: &Context<'_>, backoff: &mut Backoff, branch: &BranchName, lease: &Lease, now: i64) {
     let Some(ahead) = lease.dated_ahead(now, context.options.skew_seconds) else { return };
-    if !backoff.remark((branch.clone(), lease.commit)) {
+    if !backoff.is_first_warning((branch.clone(), lease.commit)) {
         return;
     }
     let (runner, dated) = (lease.runner.clone(), lease.committed_at);

@@ -1,8 +1,8 @@
-//! Staying: passes again and again, woken by changes of local refs, by the end of a lease or of a time of parking, or by the clock
-//! (CONTRACT.md §11, `--watch`).
+//! `--watch`: repeated passes, woken by changes of local refs, by the end of a lease or a parking, or by the
+//! interval (CONTRACT 11.1, 11.9, 11.12).
 //!
-//! Invariant: a wake-up is only ever a reason to look. One that is missed costs the interval at most, one too many
-//! costs a scan.
+//! Invariant: a wake-up only causes a pass. A missed one costs at most the interval; a spurious one costs a
+//! scan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,24 +23,25 @@ use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::pass::{Halted, PassError, Summary, drain};
 use crate::runner::{Context, error_chain};
 
-/// After a first change, how long to wait for the rest of it (a push of many refs).
+/// The wait after a first ref change, so that a push of many refs causes one pass.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What is due already is looked at after this.
+/// The shortest sleep, also if something is due already.
 const SHORTEST_NAP: Duration = Duration::from_millis(50);
 
-/// A remote that does not answer is asked at least this often.
+/// The longest interval between queries of a remote that does not answer, unless the normal interval is
+/// longer.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 
-/// A repository that is not there is waited for so many intervals, and no longer than that: it may be on a disk that comes
-/// back, or be moved for a moment.
+/// How many intervals to wait for a missing repository, up to [`LONGEST_ABSENCE`]. It may be on a disk that
+/// comes back, or be moved for a moment.
 const MOST_ABSENT: u32 = 20;
 const LONGEST_ABSENCE: Duration = Duration::from_secs(600);
 
-/// The first pause before what failed is tried again; it grows with each failure.
+/// The first pause before a failed move is retried. It grows with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Passes until a stop is asked for; `each` sees every round that did something.
+/// Makes passes until a stop is requested. `each` gets the summary of every round that did something.
 pub fn watch(
     context: &Context<'_>,
     repo: &Repo,
@@ -50,14 +51,14 @@ pub fn watch(
     let (wake, woken) = mpsc::channel::<Wake>();
     let from_signals = wake.clone();
     let _subscription = context.shutdown.subscribe(move |_| {
-        // Nobody listens any more once the watch is over.
+        // The receiver is gone once the watch is over.
         drop(from_signals.send(Wake::Stop));
     });
     let ring = move || {
         let wake = wake.clone();
         on_ref_changes(repo, move || drop(wake.send(Wake::Refs)))
     };
-    // Held until the end: dropping it ends the notifications.
+    // Kept alive, since dropping it ends the notifications.
     let mut _watcher = ring();
     let mut absence = Absence { limit: (interval * MOST_ABSENT).min(LONGEST_ABSENCE), since: None };
     let mut poller = Poller::default();
@@ -89,7 +90,7 @@ pub fn watch(
                     }
                     match error {
                         PassError::Remote(_) if context.shutdown.cause().is_some() => return Ok(()),
-                        // It went in the middle of a pass.
+                        // The repository disappeared during the pass.
                         _ if repo.is_gone() => {}
                         PassError::Remote(error) => poller.failed(context, &error),
                         error => return Err(error),
@@ -103,11 +104,11 @@ pub fn watch(
         let nap = if repo.is_gone() { interval.min(absence.left()) } else { poller.nap(context, interval) };
         match woken.recv_timeout(nap) {
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            // A branch that was set back to a commit that has run already gets another try, once an interval.
+            // A branch that was reset to a commit whose command has run gets another run, once per interval.
             Err(RecvTimeoutError::Timeout) => {
                 if backoff.forget_runs() {
-                    // What the remote answered before those runs is no news if it answers the same again: a branch may have
-                    // been set back to where it was.
+                    // Forget the remote's answer from before those runs. It may be the same again because a
+                    // branch was reset, and must count as a change.
                     poller.last = None;
                 }
             }
@@ -121,7 +122,7 @@ pub fn watch(
     }
 }
 
-/// Since when the repository is not there.
+/// Tracks how long the repository has been missing.
 struct Absence {
     limit: Duration,
     since: Option<Stopwatch>,
@@ -135,7 +136,8 @@ enum Presence {
 }
 
 impl Absence {
-    /// Tells of its going and its coming back; an error once it has been away for too long.
+    /// Checks the repository, and reports when it disappears and comes back. Fails once it has been missing
+    /// for too long.
     fn look(&mut self, context: &Context<'_>, repo: &Repo) -> Result<Presence, PassError> {
         match (repo.is_gone(), self.since) {
             (false, None) => Ok(Presence::Here),
@@ -161,16 +163,16 @@ impl Absence {
     }
 }
 
-/// Whether it is worth looking. Of a remote that is one cheap question, and a fetch only when its answer changed or a lease
-/// has ended; each failure is said once, and its end.
+/// Decides whether a pass is worthwhile. A remote is queried cheaply, and fetched from only if its answer
+/// changed or something is due (CONTRACT 11.9). Its failure is reported once, and so is its end.
 #[derive(Default)]
 struct Poller {
     last: Option<BTreeMap<BranchName, CommitId>>,
-    /// When the next lease that is alive now ends, seconds since the epoch.
+    /// The end of the next lease to expire, in seconds since the epoch.
     next_expiry: Option<i64>,
-    /// When the first parked branch may be run, seconds since the epoch.
+    /// The end of the next parking, in seconds since the epoch.
     next_wake: Option<i64>,
-    /// When the next lease has been seen for long enough, or what failed is to be tried again.
+    /// The time at which a lease was seen for long enough, or a failed move is retried.
     next_look: Option<Instant>,
     failures: u32,
 }
@@ -180,7 +182,7 @@ impl Poller {
         let asked = match context.authority.ask(repo) {
             None => return true,
             Some(Ok(asked)) => asked,
-            // Nobody waits for the answer any more.
+            // A stop was requested, so the answer does not matter.
             Some(Err(_)) if context.shutdown.cause().is_some() => return false,
             Some(Err(error)) => {
                 self.failed(context, &error);
@@ -193,7 +195,7 @@ impl Poller {
     }
 
     fn failed(&mut self, context: &Context<'_>, error: &AuthorityError) {
-        // What was seen before tells nothing about what will be there when it answers again.
+        // After a silence, the next answer always counts as a change.
         self.last = None;
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
@@ -207,23 +209,25 @@ impl Poller {
         }
     }
 
-    /// When the next known lease may be closed by others.
+    /// When the next lease can be recovered, in milliseconds since the epoch.
     fn expiry_millis(&self, context: &Context<'_>) -> Option<i64> {
         let skew = match context.authority.source() {
             None => 0,
             Some(_) => i64::try_from(context.options.skew_seconds).unwrap_or(i64::MAX),
         };
-        // A lease is over when its last second has passed.
+        // A lease expires after its last second has passed.
         Some(self.next_expiry?.saturating_add(skew).saturating_add(1).saturating_mul(1000))
     }
 
-    /// When there is something to do though no branch moves: a lease to be closed, or a state whose time has come.
+    /// When there is something to do without a ref change: a lease to recover, or the end of a parking. In
+    /// milliseconds since the epoch.
     fn due_millis(&self, context: &Context<'_>) -> Option<i64> {
         let wake = self.next_wake.map(|wake| wake.saturating_mul(1000));
         self.expiry_millis(context).into_iter().chain(wake).min()
     }
 
-    /// Until the interval is over, the next lease ends, or a parked branch wakes; longer while the remote does not answer.
+    /// The time to sleep: the interval, or less if something is due before. Longer while the remote does not
+    /// answer.
     fn nap(&self, context: &Context<'_>, interval: Duration) -> Duration {
         if self.failures > 0 {
             return back_off(interval, self.failures);
@@ -231,7 +235,7 @@ impl Poller {
         self.due(context).map_or(interval, |left| interval.min(left.max(SHORTEST_NAP)))
     }
 
-    /// How long until there is something to do although no branch has changed.
+    /// The time until there is something to do without a ref change.
     fn due(&self, context: &Context<'_>) -> Option<Duration> {
         let end = self.due_millis(context).map(|end| {
             Duration::from_millis(u64::try_from(end.saturating_sub(clock::wall_millis())).unwrap_or(0))
@@ -241,12 +245,12 @@ impl Poller {
     }
 }
 
-/// The pause after so many failures in a row where usually it is `interval`: doubled with each, up to five minutes.
+/// The pause after `failures` in a row: `interval` doubled with each, up to five minutes.
 pub fn back_off(interval: Duration, failures: u32) -> Duration {
     interval.saturating_mul(1 << failures.min(8)).min(LONGEST_BACK_OFF.max(interval))
 }
 
-/// The earlier of two times, where there are any.
+/// The earlier of two optional times.
 fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.into_iter().chain(other).min()
 }
@@ -256,18 +260,19 @@ enum Wake {
     Stop,
 }
 
-/// Keeps watching the places where branches change; dropping it ends that.
+/// Watches the files of refs until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the notifications"]
 pub struct RefWatch {
     _watcher: notify::RecommendedWatcher,
 }
 
-/// Calls `told` when a branch of this repository may have moved; `None` where that cannot be watched, and only looking tells.
-pub fn on_ref_changes(repo: &Repo, told: impl Fn() + Send + 'static) -> Option<RefWatch> {
+/// Calls `changed` when a branch of this repository may have moved. `None` if the files cannot be watched;
+/// then only polling shows changes.
+pub fn on_ref_changes(repo: &Repo, changed: impl Fn() + Send + 'static) -> Option<RefWatch> {
     let handler = move |event: notify::Result<Event>| {
         if event.is_ok_and(|event| matters(&event)) {
-            told();
+            changed();
         }
     };
     let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
@@ -284,7 +289,7 @@ pub fn on_ref_changes(repo: &Repo, told: impl Fn() + Send + 'static) -> Option<R
     }
 }
 
-/// Whether an event can mean that a branch moved: not a lock coming and going, not a mere read.
+/// Whether an event can mean that a branch moved. Lock files and reads do not count.
 fn matters(event: &Event) -> bool {
     if matches!(event.kind, EventKind::Access(_)) {
         return false;

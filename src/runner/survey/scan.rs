@@ -1,7 +1,7 @@
-//! What the HEAD of each branch declares, and whether that can run here and now (CONTRACT.md §2, §11).
+//! Reads the HEAD of each branch, and checks whether its state can run here and now (CONTRACT 1.5, 11.5).
 //!
-//! Invariant: a scan writes nothing, and reads of each branch nothing but its HEAD. It starts a process for one branch at most: for
-//! the current one, where `--current-branch` includes it, git compares the index with HEAD.
+//! Invariant: a scan writes nothing, and reads only the HEAD of each branch. It starts at most one process:
+//! if `--current-branch` includes the current branch, git compares its index with HEAD.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -25,28 +25,29 @@ use crate::git::{Checkout, RefError, Repo};
 use crate::runner::survey::resolve;
 use crate::runner::survey::resolve::Resolver;
 
-/// A thread more is worth it from this many branches on.
+/// The number of branches from which another thread pays off.
 const SHARE: usize = 500;
 
-/// Reading commits is mostly work for the memory, which more threads do not make faster.
+/// The most threads. Reading commits is bound by memory, which more threads do not make faster.
 const MOST_THREADS: usize = 8;
 
-/// Why there is no survey at all.
+/// Why no survey could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
-    /// Refs.
+    /// The refs could not be read.
     #[error(transparent)]
     Refs(#[from] RefError),
-    /// Worktrees.
+    /// The worktrees could not be listed.
     #[error(transparent)]
     Worktrees(#[from] WorktreeError),
-    /// `--current-branch only` where there is none.
+    /// `--current-branch only` is given, but there is no current branch.
     #[error("there is no current branch: {why}")]
     NoCurrentBranch {
-        /// Bare, or detached.
+        /// The repository is bare, or HEAD is detached.
         why: &'static str,
     },
-    /// The same where a remote decides and the checked-out branch has no upstream there.
+    /// `--current-branch only` is given, but the checked-out branch has no upstream on the remote that is the
+    /// authority.
     #[error(
         "there is no current branch on {remote}: {local}, which is checked out here, follows no branch of it"
     )]
@@ -58,7 +59,7 @@ pub enum SurveyError {
     },
 }
 
-/// Judges the HEAD of every branch; also returns where all commands come from, if that is one tree.
+/// Judges the HEAD of every branch. Also returns the source of all commands, if `--commands-from` is given.
 pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let view = View::new(question)?;
     let repo = question.repo;
@@ -95,17 +96,17 @@ pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<C
     Ok((branches, from))
 }
 
-/// What is the same for all branches of a scan.
+/// The context shared by all branches of a scan.
 struct View<'a> {
     options: &'a Options,
     now: i64,
-    /// Seconds by which the clock that dated a lease may be ahead of or behind ours.
+    /// The clock skew allowed for a lease, in seconds.
     skew: i64,
     current: Option<BranchName>,
-    /// The default branch, unless somebody named it.
+    /// The default branch, unless the user named it.
     unnamed_default: Option<BranchName>,
     in_use: HashMap<BranchName, Arc<InUse>>,
-    /// Where all commands come from, if that is one tree; or why it cannot be found.
+    /// The source of all commands, if `--commands-from` is given, or why it cannot be used.
     commands: Result<Option<Arc<CommandsFrom>>, Arc<str>>,
 }
 
@@ -124,13 +125,14 @@ impl<'a> View<'a> {
             Self { options, now, skew: 0, current, unnamed_default, in_use: HashMap::new(), commands };
         match authority.source() {
             None => view.in_use = in_use(repo, view.current.as_ref())?,
-            // A remote's branches are run detached: no checkout of a local branch is in their way.
+            // A remote's branches run in detached worktrees, so no checkout of a local branch is in their
+            // way.
             Some(_) => view.skew = i64::try_from(options.skew_seconds).unwrap_or(i64::MAX),
         }
         Ok(view)
     }
 
-    /// Judges some of the branches, in their order.
+    /// Judges one thread's share of the branches, in their order.
     fn judge_all(&self, repo: &Repo, tips: Vec<Tip>) -> Result<Vec<Branch>, SurveyError> {
         let mut resolver = Resolver::new(self.options.role.as_ref());
         tips.into_iter().map(|tip| self.judge(repo, &mut resolver, tip)).collect()
@@ -167,7 +169,7 @@ impl<'a> View<'a> {
         Ok(Branch { name, head: Some(head), verdict })
     }
 
-    /// The current branch, where it is to be left alone: only whether it would be run.
+    /// Judges the current branch under `--current-branch skip`: only whether it would run.
     fn judge_skipped(
         &self,
         repo: &Repo,
@@ -175,7 +177,8 @@ impl<'a> View<'a> {
         name: &BranchName,
         head: CommitId,
     ) -> Verdict {
-        // A signature is looked at only of what is run.
+        // With `--require-signed` the answer would need a check of its signature, which is made only for
+        // branches that run.
         if !self.options.trust.require_signed
             && let Verdict::Ready { event, .. } = self.judge_head(repo, resolver, name, head, RunIn::Checkout)
         {
@@ -188,13 +191,13 @@ impl<'a> View<'a> {
         Verdict::Excluded(Exclusion::Current)
     }
 
-    /// Says that the branch is the default one and nobody named it (CONTRACT 11.13).
+    /// The reason for skipping the default branch if the user did not name it (CONTRACT 11.13).
     fn is_default(&self, name: &BranchName, run_in: RunIn) -> Option<Reason> {
         let branch = self.unnamed_default.as_ref().filter(|default| *default == name)?.clone();
         Some(Reason::DefaultBranch { branch, here: run_in == RunIn::Checkout })
     }
 
-    /// What HEAD declares, and whether there is a command for it.
+    /// Judges what HEAD declares, and looks up its command.
     fn judge_head(
         &self,
         repo: &Repo,
@@ -233,7 +236,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What keeps a state that has a command from being run here and now.
+    /// Finds why a state with a command cannot run here and now.
     fn obstacle(
         &self,
         repo: &Repo,
@@ -257,7 +260,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// The branch of the checkout that we were started in; of a remote's branches, the one that it follows.
+/// The branch of the checkout that the runner was started in. With a remote, the upstream of that branch
+/// (CONTRACT 9.13).
 fn current(question: &Question<'_>) -> Result<Option<BranchName>, SurveyError> {
     let Question { repo, authority, options, .. } = question;
     let here = repo.checkout();
@@ -276,7 +280,7 @@ fn current(question: &Question<'_>) -> Result<Option<BranchName>, SurveyError> {
     Err(SurveyError::NoCurrentBranch { why })
 }
 
-/// The branches that another worktree uses, with the first use found of each.
+/// Finds the branches that other worktrees use, with the first use of each.
 fn in_use(
     repo: &Repo,
     current: Option<&BranchName>,
@@ -305,7 +309,8 @@ fn in_use(
             None | Some(Owner::Kept { .. } | Owner::Pool | Owner::Spare) => {
                 note(checkout.branch, InUse::CheckedOut { path });
             }
-            // Ours: if its runner lives, the branch is not free yet; if not, the claim makes room.
+            // A runner's worktree: if the runner is alive, the branch is in use. If not, the claim will
+            // remove the worktree.
             Some(Owner::Attempt(mark)) if repo.is_held(&checkout.place.git_dir) => {
                 note(checkout.branch, InUse::Attempt { attempt: mark.attempt, path });
             }
@@ -315,7 +320,7 @@ fn in_use(
     Ok(found)
 }
 
-/// Why a branch does not belong to the pass, whatever its HEAD declares.
+/// Why a branch is not part of the pass, whatever its HEAD declares.
 fn excluded(selection: &Selection, name: &BranchName, is_current: bool) -> Option<Exclusion> {
     let admitted = selection.admits(name);
     match selection.current {
@@ -327,21 +332,20 @@ fn excluded(selection: &Selection, name: &BranchName, is_current: bool) -> Optio
     }
 }
 
-/// What a HEAD says by itself.
+/// The reading of a HEAD alone.
 #[derive(Debug)]
 enum Reading {
-    /// All there is to know.
+    /// The verdict.
     Final(Verdict),
-    /// That a command is to be looked for.
+    /// HEAD requests a command, which has to be looked up.
     Asks {
-        /// The state.
         event: Event,
-        /// The second until which it is parked, if it is.
+        /// The end of its parking, in seconds since the epoch.
         until: Option<i64>,
     },
 }
 
-/// Reads a HEAD at `now`; a lease is over only `skew` seconds after its end.
+/// Reads a HEAD at `now`. A lease counts as expired only `skew` seconds after its end.
 fn read(facts: &CommitFacts<'_>, name: &BranchName, trust: &Trust, now: i64, skew: i64) -> Reading {
     let event = match Head::read(facts) {
         Head::Unmanaged => return Reading::Final(Verdict::Unmanaged),
@@ -368,9 +372,9 @@ fn read(facts: &CommitFacts<'_>, name: &BranchName, trust: &Trust, now: i64, ske
     Reading::Final(Verdict::Waiting { state: event.state, reason })
 }
 
-/// Why a command cannot run in a checkout, as its index is now.
+/// Why the index of a checkout keeps a command from running there.
 fn index_trouble(repo: &Repo, here: &Checkout) -> Option<Reason> {
-    // What the command stages could not be stored either, so it had better not start.
+    // The command could not stage anything either, so it does not start.
     let lock = here.git_dir.join("index.lock");
     if lock.exists() {
         return Some(Reason::IndexLocked { lock });
@@ -454,7 +458,7 @@ mod tests {
                 "waiting a: NoTime { why: \"its dwp-not-before is no time: \\\"soon\\\"; write one like \
                  2026-01-31T17:42:00Z\" }",
             ),
-            // A lease is somebody's whatever this runner runs. It was made at 100.
+            // A lease counts whatever branches this runner runs. It was made at 100.
             ("other", leased, 130, 0, "leased, over: false"),
             ("other", leased, 131, 0, "leased, over: true"),
             ("other", leased, 140, 10, "leased, over: false"),
