@@ -85,17 +85,17 @@ pub(crate) fn trailer_variables(
     }
     // The workflow's own trailers come first, so that other trailers cannot crowd them out.
     wanted.sort_by_key(|(name, _, _)| !name.starts_with(OWN));
-    let mut room = MAX_TOTAL_BYTES;
+    let mut left = MAX_TOTAL_BYTES;
     for (name, key, value) in wanted {
         let size = name.len() + value.len();
         if value.contains(&0) {
             skip(&mut out, key, SkipReason::Nul);
         } else if value.len() > MAX_VALUE_BYTES {
             skip(&mut out, key, SkipReason::TooLong);
-        } else if size > room {
+        } else if size > left {
             skip(&mut out, key, SkipReason::NoRoom);
         } else {
-            room -= size;
+            left -= size;
             out.set.push((name, value.clone()));
         }
     }

@@ -2,8 +2,8 @@
 //! recover one branch in any order, using only the decisions of this room.
 //!
 //! The tests show that at most one of them holds a lease that is alive by its own clock (CONTRACT
-//! 8.1), as long as the clocks agree within the tolerance of CONTRACT 5.18. They also show that the
-//! tolerance is needed.
+//! 8.1). That holds as long as the clocks agree within the tolerance of CONTRACT 5.18. They also
+//! show that the tolerance is needed.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Starts a process that outlives its starter and is not supervised.
 //!
-//! Invariant: it shares only its stdin file with the caller and runs in its own session, so the end
-//! of the caller, or of the caller's process group or session, does not kill it. It must limit its
+//! Invariant: it shares only its stdin file with the caller, and runs in its own session. So it
+//! survives the end of the caller and of the caller's process group and session. It must limit its
 //! own run time.
 
 use std::ffi::OsString;

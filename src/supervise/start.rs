@@ -86,7 +86,7 @@ fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement
 #[cfg(target_os = "linux")]
 fn die_with(runner: Pid) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // A runner that died before that line sends no signal any more.
+    // A runner that died before that line no longer sends a signal.
     if getppid() != runner {
         nix::sys::signal::raise(Signal::SIGKILL)?;
     }

@@ -77,16 +77,16 @@ impl Repo {
     }
 
     /// Whether there may be any such commit. Cheap: checks a few files.
-    pub(crate) fn may_have_aside(&self, git_dir: &Path) -> bool {
+    pub(crate) fn may_have_in_progress(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
             || !own_refs(git_dir.join("refs")).is_empty()
             || !headlog::left(&reflog::of_head(git_dir)).is_empty()
     }
 
     /// Whether the private git directory refers to commits that no ref contains.
-    pub(crate) fn holds_aside(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        for aside in self.put_aside(worktree)? {
-            if self.saved_somewhere(aside.commit)?.is_none() {
+    pub(crate) fn holds_in_progress(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        for found in self.commits_in_progress(worktree)? {
+            if self.saved_somewhere(found.commit)?.is_none() {
                 return Ok(true);
             }
         }
@@ -96,7 +96,7 @@ impl Repo {
     /// The commits that only the private git directory refers to and that no branch contains. A
     /// commit in a rescue ref is included: a second rescue of the worktree, such as after a crash,
     /// must have the same result.
-    pub(crate) fn put_aside(&self, worktree: &Worktree) -> Result<Vec<InProgress>, ProcessError> {
+    pub(crate) fn commits_in_progress(&self, worktree: &Worktree) -> Result<Vec<InProgress>, ProcessError> {
         let git_dir = worktree.git_dir.as_path();
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
         let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {

@@ -98,13 +98,13 @@ impl Repo {
         } else {
             self.look_inside(worktree, &base)?
         };
-        let aside = self.put_aside(worktree).map_err(failed)?;
+        let in_progress = self.commits_in_progress(worktree).map_err(failed)?;
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,
         };
         let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
-        if same(snapshot) && same(staged) && aside.is_empty() {
+        if same(snapshot) && same(staged) && in_progress.is_empty() {
             return self.keep_commits(situation);
         }
         let mut parents = vec![situation.base];
@@ -122,10 +122,10 @@ impl Repo {
             "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
             situation.branch, situation.label
         );
-        if !aside.is_empty() {
+        if !in_progress.is_empty() {
             message.push_str("\nAmong its parents:\n");
         }
-        for InProgress { commit, what } in aside {
+        for InProgress { commit, what } in in_progress {
             message.push_str(&format!("- {}: {what}\n", commit.short()));
             parents.push(commit);
         }

@@ -72,7 +72,7 @@ impl Repo {
     /// and no submodule whose contents exist nowhere else.
     pub(crate) fn is_clean(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
         if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
-            || self.may_have_aside(&worktree.git_dir)
+            || self.may_have_in_progress(&worktree.git_dir)
             || worktree.is_another_repository()
             || !self.unsaved_submodules(worktree)?.is_empty()
         {

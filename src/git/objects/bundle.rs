@@ -90,12 +90,12 @@ fn git(repo: &Path) -> Git {
     Git::shared(repo).env("GIT_DIR", repo).args(["-c", "core.protectHFS=true"])
 }
 
-/// Creates a bare repository in `room`.
-fn quarantine(room: &Path, format: &str) -> Result<PathBuf, ProcessError> {
-    let git = Git::new(room).env("GIT_DEFAULT_REF_FORMAT", "files");
+/// Creates a bare repository in `directory`.
+fn quarantine(directory: &Path, format: &str) -> Result<PathBuf, ProcessError> {
+    let git = Git::new(directory).env("GIT_DEFAULT_REF_FORMAT", "files");
     let format_option = format!("--object-format={format}");
     git.args(["init", "--quiet", "--bare", "--template=", &format_option, format]).run()?;
-    Ok(room.join(format))
+    Ok(directory.join(format))
 }
 
 /// The files below the directory `path` of a commit, and their total size in bytes. If `path` is
@@ -209,13 +209,13 @@ impl Fetched {
 }
 
 impl Repo {
-    /// Fetches `reference` from `url` into a separate repository in `room`: one commit only, if the
+    /// Fetches `reference` from `url` into a separate repository in `directory`: one commit only, if the
     /// source supports that.
-    pub fn fetch_pack(&self, room: &Path, url: &OsStr, reference: &str) -> Result<Fetched, PackError> {
-        let mut repo = quarantine(room, "sha1")?;
+    pub fn fetch_pack(&self, directory: &Path, url: &OsStr, reference: &str) -> Result<Fetched, PackError> {
+        let mut repo = quarantine(directory, "sha1")?;
         let mut fetched = self.fetch_into(&repo, url, reference);
         if said(&fetched, "mismatched algorithms") {
-            repo = quarantine(room, "sha256")?;
+            repo = quarantine(directory, "sha256")?;
             fetched = self.fetch_into(&repo, url, reference);
         }
         let missing = || PackError::NoRef(reference.to_owned());

@@ -346,10 +346,10 @@ impl Repo {
     /// The error for an object that could not be stored; on a full disk, with the free space.
     fn unwritten(&self, error: &gix::Error) -> CommitError {
         let objects = self.common_dir().join("objects");
-        let room = free_space_text(error, &objects).map(|room| format!("; {room}")).unwrap_or_default();
+        let space = free_space_text(error, &objects).map(|space| format!("; {space}")).unwrap_or_default();
         CommitError::Unwritable {
             objects: objects.display().to_string(),
-            why: format!("{}{room}", gix_chain(error)),
+            why: format!("{}{space}", gix_chain(error)),
         }
     }
 

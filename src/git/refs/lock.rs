@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn one_holder_a_whole_value_and_nothing_left() {
-        let room = tempfile::tempdir().unwrap();
-        let target = room.path().join("refs/heads/a/b");
-        let lock = room.path().join("refs/heads/a/b.lock");
+        let scratch = tempfile::tempdir().unwrap();
+        let target = scratch.path().join("refs/heads/a/b");
+        let lock = scratch.path().join("refs/heads/a/b.lock");
         let long = Duration::from_secs(9);
         let mut held = RefLock::acquire(&target, "new", long).unwrap().expect("nobody else is here");
         assert_eq!(fs::read_to_string(&lock).unwrap(), "new\n");
@@ -136,7 +136,7 @@ mod tests {
         held.commit().unwrap();
         drop(held);
         assert_eq!((fs::read_to_string(&target).unwrap().as_str(), lock.exists()), ("new\n", false));
-        let file = room.path().join("plain");
+        let file = scratch.path().join("plain");
         File::create(&file).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
         assert_eq!(mode(&target), mode(&file), "others who may read the repository may read it");

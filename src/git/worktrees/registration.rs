@@ -294,16 +294,16 @@ mod tests {
 
     #[test]
     fn the_two_files_name_each_other_or_not() {
-        let room = tempfile::tempdir().unwrap();
-        let room = room.path().canonicalize().unwrap();
-        let place = Workplace { path: room.join("w"), git_dir: room.join("r/worktrees/w") };
+        let scratch = tempfile::tempdir().unwrap();
+        let scratch = scratch.path().canonicalize().unwrap();
+        let place = Workplace { path: scratch.join("w"), git_dir: scratch.join("r/worktrees/w") };
         std::fs::create_dir_all(&place.path).unwrap();
         std::fs::create_dir_all(&place.git_dir).unwrap();
         let back = |text: &str| fsutil::replace(&place.git_dir.join("gitdir"), text.as_bytes()).unwrap();
         assert!(!place.names_its_registration() && !place.is_linked_both_ways());
         place.mend_link().unwrap();
         assert!(place.names_its_registration() && !place.is_linked_both_ways());
-        back(&format!("{}/w/.git\n", room.display()));
+        back(&format!("{}/w/.git\n", scratch.display()));
         assert!(place.is_linked_both_ways());
         // Relative paths, as `worktree.useRelativePaths` writes them.
         back("../../../w/.git\n");

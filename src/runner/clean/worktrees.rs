@@ -173,7 +173,7 @@ fn elsewhere(
     if repo.saved_somewhere(base).map_err(|error| words(&error))?.is_none() {
         return Err(format!("its commit {} is in no branch and under no rescue ref", base.short()));
     }
-    if repo.holds_aside(worktree).map_err(|error| words(&error))? {
+    if repo.holds_in_progress(worktree).map_err(|error| words(&error))? {
         return Err("a rebase, a merge or a ref in it holds commits that are in no branch".to_owned());
     }
     let trees = repo.holdings(worktree, base).map_err(|error| words(&error))?;
