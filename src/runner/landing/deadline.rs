@@ -1,7 +1,7 @@
-//! How long a landing that meets errors is tried, and how often (CONTRACT.md §6).
+//! The retry budget of a landing (CONTRACT 6.11).
 //!
-//! Invariant: measured on the monotonic clock from the command's end, the time that exchanges take included, so that hanging
-//! connections use up the lease like pauses do.
+//! Invariant: it is measured on the monotonic clock from the command's end, and includes the time of
+//! exchanges with a remote, so hanging connections use it up as pauses do.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::clock;
 
 use crate::runner::Context;
 
-/// Between two tries after an error, at first; it doubles up to [`LONGEST_PAUSE`].
+/// The first pause after an error. It doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a local ref store that gives errors is tried.
+/// The retry budget of a local ref store.
 const LOCAL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a landing that meets errors is tried: a local one for moments, a remote one until the lease is over.
+/// The retry budget of a landing: five seconds for a local ref store, else the rest of the lease.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     most: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// For a step whose lease has `lease_left` to go.
+    /// Starts the budget of a step whose lease ends in `lease_left`.
     pub(crate) fn new(context: &Context<'_>, lease_left: Duration) -> Self {
         let most = if context.authority.attaches() { LOCAL_PATIENCE } else { lease_left };
         Self { most, watch: clock::Stopwatch::start(), pause: PAUSE }
@@ -35,13 +35,14 @@ impl Deadline {
         self.most.saturating_sub(self.watch.elapsed())
     }
 
-    /// How long one exchange with a remote may take: half of what is left, as its connection may hang and the next not; but
-    /// always long enough for one that does not.
+    /// The time limit of one exchange with a remote: half of the rest, since this connection may hang and the
+    /// next one not. It is never less than a connection needs that does not hang.
     pub(crate) fn share(&self) -> Duration {
         (self.left() / 2).max(LONGEST_PAUSE)
     }
 
-    /// Waits a while; `false` when there is no time left, or somebody pressed Ctrl-C twice.
+    /// Pauses before a retry. Returns `false` if the budget is used up, or after a second signal to the
+    /// runner.
     pub(crate) fn wait(&mut self, context: &Context<'_>) -> bool {
         let left = self.left();
         if left.is_zero() || context.shutdown.wait(2, self.pause.min(left)) {

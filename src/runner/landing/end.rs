@@ -1,4 +1,5 @@
-//! The end of one attempt: what [`contract::landing`](crate::contract::landing) orders is carried out here, and nothing decided.
+//! The end of one attempt: carries out the orders of [`contract::landing`](crate::contract::landing), which
+//! decides.
 
 use crate::clock;
 use crate::contract::alike::misspelt;
@@ -20,17 +21,17 @@ use crate::runner::events::notice::{Left, Outcome};
 use crate::runner::landing::deadline::Deadline;
 use crate::runner::{Context, error_chain};
 
-/// What the end of an attempt needs, and what was saved or left on the way.
+/// The end of an attempt in progress, with the work saved so far.
 pub(crate) struct End<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) repo: &'a Repo,
     pub(crate) finished: &'a Finished,
     pub(crate) rescued: Option<Saved>,
-    /// Why the worktree stays, if it does.
+    /// The worktree and the reason, if it stays.
     pub(crate) left: Option<Left>,
 }
 
-/// What was written, or that nothing was.
+/// The result of a landing.
 pub(crate) struct Landed {
     pub(crate) outcome: Outcome,
     pub(crate) commit: Option<CommitId>,
@@ -43,7 +44,7 @@ impl<'a> End<'a> {
         Self { context, repo, finished, rescued: None, left: None }
     }
 
-    /// Lands what the command's end and its declaration come to.
+    /// Lands the result of the command's end and its declaration.
     pub(crate) fn land(&mut self) -> Landed {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
@@ -56,10 +57,10 @@ impl<'a> End<'a> {
                 context.warn(Some(&claim.branch), Warning::Misspelt(slip));
             }
         }
-        let mut patience = Deadline::new(context, finished.lease_left);
+        let mut deadline = Deadline::new(context, finished.lease_left);
         loop {
             let fact = match order {
-                Order::Look { ask } => Fact::Seen(self.look(ask, landing.tried(), &patience)),
+                Order::Look { ask } => Fact::Seen(self.look(ask, landing.tried(), &deadline)),
                 Order::Save { base, kept } => {
                     self.save(base, Some(kept));
                     Fact::Saved
@@ -71,16 +72,16 @@ impl<'a> End<'a> {
                     crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
                     let log =
                         format!("aynig: {} after {}", landing.settlement().state(), claim.trigger.state);
-                    Fact::Moved(self.swap(head, new, &log, &patience))
+                    Fact::Moved(self.swap(head, new, &log, &deadline))
                 }
-                Order::Pause => Fact::Paused(patience.wait(context)),
+                Order::Pause => Fact::Paused(deadline.wait(context)),
                 Order::Finish(finish) => return self.finish(finish),
             };
             order = landing.on(fact);
         }
     }
 
-    /// Ends an attempt whose lease was lost: nothing is landed, everything is saved.
+    /// Ends an attempt whose lease was lost. Nothing is landed, and all work is saved (CONTRACT 6.9).
     pub(crate) fn not_landed(&mut self) -> Landed {
         let seen = look(self.repo, self.context.authority, &self.finished.claim, HASTE);
         let (how, head) = match seen {
@@ -92,13 +93,13 @@ impl<'a> End<'a> {
         self.landed(Outcome::LeaseLost { how }, None)
     }
 
-    /// The commit that the worktree's files are based on when the branch is not the attempt's any more: a detached HEAD,
-    /// else the last HEAD that was the attempt's and the command's commits on it. An attached HEAD cannot be used, since it
-    /// moves with the branch.
+    /// The base commit for a rescue after the lease was lost: a detached HEAD, else the last HEAD that was
+    /// ours with the command's commits on it. An attached HEAD cannot be used, since it moves with the
+    /// branch.
     pub(crate) fn base(&self) -> CommitId {
         let Some(place) = self.place() else { return self.finished.held };
         let ground = self.ground();
-        // HEADs of others are held as well while they declare no state.
+        // `held` may be a foreign commit without a state, which does not end the lease (CONTRACT 5.10).
         let held = match ground.origin(self.finished.held) {
             Origin::Elsewhere(stranger) => ground.own(stranger),
             Origin::Here | Origin::Unknown => self.finished.held,
@@ -108,12 +109,12 @@ impl<'a> End<'a> {
             Some(_) | None if matches!(self.finished.site, Site::Worktree(_)) => {
                 self.repo.committed_within(&place.git_dir, held)
             }
-            // A checkout's log holds what others did to its branch as well.
+            // The log of a checkout also has moves of its branch by others.
             Some(_) | None => held,
         }
     }
 
-    /// The tree of what is staged, where there is an index.
+    /// The tree of the index, if there is one.
     pub(crate) fn index(&self) -> Option<Result<CommitId, String>> {
         let tree = match &self.finished.site {
             Site::Worktree(worktree) => self.repo.staged_tree(worktree),
@@ -123,7 +124,7 @@ impl<'a> End<'a> {
         Some(tree.map_err(|error| error_chain(&error)))
     }
 
-    /// The commit whose files a commit on top of `parent` has, where no index decides.
+    /// The commit whose tree a new commit on top of `parent` takes, if it does not take the index.
     pub(crate) fn taken(&self, parent: CommitId) -> Taken {
         self.ground().taken(&self.context.options.trust, parent)
     }
@@ -137,10 +138,10 @@ impl<'a> End<'a> {
         Ground::new(self.repo, claim.attempt, claim.lease, self.finished.site.git_dir())
     }
 
-    fn look(&self, ask: bool, tried: &[Tried], patience: &Deadline) -> Sight {
+    fn look(&self, ask: bool, tried: &[Tried], deadline: &Deadline) -> Sight {
         let claim = &self.finished.claim;
         let seen = if ask {
-            look(self.repo, self.context.authority, claim, patience.share())
+            look(self.repo, self.context.authority, claim, deadline.share())
         } else {
             Ok((Ownership::Ours, Some(self.finished.held)))
         };
@@ -171,12 +172,12 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Somebody else's commit below `head`, or `head` itself, that a result would undo.
+    /// Finds a foreign commit from `head` down that a result would undo (CONTRACT 6.12).
     fn stranger(&self, head: CommitId) -> Option<CommitId> {
         let ground = self.ground();
         let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
         let is_taken_in = if self.context.authority.attaches() {
-            // A program that keeps no log has committed what the index has.
+            // A program that writes no reflog may have made the commit here, from this index.
             self.index().is_some_and(|tree| {
                 tree.is_ok_and(|tree| ground.is_in(&self.context.options.trust, commit, tree))
             })
@@ -186,7 +187,7 @@ impl<'a> End<'a> {
         (!is_taken_in).then_some(commit)
     }
 
-    /// The commit the worktree is at: the branch's own HEAD while attached to it.
+    /// The HEAD of the worktree, which is the branch's while it is attached to it.
     fn worktree_head(&self, branch_head: CommitId) -> Option<CommitId> {
         let place = self.place()?;
         match place.branch() {
@@ -198,9 +199,9 @@ impl<'a> End<'a> {
         }
     }
 
-    fn swap(&self, head: CommitId, new: CommitId, log: &str, patience: &Deadline) -> Moved {
+    fn swap(&self, head: CommitId, new: CommitId, log: &str, deadline: &Deadline) -> Moved {
         let branch = &self.finished.claim.branch;
-        match self.context.authority.land(self.repo, patience.share(), branch, [head, new], log) {
+        match self.context.authority.land(self.repo, deadline.share(), branch, [head, new], log) {
             Ok(Swap::Won) => {
                 crate::crashpoint::reach(crate::crashpoint::Point::ResultMoved);
                 Moved::Won
@@ -239,7 +240,8 @@ impl<'a> End<'a> {
                         format!("the result could not be written; when the lease ends, the next pass {next}");
                     self.left = self.place().map(|place| Left { path: place.path.clone(), why });
                 } else {
-                    // Out of reach until the lease was over: who closes it cannot see this host.
+                    // The remote cannot be reached, and a runner on another host will close the lease, which
+                    // cannot see this one.
                     self.save(self.base(), None);
                 }
                 self.landed(Outcome::Unwritten { why, open }, None)
@@ -247,15 +249,15 @@ impl<'a> End<'a> {
         }
     }
 
-    /// With a remote, the checkout is not the branch: it is taken along to the result.
+    /// With a remote, moves the worktree or checkout to the result, since it is not attached to the branch.
     fn follow(&self, parent: CommitId, new: CommitId) {
         let Some(place) = self.place().filter(|_| !self.context.authority.attaches()) else { return };
-        // Onto somebody else's commit the checkout is not taken.
+        // The checkout does not follow onto a foreign commit.
         if !self.worktree_head(parent).is_some_and(|own| self.repo.descends(own, parent)) {
             return;
         }
         let moved = match &self.finished.site {
-            // The command has put its worktree on a branch, which is not the runner's to move.
+            // The command has attached its worktree to a branch, which the runner must not move.
             Site::Worktree(_) if place.branch().is_some() => {
                 place.detach(new).map_err(|error| error.to_string())
             }
@@ -269,7 +271,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// The branch is not the attempt's to write any more.
+    /// Ends an attempt whose branch was moved by another.
     fn moved_on(&mut self, ownership: Ownership, head: Option<CommitId>) -> Landed {
         let how = match ownership {
             Ownership::AdvancedByCommand { state } => {
@@ -297,15 +299,16 @@ impl<'a> End<'a> {
         Landed { outcome, commit, rescued: self.rescued.take(), left: self.left.take() }
     }
 
-    /// Saves what the site holds beyond `kept`; where that is impossible the site stays, and `left` says so.
+    /// Saves the work in the worktree or checkout that `kept` does not have. If that fails the worktree
+    /// stays, and `left` has the reason.
     fn save(&mut self, base: CommitId, kept: Option<CommitId>) {
         let claim = &self.finished.claim;
         let label = claim.attempt.to_string();
         let situation = Situation { branch: &claim.branch, label: &label, base, kept };
         let result = match &self.finished.site {
             Site::Worktree(worktree) => self.repo.rescue(worktree, situation),
-            // A person's files stay where they are. Only a lost lease takes commits and the index out of the branch's
-            // reach.
+            // The user's files stay in place. Commits and the index are lost to the branch only if the lease
+            // was lost.
             Site::InPlace(checkout) if kept != Some(base) => self.repo.rescue_index(checkout, situation),
             Site::InPlace(_) | Site::None => return,
         };

@@ -1,18 +1,19 @@
-//! From a command's end to the branch's next HEAD: the contract's three outcomes (CONTRACT.md §6).
+//! Landing: from a command's end to the branch's next HEAD (CONTRACT 6.1 to 6.3).
 //!
 //! | file | what |
 //! |---|---|
-//! | here | a finished step in, its report out |
-//! | `end` | carries out what [`crate::contract::landing`] orders: looks, saves, writes, moves the branch |
+//! | `mod` | settles a finished step and returns its report |
+//! | `end` | carries out the orders of [`crate::contract::landing`]: read, save, write, move the branch |
 //! | `ask` | the commit that requested the work |
-//! | `write` | the commits, and the sentences in them |
+//! | `write` | writes the result commits |
 //! | `salvage` | the one disposal of a worktree: save, then remove, pool, keep or leave |
-//! | `recover` | ends what runners left that died: expired leases, worktrees |
-//! | `deadline` | how long a landing tries |
+//! | `recover` | closes expired leases and disposes of worktrees of dead runners |
+//! | `deadline` | the retry budget of a landing |
 //!
-//! Invariant: a result lands only by the compare-and-swap that expects a HEAD which is still ours; what cannot land is
-//! saved and named. The order is always: save the work, write the commit, move the branch, then dispose of the worktree
-//! ([`crate::runner::landing::salvage`]); a crash between any two of these loses nothing.
+//! Invariant: a result lands only by a compare-and-swap that expects a HEAD which is still ours. Work that
+//! cannot land is saved and named. The order is always: save the work, write the commit, move the branch,
+//! dispose of the worktree ([`crate::runner::landing::salvage`]). A crash between any two of these loses
+//! nothing.
 
 pub(crate) mod ask;
 pub(crate) mod deadline;
@@ -38,7 +39,7 @@ use crate::runner::attempt::finished::{Finished, Site};
 use crate::runner::events::notice::{Left, Outcome, StepReport};
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose, keep};
 
-/// Writes the result of a finished step, or saves it where it cannot be written, and cleans up.
+/// Writes the result of a finished step, or saves its work if that fails, and cleans up.
 pub(crate) fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished) -> StepReport {
     let mut end = End::new(context, repo, &finished);
     let landed = match &finished.ending {
@@ -53,7 +54,7 @@ pub(crate) fn settle(context: &Context<'_>, repo: &Repo, mut finished: Finished)
     let mut report = report(&finished, landed);
     finished.claim.close();
     let site = std::mem::replace(&mut finished.site, Site::None);
-    // As long as there is a worktree, others find what is left of the attempt: it goes last.
+    // The worktree goes last: as long as it exists, later passes find what is left of the attempt.
     if !matches!(report.outcome, Outcome::KeptWorking { .. }) {
         files::forget_body(repo, finished.claim.attempt);
     }
@@ -83,7 +84,7 @@ fn report(finished: &Finished, landed: Landed) -> StepReport {
     }
 }
 
-/// Disposes of the worktree, unless it is still needed or something in it is not safe elsewhere.
+/// Disposes of the worktree, unless it is still needed or its contents are not safe elsewhere.
 fn clean_up(
     context: &Context<'_>,
     repo: &Repo,
@@ -92,18 +93,19 @@ fn clean_up(
     base: CommitId,
     report: &mut StepReport,
 ) {
-    // Work that no remote was told of is safe in a rescue of this host; all else is for the pass that closes the lease.
+    // An unwritten result whose work is rescued here needs its worktree no more. Otherwise the pass that
+    // closes the lease disposes of it.
     let is_open = matches!(report.outcome, Outcome::Unwritten { .. })
         && (report.rescued.is_none() || report.left.is_some());
     if matches!(report.outcome, Outcome::KeptWorking { .. }) || is_open {
-        // Whatever the command left running works here until it declares a state or the lease ends.
+        // A process that the command left running may work here until it sets a state or the lease ends.
         return;
     }
     if let Some(left) = &report.left {
         keep(repo, worktree, base, &left.why);
         return;
     }
-    // Of a failure everything was saved before its commit was written.
+    // After a failure, all work was saved before its commit was written.
     let work = match (&report.outcome, report.commit) {
         (Outcome::Advanced { .. }, Some(commit)) => Work::OnHead(commit),
         _ => Work::Saved,
@@ -128,7 +130,7 @@ fn clean_up(
 }
 
 impl StepReport {
-    /// The saved work as text, for people.
+    /// The rescue ref, as text for the user.
     pub fn rescue_ref(&self) -> Option<String> {
         self.rescued.as_ref().map(|saved| saved.reference.to_str_lossy().into_owned())
     }

@@ -1,7 +1,9 @@
-//! After others: expired leases are closed, worktrees whose runner is gone are saved and removed (CONTRACT.md §6, §9).
+//! Recovery: closes expired leases, and saves and removes worktrees of dead runners (CONTRACT 5.5, 5.11,
+//! 5.13, 9.8).
 //!
-//! Invariant: a lease is closed by the same compare-and-swap as everything else, so of two recoverers one wins; a
-//! worktree is touched only if it bears our mark, its runner's lock is free, and its attempt is over.
+//! Invariant: a lease is closed by a compare-and-swap as every move is, so of two recoverers one wins. A
+//! worktree is touched only if it has a runner's mark, the lock of its runner is free, and its attempt is
+//! over.
 
 use std::time::Duration;
 
@@ -36,40 +38,39 @@ use crate::runner::landing::{rescue_sentence, retry_sentence};
 use crate::runner::survey::trust;
 use crate::runner::{Context, error_chain, shows_rescued};
 
-/// How much of a log's end goes into a stalled body, bytes.
+/// The part of a log's end that is read for a stalled body, in bytes.
 const TAIL: u64 = 64 * 1024;
 
-/// How often an attempt's worktree is asked for.
+/// Tries to take the lock of an attempt's worktree.
 const TRIES: u32 = 20;
 
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// By what a lease is known to be over.
+/// The evidence that a lease has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// By its date: it ended so many seconds ago.
+    /// By its date, it ended so many seconds ago.
     Dated(u64),
-    /// By what was seen: this host has seen it at HEAD for so many seconds, longer than it lasts.
+    /// This host has seen it at HEAD for so many seconds, longer than it lasts.
     Seen(u64),
 }
 
-/// What became of closing a lease.
+/// The outcome of closing a lease.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// This runner closed it.
     Closed,
-    /// Somebody else did, or renewed it.
+    /// The branch was moved first: the lease was closed by another recoverer, or renewed.
     Lost,
-    /// It could not be closed, which was told.
+    /// Closing failed; a warning has been sent.
     Failed {
-        /// Whether a server refused.
+        /// Whether the server refused.
         refused: bool,
     },
 }
 
-/// Closes a lease that is over, and is at HEAD.
+/// Closes an expired lease that is HEAD.
 pub(crate) fn recover(
     context: &Context<'_>,
     repo: &Repo,
@@ -80,7 +81,7 @@ pub(crate) fn recover(
     close(context, repo, branch, lease, over, Taken { from: lease.commit, without: None })
 }
 
-/// Closes a lease that is over; `lease.commit` is HEAD. The files are those of `taken`.
+/// Closes an expired lease whose `commit` is HEAD. The stalled commit has the files of `taken`.
 fn close(
     context: &Context<'_>,
     repo: &Repo,
@@ -93,7 +94,7 @@ fn close(
         context.warn(Some(branch), Warning::LeaseNotClosed { why });
         Closing::Failed { refused: false }
     };
-    // The work first: the closing commit says where it is.
+    // The work is saved first, because the stalled commit names the rescue.
     let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
     let own = match lease.attempt().map(|attempt| (attempt, found_of(repo, attempt))) {
         Some((_, Ok(Found::Free(worktree)))) => Some(worktree),
@@ -109,7 +110,7 @@ fn close(
     let (mut was_occupied, mut base) = (false, lease.commit);
     if let Some(worktree) = &own {
         was_occupied = !occupants(&worktree.path).is_empty();
-        // Where HEAD is detached, as it is for a remote's branch, the command's commits are on it alone.
+        // If HEAD is detached, as for a remote's branch, only HEAD has the command's commits.
         base = base_of(repo, worktree, Some(lease.commit)).unwrap_or(lease.commit);
         match save(repo, worktree, base, Some(lease.commit)) {
             Ok(Some(found)) => {
@@ -195,7 +196,7 @@ fn close(
         match unsaved {
             Some(why) => leave(context, repo, worktree, new, &why),
             None => {
-                // A process that was in it may have written since.
+                // A process in it may have written since the rescue.
                 let work =
                     if was_occupied { Work::On { base, kept: Some(lease.commit) } } else { Work::Saved };
                 let disposal = Disposal { work, head: new, pool: false, frees_branch: true };
@@ -206,40 +207,40 @@ fn close(
     Closing::Closed
 }
 
-/// Ends a worktree and reports what that comes to, except for work that was `told` of already.
+/// Disposes of a worktree and reports the outcome, except for work that is already `reported`.
 fn end_worktree(
     context: &Context<'_>,
     repo: &Repo,
     worktree: Worktree,
     disposal: Disposal,
-    told: Option<&Saved>,
+    reported: Option<&Saved>,
 ) {
     let (branch, path) = (worktree.mark.branch.clone(), worktree.path.clone());
-    let tell = |saved: Option<Saved>| {
-        if let Some(saved) = saved.filter(|saved| Some(saved) != told) {
+    let report = |saved: Option<Saved>| {
+        if let Some(saved) = saved.filter(|saved| Some(saved) != reported) {
             context.report(&Notice::Rescued { branch: branch.clone(), saved });
         }
     };
     match dispose(repo, worktree, disposal) {
-        Fate::Gone { saved } => tell(saved),
+        Fate::Gone { saved } => report(saved),
         Fate::InUse { .. } => {}
         Fate::Kept { why } => context.warn(Some(&branch), Warning::WorktreeKept { path, why }),
         Fate::Stuck { saved, why } => {
-            tell(saved);
+            report(saved);
             context.warn(Some(&branch), Warning::WorktreeNotRemoved { path, why });
         }
     }
 }
 
-/// Leaves a worktree to a person, and says so.
+/// Keeps a worktree for the user, with a warning.
 fn leave(context: &Context<'_>, repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
     let warning = Warning::WorktreeKept { path: worktree.path.clone(), why: why.to_owned() };
     context.warn(Some(&worktree.mark.branch), warning);
     keep(repo, worktree, head, why);
 }
 
-/// Saves and removes worktrees of attempts that are over; `only` narrows to those of one branch, which is about to
-/// be used and must be free. Says how many leases were closed on the way.
+/// Saves and removes worktrees of attempts that are over. `only` restricts it to one branch, which is about
+/// to be used and must be free. Returns the number of leases closed.
 pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName>) -> usize {
     let mut closed = 0;
     let wanted = |mark: &Mark| only.is_none_or(|only| *only == mark.branch);
@@ -260,8 +261,8 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
         if let Some((head, mut lease)) =
             head.and_then(|head| Some((head, lease_of(repo, head, worktree.mark.attempt)?)))
         {
-            // A lease at HEAD is for the scan to judge. With the command's own commits on it HEAD says nothing of a lease,
-            // and only who finds the worktree knows of it.
+            // The scan judges a lease at HEAD. Below the command's own commits a lease is hidden, and only
+            // the worktree leads to it (CONTRACT 5.13).
             let ours = worktree.mark.remote.as_ref() == context.authority.source();
             if lease.commit != head
                 && ours
@@ -280,20 +281,21 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
                 let taken = ground.taken(trust, head);
                 drop(worktree);
                 lease.commit = head;
-                // Its runner ran on this host and is gone: the lock says so, whatever clocks do.
+                // Its runner ran on this host and is dead: its lock is free, whatever the clocks show.
                 let over = Over::Dated(over);
                 closed += usize::from(close(context, repo, &branch, &lease, over, taken) == Closing::Closed);
             }
             continue;
         }
         if only.is_none() && !occupants(&worktree.path).is_empty() {
-            // Somebody still works there and nobody needs the branch: saved once they are gone, not in every pass.
+            // A process still works there, and no step needs the branch. It is saved once the process is
+            // gone, not in every pass.
             continue;
         }
         let Some(base) = base_of(repo, &worktree, head) else { continue };
         crate::crashpoint::reach(crate::crashpoint::Point::AbandonedHeld);
         forget(context, repo, worktree.mark.attempt);
-        // It must not be in the way of the next step, even where it stays.
+        // If it stays, its branch must be free for the next step.
         let work = Work::On { base, kept: head };
         let disposal = Disposal { work, head: base, pool: false, frees_branch: only.is_some() };
         end_worktree(context, repo, worktree, disposal, None);
@@ -301,12 +303,13 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
     closed
 }
 
-/// The commit that the files of an abandoned worktree are based on. An attached HEAD follows the branch; the files are what the
-/// attempt's lease (or its own commits) left.
+/// The commit that the files of an abandoned worktree are based on. An attached HEAD cannot be used, since it
+/// moves with the branch; the base is then the attempt's lease, or its own commits on it.
 pub(crate) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) -> Option<CommitId> {
     let lease =
         files::find(repo, worktree.mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
-    // Files that have never seen somebody else's commit are not based on it. What declares a state came after the attempt.
+    // The files are not based on a foreign commit that was never checked out here. A commit with a state came
+    // after the attempt, and is no such commit.
     let is_strange = |head, lease| {
         let ground = Ground::new(repo, worktree.mark.attempt, lease, Some(&worktree.git_dir));
         let Origin::Elsewhere(commit) = ground.origin(head) else { return false };
@@ -323,8 +326,8 @@ pub(crate) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) 
     worktree.detached_at().or(base)
 }
 
-/// The lease of `attempt`, live or not, if the branch still is under it: then its worktree is not over. Its date is HEAD's,
-/// which may be a commit the command made itself.
+/// The lease of `attempt`, live or expired, if the branch is still under it; then its worktree is still
+/// needed. Its date is that of HEAD if later, since HEAD may be the command's own commit (CONTRACT 5.13).
 pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
     let mut newest = None;
     for stored in repo.history(head).flatten() {
@@ -340,9 +343,9 @@ pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease
     None
 }
 
-/// The worktree of an attempt whose runner is gone. Another recoverer may have hold of it for a moment, so it is asked
-/// for a few times. Longer is no use: a runner that lives but let its lease end keeps it, and whoever has hold of it saves
-/// what it holds.
+/// Takes the lock of a dead runner's worktree. Another recoverer may hold it for a moment, so it is tried a
+/// few times. A longer wait is useless: a live runner whose lease expired keeps the lock, and any holder
+/// saves the work itself.
 fn found_of(repo: &Repo, attempt: AttemptId) -> Result<Found, String> {
     for _ in 0..TRIES {
         match repo.worktree_of(attempt).map_err(|error| error_chain(&error))? {
@@ -353,7 +356,8 @@ fn found_of(repo: &Repo, attempt: AttemptId) -> Result<Found, String> {
     Ok(Found::Held)
 }
 
-/// Where the work will be that somebody else has hold of. It is not read as a rescue that was made, since there may be none.
+/// The sentence that names the future rescue of a worktree held by another process. Readers do not take it
+/// for a rescue that was made, since there may be nothing to save.
 fn awaited_sentence(branch: &BranchName, attempt: AttemptId) -> String {
     let reference = rescue_ref(branch, &attempt.to_string());
     format!(
@@ -363,7 +367,7 @@ fn awaited_sentence(branch: &BranchName, attempt: AttemptId) -> String {
     )
 }
 
-/// Removes the files of a dead runner's attempt that are of no use to anybody: its body, and what it was about to put in place.
+/// Removes useless files of a dead runner's attempt: its body and its unfinished files.
 fn forget(context: &Context<'_>, repo: &Repo, attempt: AttemptId) {
     files::forget_body(repo, attempt);
     files::forget_drafts(repo);

@@ -1,9 +1,11 @@
-//! The one way a worktree of ours ends (CONTRACT.md §9): saved, then pooled or removed, or left where it is.
+//! The one disposal of a worktree: saved, then pooled or removed, or left in place (CONTRACT 9.5 to 9.8,
+//! 9.15).
 //!
-//! Why this order. A process inside could write after the snapshot, so such a worktree stays. Everything in it that the
-//! branch does not have is under a ref before the first file goes; what cannot be saved is handed to a person, marked
-//! with the reason, and nothing of it is removed. The mark of the attempt goes last, with the registration: until then
-//! a later runner finds what is left of it and begins here again.
+//! Why this order: a process inside could write after the snapshot, so such a worktree stays. All work that
+//! the branch does not have is under a ref before the first file is removed. A worktree whose work cannot be
+//! saved is marked with the reason and left to the user, and nothing in it is removed. The mark of the
+//! attempt goes last, with the registration; until then a later runner finds the worktree and starts the
+//! disposal again.
 
 use std::path::Path;
 
@@ -16,67 +18,53 @@ use crate::supervise::{is_unused, settled_occupants};
 
 use crate::runner::error_chain;
 
-/// Where other processes have more files open than this, to look at all takes longer than to fill a small worktree.
+/// The most open files of other processes that are checked for a small worktree. Checking more takes longer
+/// than filling a new one.
 const MOST_OPEN: usize = 1_000;
 
-/// What is known of a worktree that is to end.
+/// The parameters of a disposal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Disposal {
-    /// What has still to be saved.
     pub(crate) work: Work,
-    /// A commit that stays, for the HEAD of a worktree that does.
+    /// A lasting commit to detach HEAD at, if the worktree stays.
     pub(crate) head: CommitId,
-    /// Whether the files may serve a next step.
+    /// Whether the worktree may be kept for a later step (CONTRACT 9.15).
     pub(crate) pool: bool,
-    /// Whether its branch is set free where somebody still works in it.
+    /// Whether it is detached from its branch if a process still works in it.
     pub(crate) frees_branch: bool,
 }
 
-/// What of a worktree has still to be saved.
+/// The work in a worktree that has still to be saved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work {
-    /// Nothing: that was done before.
+    /// None: all was saved before.
     Saved,
-    /// What differs from this commit, which HEAD is at. Mostly that is nothing, and told without a snapshot.
+    /// Differences from this commit, which is HEAD. Mostly there are none, which is found without a snapshot.
     OnHead(CommitId),
-    /// What is not in `kept`.
+    /// Work that `kept` does not have.
     On {
-        /// The commit the files are based on.
+        /// The commit that the files are based on.
         base: CommitId,
-        /// What the branch points at, if it exists.
+        /// The branch's HEAD, if the branch exists.
         kept: Option<CommitId>,
     },
 }
 
-/// What became of it.
+/// The outcome of a disposal.
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It is gone, or in the pool.
-    Gone {
-        /// Where its work is, if there was any.
-        saved: Option<Saved>,
-    },
-    /// It stays: these processes work in it. A later pass looks again.
-    InUse {
-        /// The processes.
-        pids: Vec<i32>,
-    },
-    /// It stays for a person: what it holds could not be saved.
-    Kept {
-        /// Why not.
-        why: String,
-    },
+    /// It was removed, pooled, or handed on to the next step.
+    Gone { saved: Option<Saved> },
+    /// It stays, since these processes work in it. A later pass tries again.
+    InUse { pids: Vec<i32> },
+    /// It stays for the user, since its contents could not be saved.
+    Kept { why: String },
     /// Its work is saved, but it could not be removed.
-    Stuck {
-        /// Where its work is, if there was any.
-        saved: Option<Saved>,
-        /// Why not.
-        why: String,
-    },
+    Stuck { saved: Option<Saved>, why: String },
 }
 
-/// Ends a worktree.
+/// Disposes of a worktree.
 pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
     let worktree = match hand_on(repo, worktree, disposal) {
         Ok(None) => return Fate::Gone { saved: None },
@@ -118,8 +106,8 @@ pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fa
     }
 }
 
-/// Hands a worktree to which nothing was done to the next step of the run, as there is nothing in it to be saved; gives back any
-/// other.
+/// Hands an unchanged worktree on to the next step of the run, since there is nothing in it to save. Returns
+/// any other worktree.
 fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option<Worktree>, WorktreeError> {
     let at = match disposal.work {
         Work::OnHead(head) => head,
@@ -129,7 +117,7 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
     if !disposal.pool || !repo.may_be_spare(&worktree) {
         return Ok(Some(worktree));
     }
-    // What a process there does would come after the look at the files.
+    // A process in it could write after the check of the files.
     let most = if worktree.is_large() { usize::MAX } else { MOST_OPEN };
     match is_unused(&worktree.path, most) {
         Some(true) => repo.hand_on(worktree, at),
@@ -141,12 +129,12 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
     }
 }
 
-/// Whether nobody uses what is at `path`, however long it takes to find out.
+/// Whether no process uses the directory `path`, however long the check takes.
 fn is_deserted(path: &Path) -> bool {
     is_unused(path, usize::MAX) == Some(true)
 }
 
-/// Lets worktrees go from step to step until this is dropped.
+/// Hands worktrees on from step to step until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends that"]
 pub(crate) struct HandingOn<'a> {
@@ -154,7 +142,8 @@ pub(crate) struct HandingOn<'a> {
 }
 
 impl<'a> HandingOn<'a> {
-    /// Begins it. What a runner that died had in its hands is removed from `directory`, where worktrees are made.
+    /// Starts handing on. Removes worktrees that dead runners were handing on from `directory`, the directory
+    /// of worktrees.
     pub(crate) fn begin(repo: &'a Repo, directory: &Path) -> Self {
         if let Err(error) = repo.clear_dead_spares(directory) {
             tracing::warn!(%error, "worktrees of earlier runners were not removed");
@@ -174,7 +163,7 @@ impl Drop for HandingOn<'_> {
     }
 }
 
-/// Saves what a worktree holds, on top of `base`, that `kept` does not have.
+/// Saves the work in a worktree that `kept` does not have, as a commit on top of `base`.
 pub(crate) fn save(
     repo: &Repo,
     worktree: &Worktree,
@@ -190,7 +179,7 @@ pub(crate) fn save(
     }
 }
 
-/// Hands a worktree over to a person.
+/// Keeps a worktree for the user, detached at `head` and marked with the reason (CONTRACT 9.7).
 pub(crate) fn keep(repo: &Repo, worktree: Worktree, head: CommitId, why: &str) {
     if let Err(error) = repo.keep_worktree(worktree, head, why) {
         tracing::warn!(%error, "a worktree that is to be kept could not be marked as such");

@@ -1,4 +1,4 @@
-//! The commits that a landing ends with, and the sentences in them.
+//! Writes the result commits of a landing, with the sentences in them (CONTRACT 6.4).
 
 use std::fs::File;
 
@@ -20,11 +20,11 @@ use super::end::End;
 use crate::runner::attempt::finished::Finished;
 use crate::runner::{Context, error_chain, shell_quote, shows_rescued};
 
-/// How much of a log's end is looked at for the stalled body, bytes.
+/// The part of a log's end that is read for a stalled body, in bytes.
 const TAIL: u64 = 64 * 1024;
 
 impl End<'_> {
-    /// Writes what is to land as a commit on top of `parent`; `why` is for a stalled one.
+    /// Writes the result as a commit on top of `parent`. `why` is the reason in a stalled commit.
     pub(crate) fn write(
         &self,
         settlement: &Settlement,
@@ -32,7 +32,8 @@ impl End<'_> {
         parent: CommitId,
     ) -> Result<CommitId, String> {
         let (repo, claim) = (self.repo, &self.finished.claim);
-        // A server may let nobody else end the lease, so a result names its attempt.
+        // The guard of a server lets only its holder end a lease, so a result names its attempt
+        // (CONTRACT 12.4).
         let named = (!self.context.authority.attaches()).then_some(claim.attempt);
         match settlement {
             Settlement::Advance(declaration) => {
@@ -101,7 +102,7 @@ fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
     })
 }
 
-/// How to ask again for what failed, as it was asked, as a sentence with a command in it.
+/// The sentence with the command that retries the failed state.
 pub(crate) fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
     let remote = context.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = shell_quote(&branch.to_string());
@@ -110,9 +111,9 @@ pub(crate) fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> Stri
     )
 }
 
-/// The way back to saved work, as a sentence with a command in it.
+/// The sentence with the commands that show and apply saved work.
 pub(crate) fn rescue_sentence(saved: &Saved) -> String {
-    // Where something was staged, the rescue is a merge: both calls must be told which side to compare with.
+    // If files were staged the rescue is a merge, so both commands need the side to compare with.
     let reference = saved.reference.to_str_lossy();
     format!(
         "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
