@@ -22,6 +22,7 @@ use nix::sys::signal::Signal;
 use super::finished::{Finished, How, NotStarted, StopCause};
 use super::group;
 use super::machine::{Event, Machine, Order};
+use super::spawn::Process;
 use super::spec::Spec;
 use super::start::start;
 use super::watchdog::{Guard, Watchdog};
@@ -34,7 +35,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LATER_LOOKS: Duration = Duration::from_millis(100);
 
 struct Running {
-    handle: Arc<duct::Handle>,
+    process: Arc<Process>,
     pgid: i32,
     watch: Stopwatch,
     guard: Option<Guard>,
@@ -63,10 +64,10 @@ pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     let subscription = stop.subscribe(move |notice| post(&heard, Event::Stop(notice)));
     // The thread is started before the command: if it cannot be, nothing needs to be undone. It is
     // not joined, since that would hang on a command that survives even SIGKILL.
-    let (to_waiter, for_waiter) = mpsc::channel::<(Arc<duct::Handle>, i32)>();
+    let (to_waiter, for_waiter) = mpsc::channel::<Arc<Process>>();
     let waiter = thread::Builder::new().name("waiter".to_owned()).spawn(move || {
-        if let Ok((handle, pid)) = for_waiter.recv() {
-            let clean = await_exit(&handle, pid);
+        if let Ok(process) = for_waiter.recv() {
+            let clean = await_exit(&process);
             post(&events, Event::Exited { clean });
         }
     });
@@ -78,23 +79,22 @@ pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
     let guard = spec.watchdog.as_ref().map(Watchdog::guard);
     let announcement = guard.as_ref().and_then(Guard::announcement);
     let watch = Stopwatch::start();
-    let handle = match start(spec, announcement) {
-        Ok(handle) => Arc::new(handle),
+    let process = match start(spec, announcement.as_ref()) {
+        Ok(process) => Arc::new(process),
         Err(failure) => return Finished::unstarted(How::NotStarted(failure)),
     };
-    let pid = *handle.pids().first().expect("one command, one process");
-    let pgid = i32::try_from(pid).expect("process ids are positive numbers of type pid_t");
+    let pgid = process.pid().as_raw();
     if let Some(guard) = &guard {
         guard.cover(pgid);
     }
-    tracing::debug!(pid, "command started");
+    tracing::debug!(pid = pgid, "command started");
     let abandoned = Abandoned { pgid, grace, stop };
-    post(&to_waiter, (Arc::clone(&handle), pgid));
+    post(&to_waiter, Arc::clone(&process));
     started();
-    let ended = supervise(Running { handle, pgid, watch, guard }, machine, &inbox);
+    let ended = supervise(Running { process, pgid, watch, guard }, machine, &inbox);
     drop(abandoned);
     drop(subscription);
-    tracing::debug!(pid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
+    tracing::debug!(pid = pgid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
     conclude(ended)
 }
 
@@ -124,7 +124,7 @@ impl Drop for Abandoned<'_> {
 }
 
 fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
-    let Running { handle, pgid, watch, mut guard } = running;
+    let Running { process, pgid, watch, mut guard } = running;
     let mut exit = None;
     let mut pause = Duration::ZERO;
     loop {
@@ -160,7 +160,7 @@ fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) ->
         // where that was due.
         if exited {
             let elapsed = watch.elapsed();
-            exit = Some((handle.wait().map(|output| output.status), elapsed));
+            exit = Some((process.wait(), elapsed));
         }
         if order == Order::Finish {
             break;
@@ -195,13 +195,12 @@ fn conclude(ended: Ended) -> Finished {
 /// reaped, the number stays taken only while the group has members, which is checked right before
 /// every later signal.
 #[cfg(target_os = "linux")]
-fn await_exit(_: &duct::Handle, pid: i32) -> bool {
+fn await_exit(process: &Process) -> bool {
     use nix::errno::Errno;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-    use nix::unistd::Pid;
 
     loop {
-        match waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+        match waitid(Id::Pid(process.pid()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
             Err(Errno::EINTR) => {}
             outcome => return matches!(outcome, Ok(WaitStatus::Exited(_, 0))),
         }
@@ -210,8 +209,8 @@ fn await_exit(_: &duct::Handle, pid: i32) -> bool {
 
 /// Blocks until the command has exited; returns whether with code 0.
 #[cfg(not(target_os = "linux"))]
-fn await_exit(handle: &duct::Handle, _: i32) -> bool {
-    handle.wait().is_ok_and(|output| output.status.success())
+fn await_exit(process: &Process) -> bool {
+    process.wait().is_ok_and(|status| status.success())
 }
 
 // The receiver of each of these channels is dropped only when it needs nothing more.

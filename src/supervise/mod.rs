@@ -6,7 +6,7 @@
 //! [`Finished`](finished::Finished). There are no errors in between: not starting, failing, being
 //! killed and being stopped are values of [`How`].
 //!
-//! *Start* (`start`). The command becomes the leader of a new process group. It has the
+//! *Start* (`start`, `spawn`). The command becomes the leader of a new process group. It has the
 //! environment, directory and files of its `Spec`, an empty stdin and an empty signal mask. On
 //! Linux it gets SIGKILL if the thread that started it ends.
 //!
@@ -37,6 +37,7 @@ mod job;
 mod machine;
 mod orphans;
 mod pager;
+mod spawn;
 mod spec;
 mod start;
 #[cfg(test)]

@@ -5,96 +5,87 @@
 //! thread that started it. Its signal mask is empty, and it ignores only signals that were ignored
 //! when the runner was started.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::{Pid, getpid, getppid, setpgid, setsid};
 
 use super::finished::NotStarted;
+use super::spawn::{Image, Process};
 use super::spec::Spec;
 use super::watchdog::Announcement;
-use crate::session;
 
 /// Starts the command. The calling thread must live as long as the command: on Linux its end kills
 /// the command.
 ///
 /// With an `announcement` the command enters the watchdog's list before it runs.
-pub(crate) fn start(spec: Spec, announcement: Option<Announcement>) -> Result<duct::Handle, NotStarted> {
+pub(super) fn start(spec: Spec, announcement: Option<&Announcement>) -> Result<Process, NotStarted> {
     let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, .. } = spec;
+    let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+    let image = stdin.map_or_else(|| fs::File::open("/dev/null"), Ok).and_then(|stdin| {
+        Image::new(
+            program.as_os_str(),
+            args.iter().map(OsString::as_os_str),
+            environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+            directory.as_os_str(),
+            [stdin, stdout, stderr],
+        )
+    });
     let runner = getpid();
-    let expression = duct::cmd(program.as_path(), args).full_env(environment).dir(directory.as_path());
-    let expression = match stdin {
-        Some(file) => expression.stdin_file(file),
-        None => expression.stdin_null(),
-    };
-    let expression =
-        expression.stdout_file(stdout).stderr_file(stderr).unchecked().before_spawn(move |command| {
-            if terminal {
-                command.process_group(0);
-            } else {
-                session::begin(command);
-            }
-            prepare(command, runner, announcement.clone());
-            Ok(())
-        });
+    let prepare = || prepare(terminal, runner, announcement);
     // ETXTBSY: a child forked by another thread may still hold a file just written open, until it
     // calls exec. Retry for a moment.
     let mut pauses = [5, 20, 80, 320].into_iter().map(Duration::from_millis);
+    let failed = |source: io::Error| {
+        let why = diagnose(&program, &directory, &source);
+        NotStarted { program: program.clone(), why, source }
+    };
+    let image = image.map_err(failed)?;
     loop {
-        match expression.start() {
-            Ok(handle) => return Ok(handle),
-            Err(source) => match pauses.next() {
-                Some(pause) if source.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(pause),
-                Some(_) | None => {
-                    let why = diagnose(&program, &directory, &source);
-                    return Err(NotStarted { program, why, source });
-                }
-            },
+        match (image.start(&prepare), pauses.next()) {
+            (Err(source), Some(pause)) if source.kind() == ErrorKind::ExecutableFileBusy => {
+                thread::sleep(pause);
+            }
+            (started, _) => return started.map_err(failed),
         }
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "pre_exec runs between fork and exec; its hook takes no lock or memory and makes only async-signal-safe calls"
-)]
-fn prepare(command: &mut Command, runner: Pid, announcement: Option<Announcement>) {
-    // SAFETY: sigaction, pthread_sigmask, prctl, getppid, getpid, write and raise are
-    // async-signal-safe, no handler is installed, and an error is made from a number.
-    unsafe {
-        command.pre_exec(move || {
-            if let Some(announcement) = &announcement {
-                signal(Signal::SIGPIPE, SigHandler::SigIgn)?;
-                announcement.enlist_self();
-            }
-            signal(Signal::SIGPIPE, SigHandler::SigDfl)?;
-            SigSet::empty().thread_set_mask()?;
-            die_with(runner)
-        });
+/// Runs in the child, before exec: allocates nothing, takes no lock.
+fn prepare(terminal: bool, runner: Pid, announcement: Option<&Announcement>) -> nix::Result<()> {
+    if terminal {
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    } else {
+        setsid()?;
     }
+    if let Some(announcement) = announcement {
+        handle_pipes(SigHandler::SigIgn)?;
+        announcement.enlist_self();
+    }
+    handle_pipes(SigHandler::SigDfl)?;
+    SigSet::empty().thread_set_mask()?;
+    die_with(runner)
 }
 
-#[cfg(target_os = "linux")]
-fn die_with(runner: Pid) -> io::Result<()> {
+#[expect(unsafe_code, reason = "changes what a signal does, in the child alone")]
+fn handle_pipes(handler: SigHandler) -> nix::Result<()> {
+    // SAFETY: no function is installed as a handler.
+    unsafe { signal(Signal::SIGPIPE, handler) }.map(drop)
+}
+
+fn die_with(runner: Pid) -> nix::Result<()> {
+    #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     // A runner that died before that line no longer sends a signal.
-    if getppid() != runner {
-        nix::sys::signal::raise(Signal::SIGKILL)?;
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with(runner: Pid) -> io::Result<()> {
     if getppid() != runner {
         nix::sys::signal::raise(Signal::SIGKILL)?;
     }
