@@ -30,11 +30,17 @@ const HIDDEN: [(&str, &str); 19] = [
     ("index-copied", "d=$(git rev-parse --absolute-git-dir); cp -p $d/index $d/x; mv $d/x $d/index"),
 ];
 
+/// Enough files for a look at what processes of other tests have open to be worth it, and too few for the pool.
+const SOME: usize = 400;
+
 /// A small repository with these commands.
 fn small(commands: &[(&str, &str)]) -> Repo {
     let repo = Repo::scene(commands);
     for path in ["dir0/file1", "dir0/file2", "dir1/file101", "dir2/file201", "dir3/file301", "dir5/file501"] {
         repo.write(path, &format!("file at {path}\n"));
+    }
+    for n in 0..SOME {
+        repo.write(&format!("more/file{n}"), &format!("file {n}\n"));
     }
     repo.write(".gitignore", "*.ignored\n.worktrees/\n.aynig/logs/\n");
     repo.commit_all("few files");

@@ -41,9 +41,9 @@ impl Worktree {
         Self { place, mark, attached, origin: None, filled: None, _held: held }
     }
 
-    /// Whether it has so many files that reusing it saves much time.
-    pub(crate) fn is_large(&self) -> bool {
-        self.origin.is_some()
+    /// The number of files that git has written to it; 0 if unknown.
+    pub(crate) fn files(&self) -> usize {
+        self.filled.as_ref().map_or(0, |filled| filled.files)
     }
 
     /// This worktree at another place and for another attempt. The caller has taken the new lock
@@ -76,6 +76,8 @@ pub(crate) struct Filled {
     pub(crate) top: Identity,
     /// The permissions of its directories.
     pub(crate) mode: u32,
+    /// The number of its files.
+    pub(crate) files: usize,
 }
 
 /// Inode, change time and size of a file. They change if the file is written, gets other
@@ -102,6 +104,10 @@ pub(crate) struct Spares {
     pub(crate) ways: Option<Vec<(PathBuf, Option<Identity>)>>,
     /// Whether a run is in progress.
     pub(crate) open: bool,
+    /// The number of steps that the pass has yet to start.
+    pub(crate) expected: usize,
+    /// The number of steps that are likely after the pass.
+    pub(crate) likely: usize,
     pub(crate) kept: Vec<Spare>,
     /// The path of the last spare when it was an attempt's worktree.
     pub(crate) above: Option<PathBuf>,

@@ -338,7 +338,7 @@ pub(crate) fn careful(place: &Workplace) -> Git {
 }
 
 /// The number of entries in an index, from its header.
-fn entries_in(index: &Path) -> Option<usize> {
+pub(crate) fn entries_in(index: &Path) -> Option<usize> {
     let mut header = [0; 12];
     std::fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
     let (signature, count) = (header.get(..4)?, header.get(8..)?);

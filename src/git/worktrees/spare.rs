@@ -24,7 +24,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::tidy_above;
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::held::{Filled, Identity, Spare, Spares, Worktree};
-use crate::git::worktrees::pool::careful;
+use crate::git::worktrees::pool::{careful, entries_in};
 use crate::git::worktrees::registration::{Mark, Owner, Registered, Workplace};
 
 /// The files of a registration of ours.
@@ -32,9 +32,15 @@ const OURS: [&str; 7] = ["HEAD", "commondir", "gitdir", "locked", "index", "ayni
 
 impl Repo {
     /// Begins a run: worktrees are passed from step to step from now on, unless the pool is turned
-    /// off.
-    pub(crate) fn begin_spares(&self) {
-        self.spares_now().open = self.pool_limit() > 0;
+    /// off. Of those steps `likely` come after the pass.
+    pub(crate) fn begin_spares(&self, likely: usize) {
+        let mut spares = self.spares_now();
+        (spares.open, spares.likely) = (self.pool_limit() > 0, likely);
+    }
+
+    /// Records the number of steps that the pass has yet to start. That many spares are of use.
+    pub(crate) fn expect_steps(&self, expected: usize) {
+        self.spares_now().expected = expected;
     }
 
     /// Passes no more worktrees on from now on.
@@ -60,7 +66,8 @@ impl Repo {
         let index = place.git_dir.join("index").symlink_metadata().ok()?;
         let top = place.path.symlink_metadata().ok()?;
         let mode = top.permissions().mode();
-        Some(Box::new(Filled { tree, index: Identity::of(&index), top: Identity::of(&top), mode }))
+        let files = entries_in(&place.git_dir.join("index"))?;
+        Some(Box::new(Filled { tree, index: Identity::of(&index), top: Identity::of(&top), mode, files }))
     }
 
     /// Records the files that decide how git writes files. Call it before git writes any.
@@ -76,7 +83,9 @@ impl Repo {
     pub(crate) fn may_be_spare(&self, worktree: &Worktree) -> bool {
         let Some(filled) = &worktree.filled else { return false };
         let index = worktree.git_dir.join("index").symlink_metadata();
-        index.is_ok_and(|index| Identity::of(&index) == filled.index) && self.spares_now().ways.is_some()
+        let spares = self.spares_now();
+        let is_wanted = spares.ways.is_some() && spares.kept.len() < spares.expected + spares.likely;
+        is_wanted && index.is_ok_and(|index| Identity::of(&index) == filled.index)
     }
 
     /// Passes a worktree on to the next step, detached at `at`. No process may be in it or have

@@ -18,9 +18,12 @@ use crate::supervise::{is_unused, settled_occupants};
 
 use crate::runner::error_chain;
 
-/// The most open files of other processes that are checked for a small worktree. Checking more takes longer
-/// than filling a new one.
-const MOST_OPEN: usize = 1_000;
+/// The most open files of other processes that are checked for a worktree without files. Checking more takes
+/// longer than filling a new one.
+const MOST_OPEN: usize = 300;
+
+/// The number of open files that may be checked besides, for each file of the worktree.
+const FOR_EACH_FILE: usize = 20;
 
 /// The parameters of a disposal.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +121,7 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
         return Ok(Some(worktree));
     }
     // A process in it could write after the check of the files.
-    let most = if worktree.is_large() { usize::MAX } else { MOST_OPEN };
+    let most = worktree.files().saturating_mul(FOR_EACH_FILE).saturating_add(MOST_OPEN);
     match is_unused(&worktree.path, most) {
         Some(true) => repo.hand_on(worktree, at),
         Some(false) => Ok(Some(worktree)),
@@ -142,13 +145,13 @@ pub(crate) struct HandingOn<'a> {
 }
 
 impl<'a> HandingOn<'a> {
-    /// Starts handing on. Removes worktrees that dead runners were handing on from `directory`, the directory
-    /// of worktrees.
-    pub(crate) fn begin(repo: &'a Repo, directory: &Path) -> Self {
+    /// Starts handing on; `likely` steps come after the pass. Removes worktrees that dead runners were handing
+    /// on from `directory`, the directory of worktrees.
+    pub(crate) fn begin(repo: &'a Repo, directory: &Path, likely: usize) -> Self {
         if let Err(error) = repo.clear_dead_spares(directory) {
             tracing::warn!(%error, "worktrees of earlier runners were not removed");
         }
-        repo.begin_spares();
+        repo.begin_spares(likely);
         Self { repo }
     }
 }

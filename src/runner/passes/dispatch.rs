@@ -60,6 +60,7 @@ pub(crate) fn dispatch(context: &Context<'_>, repo: &Repo, candidates: Vec<Candi
             let batch: Vec<Candidate> =
                 if stopping { Vec::new() } else { waiting.drain(..free.min(waiting.len())).collect() };
             let tried = !batch.is_empty();
+            repo.expect_steps(waiting.len());
             let heads: Vec<CommitId> = batch.iter().map(|candidate| candidate.event.commit).collect();
             for ((branch, outcome), head) in
                 claim_all(repo, context.authority, context.options, batch).into_iter().zip(heads)

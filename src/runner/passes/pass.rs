@@ -110,7 +110,7 @@ impl Summary {
 
 /// Makes one pass.
 pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
-    let _spares = HandingOn::begin(repo, &context.options.worktrees);
+    let _spares = HandingOn::begin(repo, &context.options.worktrees, 0);
     pass_beyond(context, repo, &mut Backoff::default())
 }
 
@@ -327,7 +327,8 @@ pub struct Halted {
 
 /// Makes passes until one finds nothing to do. Skips the HEADs in `backoff`, and adds to it.
 pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, Box<Halted>> {
-    let _spares = HandingOn::begin(repo, &context.options.worktrees);
+    // A branch that has got its next state may have a step in the next pass.
+    let _spares = HandingOn::begin(repo, &context.options.worktrees, 1);
     let mut total = Summary::default();
     loop {
         let one = match pass_beyond(context, repo, backoff) {
