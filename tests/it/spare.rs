@@ -1,5 +1,7 @@
 //! A worktree to which nothing was done goes to the next step of its run, whatever its size; that step finds nothing of the one before.
 
+use std::path::PathBuf;
+
 use super::pool::{CENSUS, LEFTOVERS};
 use super::scene::*;
 use super::support::*;
@@ -124,6 +126,29 @@ fn files_that_are_to_be_written_in_another_way_are_written_again() {
     }
 }
 
+/// A link that leads to the registration today may lead to another repository tomorrow.
+#[test]
+fn the_link_of_a_worktree_is_not_handed_on_once_it_was_written_to() {
+    let relink = "ln -s \"$own\" \"$ROOM/link\"; printf 'gitdir: %s\\n' \"$ROOM/link\" >.git";
+    let relative = "printf 'gitdir: ../../.git/worktrees/%s\\n' \"${own##*/}\" >.git";
+    for change in [relink, relative] {
+        let change = format!("own=$(git rev-parse --absolute-git-dir); {change}; next done");
+        let look = "cp .git \"$ROOM/link.b\"; git rev-parse --absolute-git-dir >\"$ROOM/own.b\"; next done";
+        let repo = small(&[("change", &change), ("look", look)]);
+        repo.ready("a", "change");
+        repo.ready("b", "look");
+        repo.aynig_ok(["run"]);
+        assert_eq!(repo.left_by("link.b"), format!("gitdir: {}", repo.left_by("own.b")), "{change}");
+        repo.assert_tidy();
+        assert_eq!(left_in_pool(&repo), Vec::<PathBuf>::new(), "{change}");
+    }
+}
+
+fn left_in_pool(repo: &Repo) -> Vec<PathBuf> {
+    let pool = repo.path.join(".git/aynig/pool");
+    std::fs::read_dir(pool).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
 /// CONTRACT 9.15
 #[test]
 fn a_worktree_in_which_somebody_has_a_file_open_is_not_handed_on() {
@@ -180,6 +205,37 @@ fn a_runner_killed_over_a_spare_leaves_nothing_in_the_way() {
         let taken = matches!(point, Point::PoolTaken | Point::PoolRefilled);
         assert_eq!(repo.state("b"), if taken { "stalled" } else { "done" }, "{point:?}");
         assert_eq!(repo.rescues(), Vec::<String>::new(), "no command was ever in it");
+        repo.assert_tidy();
+    }
+}
+
+/// A worktree is moved by two changes, and each of them may be the last one of its runner.
+#[cfg(debug_assertions)]
+#[test]
+fn a_runner_killed_while_it_writes_any_file_leaves_no_directory_behind() {
+    for at in 1.. {
+        let repo = small(&[("work", "next done")]);
+        repo.ready("a", "work");
+        repo.ready("b", "work");
+        let mut runner = repo.aynig_command();
+        runner.args(["run", "--lease-seconds", "30"]).env("AYNIG_CRASH_AT", format!("file-drafted:{at}"));
+        let output = runner.output().expect("aynig runs");
+        if output.status.success() {
+            assert!(at > 8, "several files are written: {at}");
+            return;
+        }
+        repo.deserted();
+        for _ in 0..2 {
+            let mut later = repo.aynig_command();
+            later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "40");
+            later.output().expect("aynig runs");
+        }
+        assert_eq!(left_in_pool(&repo), Vec::<PathBuf>::new(), "file {at}");
+        assert!(
+            !repo.path.join(".worktrees/a").exists() && !repo.path.join(".worktrees/b").exists(),
+            "file {at}"
+        );
+        assert_eq!(repo.rescues(), Vec::<String>::new(), "no command wrote anything");
         repo.assert_tidy();
     }
 }

@@ -133,7 +133,8 @@ impl Repo {
             crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
             if let Err(error) = self.shelve(&worktree, &slot, head) {
                 tracing::debug!(%error, "a worktree could not be kept");
-                return self.remove_proven(&registry, &worktree);
+                let left: &Workplace = if worktree.names_its_registration() { &worktree } else { &slot };
+                return self.remove_proven(&registry, left);
             }
             crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
             held
@@ -153,7 +154,8 @@ impl Repo {
         let pool = self.pool_directory();
         fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
         worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
-        move_worktree(&worktree.path, slot)?;
+        slot.come_from(&worktree.path).map_err(files("move", &worktree.path))?;
+        slot.renew_link().map_err(files("write .git in", &slot.path))?;
         tidy_above(&worktree.path);
         Ok(())
     }
@@ -230,7 +232,7 @@ impl Repo {
             std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
             let path = self.choose_path(directory, mark)?;
             let place = Workplace { path, git_dir: slot.git_dir.clone() };
-            if let Err(error) = move_worktree(&slot.path, &place) {
+            if let Err(error) = slot.renew_link().and_then(|()| place.come_out_of_pool(&slot.path)) {
                 tracing::debug!(%error, "a kept worktree could not be moved into place");
                 self.remove_proven(&registry, &slot)?;
                 return Ok(None);
@@ -306,13 +308,25 @@ impl Repo {
             let names_it = place.names_its_registration();
             let in_pool = place.path.parent() == Some(&pool);
             let ready = in_pool && names_it && place.git_dir.join(READY).is_file();
-            if !names_it && !in_pool {
-                // The directory now names another registration, so it is not ours to remove.
-                place.path = place.git_dir.clone();
+            if !in_pool {
+                place = self.at_either_end(place);
             }
             found.push(Pooled { place, ready, held });
         }
         Ok(found)
+    }
+
+    /// The directory of a kept worktree or a spare whose runner died or failed while it moved it:
+    /// where its registration says, or else in the pool. If it is in neither place, `path` is the
+    /// registration: what is there now names another, and is not ours to remove.
+    pub(crate) fn at_either_end(&self, place: Workplace) -> Workplace {
+        if place.names_its_registration() {
+            return place;
+        }
+        let kept = std::fs::read_dir(self.pool_directory()).into_iter().flatten().flatten();
+        let at = |path| Workplace { path, git_dir: place.git_dir.clone() };
+        let its = kept.map(|entry| at(entry.path())).find(Workplace::names_its_registration);
+        its.unwrap_or_else(|| at(place.git_dir.clone()))
     }
 }
 
@@ -348,16 +362,6 @@ pub(crate) fn entries_in(index: &Path) -> Option<usize> {
 /// The identity of a regular file; `None` for anything else.
 fn identity(path: &Path) -> Option<Identity> {
     path.symlink_metadata().ok().filter(std::fs::Metadata::is_file).map(|found| Identity::of(&found))
-}
-
-/// Moves a worktree's directory `to` another place, and rewrites both files that name the other
-/// side.
-fn move_worktree(from: &Path, to: &Workplace) -> Result<(), WorktreeError> {
-    to.come_from(from).map_err(files("move", from))?;
-    let link = to.path.join(".git");
-    // Rewritten so that its permissions are ours as well.
-    std::fs::remove_file(&link).map_err(files("remove", &link))?;
-    to.write_link().map_err(files("write", &link))
 }
 
 /// Removes everything from a registration that a command may have put there: refs, logs,

@@ -205,15 +205,44 @@ impl Workplace {
 
     /// Moves the worktree's directory here from `path` and updates the registration. The `.git`
     /// file is unchanged.
+    ///
+    /// Of the two changes the rename is first where a directory goes to the pool, and second where
+    /// it leaves the pool: after a crash it is where the registration says, or in the pool.
     pub(crate) fn come_from(&self, path: &Path) -> std::io::Result<()> {
         std::fs::rename(path, &self.path)?;
+        self.write_back_link()
+    }
+
+    /// As [`Workplace::come_from`], where `path` is in the pool. After an error it may still be there.
+    pub(crate) fn come_out_of_pool(&self, path: &Path) -> std::io::Result<()> {
+        self.write_back_link()?;
+        std::fs::rename(path, &self.path)
+    }
+
+    /// Replaces the `.git` file by a new one, so that its permissions are ours as well.
+    pub(crate) fn renew_link(&self) -> std::io::Result<()> {
+        std::fs::remove_file(self.path.join(".git"))?;
+        self.write_link()
+    }
+
+    /// Writes the registration's `gitdir` file.
+    fn write_back_link(&self) -> std::io::Result<()> {
         let line = [self.path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
         fsutil::replace(&self.git_dir.join("gitdir"), &line)
     }
 
+    /// Whether the `.git` file is to the byte what [`Workplace::write_link`] writes. Another text
+    /// may lead to the registration too, but through a link, or from this place only.
+    pub(crate) fn has_our_link(&self) -> bool {
+        std::fs::read(self.path.join(".git")).is_ok_and(|text| text == self.link())
+    }
+
+    fn link(&self) -> Vec<u8> {
+        [b"gitdir: ", self.git_dir.as_os_str().as_bytes(), b"\n"].concat()
+    }
+
     pub(crate) fn write_link(&self) -> std::io::Result<()> {
-        let text = [b"gitdir: ", self.git_dir.as_os_str().as_bytes(), b"\n"].concat();
-        fsutil::replace(&self.path.join(".git"), &text)
+        fsutil::replace(&self.path.join(".git"), &self.link())
     }
 }
 

@@ -109,7 +109,8 @@ impl Repo {
             .and_then(|()| to.come_from(&worktree.path));
         if let Err(error) = shelved {
             tracing::debug!(%error, "a worktree could not be handed on");
-            self.remove_proven(&self.registry_lock()?, &worktree)?;
+            let place = Workplace { path: above, git_dir: worktree.git_dir.clone() };
+            self.remove_proven(&self.registry_lock()?, &self.at_either_end(place))?;
             return Ok(None);
         }
         crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
@@ -127,6 +128,7 @@ impl Repo {
         let is_fit = self.commit(at).ok()?.tree == filled.tree
             && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
             && worktree.is_linked_both_ways()
+            && worktree.has_our_link()
             && holds_only_ours(&worktree.git_dir, filled.mode)?;
         if is_fit { self.index_as_filled(worktree, filled) } else { None }
     }
@@ -141,12 +143,15 @@ impl Repo {
     ) -> Result<Option<Worktree>, WorktreeError> {
         let Some(spare) = self.pop_spare(commit) else { return Ok(None) };
         let Spare { mut worktree, attributes, .. } = spare;
-        let from = worktree.path.clone();
         let place = {
-            let _registry = self.registry_lock()?;
+            let registry = self.registry_lock()?;
             let path = self.choose_path(directory, new)?;
             let place = Workplace { path, git_dir: worktree.git_dir.clone() };
-            place.come_from(&from).map_err(files("move", &from))?;
+            if let Err(error) = place.come_out_of_pool(&worktree.path) {
+                tracing::debug!(%error, "a spare could not be moved into place");
+                self.remove_proven(&registry, &worktree)?;
+                return Ok(None);
+            }
             place
         };
         crate::crashpoint::reach(crate::crashpoint::Point::PoolTaken);
@@ -229,13 +234,14 @@ impl Repo {
         }
         let registry = self.registry_lock()?;
         for spare in self.owned_worktrees()?.into_iter().filter(is_spare) {
-            let mut place = spare.checkout.place;
-            let Ok(Some(_held)) = FileLock::try_acquire(&place.git_dir.join("locked")) else { continue };
-            if !place.names_its_registration() {
-                // The directory does not exist yet, or is now something else.
-                place.path = place.git_dir.clone();
+            let place = spare.checkout.place;
+            let locked = place.git_dir.join("locked");
+            let Ok(Some(_held)) = FileLock::try_acquire(&locked) else { continue };
+            // An attempt may have taken it since it was listed, and died with work in it.
+            if std::fs::read(&locked).ok().and_then(|text| Owner::parse(&text)) != Some(Owner::Spare) {
+                continue;
             }
-            self.remove_proven(&registry, &place)?;
+            self.remove_proven(&registry, &self.at_either_end(place))?;
             tidy_above(&directory.join("any"));
         }
         Ok(())
