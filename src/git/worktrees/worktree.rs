@@ -116,15 +116,15 @@ impl Repo {
     }
 
     /// Creates the worktree of an attempt in `directory`, with the files of `commit`. Its HEAD is
-    /// the branch if `attached`, else the commit. No upstream configuration is written, and no
+    /// the branch, or the commit for a remote's branch. No upstream configuration is written, and no
     /// hooks run.
     pub(crate) fn create_worktree(
         &self,
         directory: &Path,
         mark: &Mark,
         commit: CommitId,
-        attached: bool,
     ) -> Result<Worktree, WorktreeError> {
+        let attached = mark.remote.is_none();
         self.note_ways();
         if let Some(mut worktree) = self.worktree_from_pool(directory, mark, commit, attached) {
             self.note_place(&worktree.path, &worktree.git_dir)

@@ -12,7 +12,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::Stored;
-use crate::git::{Checkout, Repo};
+use crate::git::{Checkout, Repo, Workplace};
 use crate::runner::authority::Authority;
 use crate::words::{error_chain, shell_quote};
 
@@ -60,7 +60,7 @@ impl Target {
         // person's until they push it.
         let attached = here
             .as_ref()
-            .filter(|_| named.is_none() || authority.attaches())
+            .filter(|_| named.is_none() || authority.source().is_none())
             .filter(|here| follows(repo, authority, here, &branch))
             .cloned();
         let head =
@@ -121,10 +121,7 @@ impl Target {
     /// What the new commit lies on: HEAD; with a remote, the checkout's own commits on top of it.
     pub(super) fn parent(&self, repo: &Repo, authority: &Authority) -> Option<CommitId> {
         let head = self.head.as_ref()?.id;
-        if authority.attaches() || self.index.is_none() {
-            return Some(head);
-        }
-        let own = repo.checkout().and_then(|here| repo.checked_out(&here));
+        let own = self.follower(authority).and_then(|place| repo.checked_out(place));
         Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
     }
 
@@ -155,10 +152,14 @@ impl Target {
         parent: Option<CommitId>,
         new: CommitId,
     ) -> Option<Advice> {
-        self.index.as_ref().filter(|_| !authority.attaches())?;
-        let here = repo.checkout()?;
-        let error = repo.advance(&here, parent?, new, "aynig: follow the state").err()?;
+        let place = self.follower(authority)?;
+        let error = repo.advance(place, parent?, new, "aynig: follow the state").err()?;
         Some(Advice::NotFollowed { why: error_chain(&error) })
+    }
+
+    /// The checkout that the commit is made from, if it has to be moved along.
+    fn follower(&self, authority: &Authority) -> Option<&Workplace> {
+        authority.follower(self.index.as_deref())
     }
 
     /// What HEAD is, as part of a sentence.

@@ -76,9 +76,8 @@ pub(super) fn write(
             before.check_signed(repo, onto.accept_unsigned, parent)?;
         }
         let parents = parent.as_slice();
-        // The holder says so, as a server may let nobody else move the branch.
-        let attempt =
-            before.lease().filter(|_| before.held && !authority.attaches()).and_then(Lease::attempt);
+        let holder = before.lease().filter(|_| before.held).and_then(Lease::attempt);
+        let attempt = holder.and_then(|attempt| authority.credential(attempt));
         let new = repo
             .write_commit(&NewCommit { tree, parents, message: &message, attempt })
             .map_err(|e| failed(&e))?;

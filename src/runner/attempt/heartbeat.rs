@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::commits::renewal_draft;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
+use crate::contract::landing::Store;
 use crate::contract::lease::renewal_lead;
 use crate::contract::ownership::{Ownership, ownership};
 use crate::contract::settlement::StopReason;
@@ -169,7 +170,7 @@ impl<'a> Heartbeat<'a> {
             let left = self.grace.saturating_sub(since.elapsed());
             return if left.is_zero() { Beat::GiveUp(StopReason::LeaseLost) } else { Beat::Again(left) };
         }
-        if !self.authority.attaches() {
+        if self.authority.store() == Store::Remote {
             return self.beat_on_remote();
         }
         let seen = look(&self.repo, self.authority, self.claim, HASTE);
@@ -235,7 +236,7 @@ impl<'a> Heartbeat<'a> {
             // HEAD is not the expected commit, so read it.
             Ok(None) => match look(&self.repo, self.authority, self.claim, self.left().max(HASTE)) {
                 Ok((Ownership::Ours, Some(head))) => {
-                    if let (Some(place), false) = (&self.place, self.authority.attaches()) {
+                    if let Some(place) = self.follower() {
                         catch_up(&self.repo, self.claim, place, head);
                     }
                     self.note(head);
@@ -281,18 +282,17 @@ impl<'a> Heartbeat<'a> {
 
     /// The HEAD of a detached worktree. `None` for an attached one, whose HEAD is the branch.
     fn detached(&self) -> Option<CommitId> {
-        if self.authority.attaches() {
-            return None;
-        }
-        self.repo.checked_out(self.place.as_ref()?)
+        self.repo.checked_out(self.follower()?)
+    }
+
+    /// The worktree, if its HEAD has to be moved along.
+    fn follower(&self) -> Option<&Workplace> {
+        self.authority.follower(self.place.as_ref())
     }
 
     /// Moves a detached worktree to the renewal, so that the result will descend from it.
     fn follow(&self, from: CommitId, renewal: CommitId) {
-        if self.authority.attaches() {
-            return;
-        }
-        let Some(place) = &self.place else { return };
+        let Some(place) = self.follower() else { return };
         // A renewal on top of a foreign commit does not continue the worktree.
         if !self.repo.checked_out(place).is_some_and(|own| self.repo.descends(own, from)) {
             return;
@@ -307,7 +307,7 @@ impl<'a> Heartbeat<'a> {
         if self.renews && self.left().is_zero() {
             return Beat::GiveUp(StopReason::LeaseUnrenewable { why: why.to_owned() });
         }
-        if self.authority.attaches() || !self.renews {
+        if self.authority.store() == Store::Local || !self.renews {
             return self.again();
         }
         let pause = self.interval().saturating_mul(1 << self.failures.min(8));

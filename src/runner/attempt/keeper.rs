@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::contract::ids::CommitId;
+use crate::contract::landing::Store;
 use crate::contract::ownership::Ownership;
 use crate::contract::settlement::StopReason;
 use crate::git::Repo;
@@ -84,7 +85,7 @@ impl<'a> LeaseKeeper<'a> {
     /// Checks a local branch again, after an action that was slow or could move the branch. A remote is not
     /// queried each time; there a failed renewal shows that the lease was lost.
     pub(crate) fn is_lost(&self, repo: &Repo) -> bool {
-        self.context.authority.attaches()
+        self.context.authority.store() == Store::Local
             && matches!(look(repo, self.context.authority, self.claim, HASTE),
                 Ok((ownership, _)) if ownership != Ownership::Ours)
     }

@@ -141,9 +141,8 @@ fn place(context: &Context<'_>, repo: &Repo, claim: &Claim) -> Result<Site, Stri
         branch: claim.branch.clone(),
         remote: context.authority.source().cloned(),
     };
-    let attached = context.authority.attaches();
     let worktree = repo
-        .create_worktree(&context.options.worktrees, &mark, claim.lease, attached)
+        .create_worktree(&context.options.worktrees, &mark, claim.lease)
         .map_err(|error| format!("its worktree could not be made: {}", error_chain(&error)))?;
     let wrong = repo.init_submodules(&worktree);
     if !wrong.is_empty() {

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
+use crate::contract::landing::Store;
 use crate::git::refs::cas::Tip;
 use crate::git::remote::{Move, QUESTION};
-use crate::git::{RefError, Repo, Swap};
+use crate::git::{RefError, Repo, Swap, Workplace};
 
 use crate::runner::authority::batch::{Remote, UnderWay};
 use crate::runner::authority::error::AuthorityError;
@@ -59,13 +60,29 @@ impl Authority {
         }
     }
 
-    /// Whether worktrees have the branch itself checked out, so that a command's own commits move it. True if
-    /// the authority is this repository.
-    pub fn attaches(&self) -> bool {
+    /// What a landing has to know of the ref store: whether reading a branch costs a connection.
+    pub(crate) fn store(&self) -> Store {
         match self {
-            Self::Local => true,
-            Self::Remote(_) => false,
+            Self::Local => Store::Local,
+            Self::Remote(_) => Store::Remote,
         }
+    }
+
+    /// Returns the checkout if its HEAD has to be moved along when the branch moves. A local branch is checked out
+    /// itself, so there is nothing to move.
+    pub(crate) fn follower<'p>(&self, checkout: Option<&'p Workplace>) -> Option<&'p Workplace> {
+        checkout.filter(|_| matches!(self, Self::Remote(_)))
+    }
+
+    /// Returns the attempt if the commits of its holder have to name it: a server may let nobody else move the
+    /// branch while it is leased (CONTRACT 12.4).
+    pub(crate) fn credential(&self, attempt: AttemptId) -> Option<AttemptId> {
+        matches!(self, Self::Remote(_)).then_some(attempt)
+    }
+
+    /// Whether an expired lease may be closed on another host, which cannot see the worktree here.
+    pub(crate) fn recovers_elsewhere(&self) -> bool {
+        matches!(self, Self::Remote(_))
     }
 
     /// Queries a remote's branches without fetching them. `None` if the authority is this repository.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::clock;
+use crate::contract::landing::Store;
 
 use crate::runner::Context;
 
@@ -27,7 +28,10 @@ pub(crate) struct Deadline {
 impl Deadline {
     /// Starts the budget of a step whose lease ends in `lease_left`.
     pub(crate) fn new(context: &Context<'_>, lease_left: Duration) -> Self {
-        let most = if context.authority.attaches() { LOCAL_PATIENCE } else { lease_left };
+        let most = match context.authority.store() {
+            Store::Local => LOCAL_PATIENCE,
+            Store::Remote => lease_left,
+        };
         Self { most, watch: clock::Stopwatch::start(), pause: PAUSE }
     }
 

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::contract::alike::misspelt;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
-use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Store, Tried};
+use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Tried};
 use crate::contract::ownership::Ownership;
 use crate::contract::settlement::Settlement;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
@@ -48,10 +48,9 @@ impl<'a> End<'a> {
     pub(crate) fn land(&mut self) -> Landed {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
-        let store = if context.authority.attaches() { Store::Local } else { Store::Remote };
         let declaration = finished.declaration.clone();
         let (mut landing, mut order) =
-            Landing::begin(&claim.trigger.state, &finished.ending, declaration, store);
+            Landing::begin(&claim.trigger.state, &finished.ending, declaration, context.authority.store());
         if let Settlement::Advance(declaration) = landing.settlement() {
             for slip in misspelt(&declaration.trailers) {
                 context.warn(Some(&claim.branch), Warning::Misspelt(slip));
@@ -133,6 +132,11 @@ impl<'a> End<'a> {
         self.finished.site.place()
     }
 
+    /// The checkout, if its HEAD has to be moved along.
+    fn follower(&self) -> Option<&'a Workplace> {
+        self.context.authority.follower(self.place())
+    }
+
     fn ground(&self) -> Ground<'a> {
         let claim = &self.finished.claim;
         Ground::new(self.repo, claim.attempt, claim.lease, self.finished.site.git_dir())
@@ -155,7 +159,7 @@ impl<'a> End<'a> {
             Ok((ownership, head)) => return Sight::Foreign(ownership, head),
             Err(why) => return Sight::Unreadable(why),
         };
-        if let Some(place) = self.place().filter(|_| !self.context.authority.attaches()) {
+        if let Some(place) = self.follower() {
             catch_up(self.repo, claim, place, head);
         }
         Sight::Ours { head, worktree: self.position(head) }
@@ -176,13 +180,13 @@ impl<'a> End<'a> {
     fn stranger(&self, head: CommitId) -> Option<CommitId> {
         let ground = self.ground();
         let Origin::Elsewhere(commit) = ground.origin(head) else { return None };
-        let is_taken_in = if self.context.authority.attaches() {
+        let is_taken_in = if self.follower().is_some() {
+            self.worktree_head(head).is_some_and(|own| self.repo.descends(own, head))
+        } else {
             // A program that writes no reflog may have made the commit here, from this index.
             self.index().is_some_and(|tree| {
                 tree.is_ok_and(|tree| ground.is_in(&self.context.options.trust, commit, tree))
             })
-        } else {
-            self.worktree_head(head).is_some_and(|own| self.repo.descends(own, head))
         };
         (!is_taken_in).then_some(commit)
     }
@@ -191,7 +195,7 @@ impl<'a> End<'a> {
     fn worktree_head(&self, branch_head: CommitId) -> Option<CommitId> {
         let place = self.place()?;
         match place.branch() {
-            Some(branch) if self.context.authority.attaches() && branch == self.finished.claim.branch => {
+            Some(branch) if self.follower().is_none() && branch == self.finished.claim.branch => {
                 Some(branch_head)
             }
             Some(other) => self.repo.branch_head(&other).ok().flatten(),
@@ -234,15 +238,14 @@ impl<'a> End<'a> {
             }
             Finish::Foreign(ownership, head) => self.moved_on(ownership, head),
             Finish::Unwritten { why, open } => {
-                if self.context.authority.attaches() {
+                if self.context.authority.recovers_elsewhere() {
+                    // The remote cannot be reached, and who closes the lease cannot see this host.
+                    self.save(self.base(), None);
+                } else {
                     let next = if self.rescued.is_none() { "saves what is here" } else { "removes it" };
                     let why =
                         format!("the result could not be written; when the lease ends, the next pass {next}");
                     self.left = self.place().map(|place| Left { path: place.path.clone(), why });
-                } else {
-                    // The remote cannot be reached, and a runner on another host will close the lease, which
-                    // cannot see this one.
-                    self.save(self.base(), None);
                 }
                 self.landed(Outcome::Unwritten { why, open }, None)
             }
@@ -251,7 +254,7 @@ impl<'a> End<'a> {
 
     /// With a remote, moves the worktree or checkout to the result, since it is not attached to the branch.
     fn follow(&self, parent: CommitId, new: CommitId) {
-        let Some(place) = self.place().filter(|_| !self.context.authority.attaches()) else { return };
+        let Some(place) = self.follower() else { return };
         // The checkout does not follow onto a foreign commit.
         if !self.worktree_head(parent).is_some_and(|own| self.repo.descends(own, parent)) {
             return;

@@ -32,9 +32,7 @@ impl End<'_> {
         parent: CommitId,
     ) -> Result<CommitId, String> {
         let (repo, claim) = (self.repo, &self.finished.claim);
-        // The guard of a server lets only its holder end a lease, so a result names its attempt
-        // (CONTRACT 12.4).
-        let named = (!self.context.authority.attaches()).then_some(claim.attempt);
+        let named = self.context.authority.credential(claim.attempt);
         match settlement {
             Settlement::Advance(declaration) => {
                 let tree = self.index().unwrap_or_else(|| {
