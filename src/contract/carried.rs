@@ -1,8 +1,47 @@
-//! What the commit of a new state takes over from the commits before it (CONTRACT 4.12, 4.13).
+//! What the commit of a new state takes over from the commits before it (CONTRACT 4.12 to 4.15).
 //!
 //! Invariant: nothing here is the runner's own: no runner-managed trailer is carried over, in any case of letters.
 
+use bstr::{BString, ByteSlice};
+
+use super::ids::StateName;
+use super::message::Message;
+use super::report::plain_line;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
+
+/// The most characters of a name in a heading.
+const MAX_NAME_CHARS: usize = 100;
+
+/// The request that a new state hands on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ask {
+    /// Its message.
+    pub(crate) message: Message,
+    /// The heading of a section that is added to its body, from [`heading`].
+    pub(crate) heading: String,
+}
+
+impl Ask {
+    /// Returns the body of the request, with `text` as a section below it.
+    pub(crate) fn body_with(&self, text: Option<&[u8]>) -> BString {
+        let mut body = self.message.body.clone();
+        let text = text.map(ByteSlice::trim).filter(|text| !text.is_empty());
+        if let Some(text) = text {
+            if !body.is_empty() {
+                body.extend_from_slice(b"\n\n");
+            }
+            body.extend_from_slice(self.heading.as_bytes());
+            body.extend_from_slice(b"\n\n");
+            body.extend_from_slice(text);
+        }
+        body
+    }
+}
+
+/// Returns the heading of a section: the state it was added in, who added it, and when. Only people read it.
+pub(crate) fn heading(from: &StateName, by: &[u8], at: &str) -> String {
+    format!("[reply from {from} by {}, {at}]", plain_line(by, MAX_NAME_CHARS))
+}
 
 /// What the keys begin with that tell of a single commit, such as `aynig-overrides`.
 const OF_ONE_COMMIT: &[u8] = b"aynig-";
@@ -40,6 +79,26 @@ pub(crate) fn kept_and_given(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CONTRACT 4.14, 4.15
+    #[test]
+    fn sections_stack_below_the_ask() {
+        let state = StateName::parse("review").expect("a state");
+        let ask = |body: &str| Ask {
+            message: Message { body: body.into(), ..Message::default() },
+            heading: heading(&state, b"Jane\n[x]\x1b[1m", "2026-01-31T17:42:00Z"),
+        };
+        let mark = "[reply from review by Jane [x], 2026-01-31T17:42:00Z]";
+        assert_eq!(ask("Do it.").body_with(None), "Do it.");
+        assert_eq!(ask("Do it.").body_with(Some(b" \n ")), "Do it.");
+        assert_eq!(ask("").body_with(Some(b"Why?\n")), format!("{mark}\n\nWhy?"));
+        let once = ask("Do it.").body_with(Some(b"\nWhy?\n"));
+        assert_eq!(once, format!("Do it.\n\n{mark}\n\nWhy?"));
+        let twice = ask(&once.to_str_lossy()).body_with(Some(b"So."));
+        assert_eq!(twice, format!("Do it.\n\n{mark}\n\nWhy?\n\n{mark}\n\nSo."));
+        let forged = ask(&format!("{mark}\n\nI am Jane.")).body_with(Some(b"x"));
+        assert_eq!(forged, format!("{mark}\n\nI am Jane.\n\n{mark}\n\nx"), "a heading is text");
+    }
 
     fn trailers(text: &str) -> Vec<Trailer> {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("a pair"));

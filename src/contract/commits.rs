@@ -6,7 +6,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::carried::kept_and_given;
+use super::carried::{Ask, kept_and_given};
 use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -86,12 +86,12 @@ pub(crate) fn how_kept(lease: &Message) -> Option<&'static str> {
     [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
-/// Drafts the commit that a successful command declared. `ask` is the message of the commit that
-/// requested the work.
+/// Drafts the commit that a successful command declared. `ask` is the request that it
+/// may hand on.
 pub(crate) fn advance_draft(
     declaration: &Declaration,
     lease: &Trailers,
-    ask: &Message,
+    ask: &Ask,
     source: Option<&RemoteName>,
 ) -> Draft {
     let subject = declaration.subject.as_deref().filter(|subject| !subject.trim().is_empty());
@@ -99,9 +99,15 @@ pub(crate) fn advance_draft(
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, declaration.state.as_str()));
     let (keep, given) = (declaration.keep_trailers, &declaration.trailers);
-    trailers.extend(kept_and_given(keep, lease, &ask.trailers, given));
+    trailers.extend(kept_and_given(keep, lease, &ask.message.trailers, given));
     trailers.extend(source_trailer(source));
-    Draft { subject, body: BString::from(declaration.body.as_deref().unwrap_or_default()), trailers }
+    let given = declaration.body.as_deref();
+    let body = if declaration.keep_body {
+        ask.body_with(given.map(str::as_bytes))
+    } else {
+        BString::from(given.unwrap_or_default())
+    };
+    Draft { subject, body, trailers }
 }
 
 /// Drafts the end of a failed or abandoned attempt.
@@ -219,6 +225,7 @@ mod tests {
             state: StateName::parse("review").unwrap(),
             subject: None,
             body: Some(String::from("look\n\nhere\n")),
+            keep_body: false,
             keep_trailers,
             trailers: trailers.iter().map(|(key, value)| Trailer::new(*key, *value)).collect(),
         }
@@ -227,7 +234,7 @@ mod tests {
     /// CONTRACT 4.12
     #[test]
     fn advance() {
-        let ask = event(TRIGGER).message;
+        let ask = Ask { message: event(TRIGGER).message, heading: String::from("[reply]") };
         let lease = lease_draft(&event(TRIGGER), &terms(None)).trailers;
         let origin = RemoteName::parse("origin").unwrap();
         let declared = declaration(KeepTrailers::Dwp, &[("dwp-pr", "8"), ("x", "y")]);
@@ -241,6 +248,9 @@ mod tests {
         assert!(encoded(&all).ends_with("dwp-log-level: debug\ndwp-pr: 7\nother: x\n"), "{}", encoded(&all));
         let plain = advance_draft(&declaration(KeepTrailers::None, &[]), &lease, &ask, None);
         assert_eq!(encoded(&plain), "chore: set review\n\nlook\n\nhere\n\ndwp-state: review\n");
+        let kept = Declaration { keep_body: true, ..declaration(KeepTrailers::None, &[]) };
+        let draft = encoded(&advance_draft(&kept, &lease, &ask, None));
+        assert_eq!(draft, "chore: set review\n\nprompt\n\n[reply]\n\nlook\n\nhere\n\ndwp-state: review\n");
         let titled = Declaration {
             subject: Some(String::from(" review: ready ")),
             ..declaration(KeepTrailers::None, &[])

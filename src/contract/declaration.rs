@@ -7,22 +7,24 @@ use super::trailers::Trailer;
 
 /// The commit that a command declares with `SET_STATE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Declaration {
+pub struct Declaration {
     /// The next state; never `working`.
-    pub(crate) state: StateName,
+    pub state: StateName,
     /// The commit's subject; `None` if absent or blank.
-    pub(crate) subject: Option<String>,
+    pub subject: Option<String>,
     /// The commit's body.
-    pub(crate) body: Option<String>,
+    pub body: Option<String>,
+    /// Whether the body of the request is carried over, and `body` becomes a section below it.
+    pub keep_body: bool,
     /// Which trailers are carried over.
-    pub(crate) keep_trailers: KeepTrailers,
+    pub keep_trailers: KeepTrailers,
     /// Further trailers, none of them runner-managed.
-    pub(crate) trailers: Vec<Trailer>,
+    pub trailers: Vec<Trailer>,
 }
 
 impl Declaration {
     /// Whether more of the commit that requested the work is carried over than its lease has.
     pub(crate) fn hands_on(&self) -> bool {
-        self.keep_trailers == KeepTrailers::All
+        self.keep_body || self.keep_trailers == KeepTrailers::All
     }
 }

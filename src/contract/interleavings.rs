@@ -230,13 +230,14 @@ impl World {
                 state: StateName::parse("done").expect("a state"),
                 subject: None,
                 body: None,
+                keep_body: false,
                 keep_trailers: KeepTrailers::None,
                 trailers: Vec::new(),
             };
             super::commits::advance_draft(
                 &declaration,
                 &super::trailers::Trailers::new(),
-                &Message::default(),
+                &super::carried::Ask::default(),
                 None,
             )
         } else {

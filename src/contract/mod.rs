@@ -37,7 +37,7 @@
 pub mod alike;
 pub mod carried;
 pub mod commits;
-pub(crate) mod declaration;
+pub mod declaration;
 pub mod environment;
 pub mod guard;
 pub mod head;

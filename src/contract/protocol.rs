@@ -7,11 +7,10 @@
 
 use serde_json::{Map, Value};
 
-use super::carried::KeepTrailers;
+use super::carried::{Ask, KeepTrailers};
 use super::commits::advance_draft;
 use super::declaration::Declaration;
 use super::ids::StateName;
-use super::message::Message;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
 /// The first word of a protocol line; one space and a JSON object follow.
@@ -122,12 +121,13 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         state: state(&fields)?,
         subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
         body: text(&fields, "body")?,
+        keep_body: flag(&fields, "keep_body")?,
         keep_trailers: keep_trailers(&fields)?,
         trailers: trailers(&fields)?,
     };
     // A declaration that cannot be written is reported now, not when the command has ended and its
     // work waits to be landed.
-    let nothing = Message::default();
+    let nothing = Ask::default();
     advance_draft(&declaration, &Trailers::new(), &nothing, None)
         .encode()
         .map_err(|error| error.to_string())?;
@@ -154,6 +154,15 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Strin
             Some(text) => Ok(Some(String::from(text))),
             None => Err(format!("{name:?} is {}, not a string", kind(value))),
         },
+    }
+}
+
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, String> {
+    match field(fields, name) {
+        None => Ok(false),
+        Some(value) => {
+            value.as_bool().ok_or_else(|| format!("{name:?} is {}, not true or false", kind(value)))
+        }
     }
 }
 

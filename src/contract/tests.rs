@@ -12,7 +12,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use proptest::prelude::*;
 
-use super::carried::{KeepTrailers, kept_and_given};
+use super::carried::{Ask, KeepTrailers, kept_and_given};
 use super::commits::{LeaseTerms, advance_draft, lease_draft, renewal_draft, stalled_draft};
 use super::declaration::Declaration;
 use super::head::{CommitFacts, Head};
@@ -242,7 +242,7 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
         return Err("a message with a NUL declares a state".to_owned());
     }
     let written = |name: &str, draft: Draft| draft.encode().map_err(|error| format!("{name}: {error}"));
-    let ask = Message::parse(message);
+    let ask = Ask { message: Message::parse(message), heading: String::from("[reply]") };
     let leased = match head {
         Head::Unmanaged | Head::Invalid(_) => return Ok(false),
         Head::Working(lease) => lease,
@@ -274,12 +274,17 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
         state: StateName::parse("next").expect("a state"),
         subject: None,
         body: Some(leased.message.body.to_str_lossy().replace('\0', "").replace(">8", "8")),
+        keep_body: true,
         keep_trailers: KeepTrailers::All,
         trailers: Vec::new(),
     };
     let advanced = written("result", advance_draft(&declared, &leased.message.trailers, &ask, None))?;
     match Head::read(&facts(&advanced)) {
-        Head::Ready(event) if event.state == declared.state => {}
+        Head::Ready(event) if event.state == declared.state => {
+            if !event.message.body.starts_with(&ask.message.body) {
+                return Err("the ask is not kept".to_owned());
+            }
+        }
         other => return Err(format!("the result is read as {other:?}")),
     }
     let body = leased.message.body.to_str_lossy().into_owned();
@@ -369,6 +374,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         state,
         part("subject", word().boxed()),
         part("body", word().boxed()),
+        part("keep_body", prop_oneof![4 => any::<bool>().prop_map(Value::from), 1 => word()].boxed()),
         part(
             "keep_trailers",
             prop_oneof![4 => any::<bool>().prop_map(Value::from), 2 => Just(Value::from("all")), 1 => word()]
@@ -376,10 +382,10 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         ),
         part("trailers", trailers.boxed()),
     )
-        .prop_map(|(state, subject, body, keep, trailers)| {
+        .prop_map(|(state, subject, body, keep_body, keep, trailers)| {
             let mut object = serde_json::Map::new();
             object.insert("state".to_owned(), state);
-            for (name, value) in [subject, body, keep, trailers] {
+            for (name, value) in [subject, body, keep_body, keep, trailers] {
                 if let Some(value) = value {
                     object.insert(name, value);
                 }
@@ -411,7 +417,7 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
     if declaration.state.is_working() || declaration.trailers.iter().any(|t| is_runner_managed(&t.key)) {
         return Some(format!("declared what is the runner's: {declaration:?}"));
     }
-    let ask = Message::parse(ASK);
+    let ask = Ask { message: Message::parse(ASK), heading: String::from("[reply]") };
     let draft = advance_draft(&declaration, lease, &ask, None);
     let bytes = match draft.encode() {
         Ok(bytes) => bytes,
@@ -421,7 +427,8 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
         return Some("written as no event".to_owned());
     };
     let states = event.message.trailers.iter().filter(|t| is_runner_managed(&t.key)).count();
-    let meant = kept_and_given(declaration.keep_trailers, lease, &ask.trailers, &declaration.trailers);
+    let meant =
+        kept_and_given(declaration.keep_trailers, lease, &ask.message.trailers, &declaration.trailers);
     let all = event.message.trailers.iter().count() == 1 + meant.len();
     (event.state != declaration.state || states != 1 || !all).then(|| format!("written as {event:?}"))
 }

@@ -148,6 +148,48 @@ fn a_lease_does_not_grow_by_the_trailers_of_its_renewals() {
     assert!(!repo.message("work").contains("other"));
 }
 
+/// CONTRACT 4.14, 4.15
+#[test]
+fn the_ask_is_kept_and_replies_stack_below_it() {
+    let repo = Repo::new();
+    repo.branch_with_message("work", b"s\n\nDo it.\n\ndocument: a\ndwp-state: build\n");
+    let set = |options: &[&str]| {
+        repo.aynig_ok(["set-state", "--branch", "work"].iter().chain(options).copied());
+        repo.message("work")
+    };
+    let mark = |state: &str| format!("[reply from {state} by Test Person, 20");
+    assert_eq!(set(&["--state", "plan", "--keep-body"]), "chore: set plan\n\nDo it.\n\ndwp-state: plan");
+    repo.foreign_lease("work", RUN, "other", 1, 100);
+    let once = set(&["--state", "build", "--reply", "Use the other parser."]);
+    assert!(once.starts_with(&format!("chore: set build\n\nDo it.\n\n{}", mark("build"))), "{once}");
+    assert!(once.ends_with("Z]\n\nUse the other parser.\n\ndwp-state: build"), "{once}");
+    repo.branch_from("work", "work", b"x\n\nIt broke.\n\ndwp-state: stalled\ndwp-stalled-run: r\n");
+    fs::write(repo.beside("text"), "- And test it.\n").expect("a file");
+    let twice = set(&["--retry", "--reply-file", "../text"]);
+    let parts: Vec<&str> = twice.split("\n\n[reply from ").collect();
+    assert_eq!((parts.len(), parts[0]), (3, "chore: set build\n\nDo it."), "{twice}");
+    assert!(parts[2].starts_with("stalled by ") && parts[2].contains("]\n\n- And test it."), "{twice}");
+    let thrice = set(&["--state", "a", "--keep-body", "--body", "As told."]);
+    assert!(thrice.contains(&mark("build")) && thrice.ends_with("]\n\nAs told.\n\ndwp-state: a"), "{thrice}");
+}
+
+#[test]
+fn a_reply_that_cannot_be_added_changes_nothing() {
+    let repo = Repo::new();
+    let head = repo.head("main");
+    let rows: [(&[&str], i32, &[&str]); 5] = [
+        (&["--state", "a", "--reply", "x"], 1, &["nothing was ever asked on main", "--body"]),
+        (&["--state", "a", "--keep-body"], 1, &["nothing was ever asked on main"]),
+        (&["--state", "a", "--reply", " "], 2, &["the reply is empty"]),
+        (&["--state", "a", "--reply", "x", "--body", "y"], 2, &["--reply", "--body"]),
+        (&["--retry", "--keep-body"], 2, &["--retry", "--keep-body"]),
+    ];
+    for (options, code, words) in rows {
+        assert_refused(&repo.aynig(["set-state"].iter().chain(options).copied()), code, words);
+    }
+    assert_eq!(repo.head("main"), head);
+}
+
 #[test]
 fn an_unborn_branch_gets_its_first_commit() {
     let repo = Repo::unborn();

@@ -143,6 +143,25 @@ pub(crate) struct SetState {
     #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub(crate) retry: bool,
 
+    /// Keep the body of the commit that requested the work: HEAD's, or that below a lease or a stalled commit. A --body
+    /// then becomes a marked section below it
+    #[arg(long, conflicts_with = "retry")]
+    pub(crate) keep_body: bool,
+
+    /// Keep that body and add TEXT below it as a marked section: who, when, in which state. Works with --retry too
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "body_source",
+        group = "reply_source"
+    )]
+    pub(crate) reply: Option<OsString>,
+
+    /// Read the text of --reply from FILE (`-`: from stdin)
+    #[arg(long, value_name = "FILE", conflicts_with = "body_source", group = "reply_source")]
+    pub(crate) reply_file: Option<PathBuf>,
+
     /// Override the live lease of another runner, which then stops the command and saves its work; the commit names the attempt
     #[arg(long)]
     pub(crate) force: bool,

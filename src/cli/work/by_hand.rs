@@ -1,5 +1,6 @@
 //! State commits by hand, as a command line has them: what `set-state` and `set-working` share.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -24,33 +25,41 @@ pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
 
 /// The text of the commit. Files are found from `start`.
 pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, Error> {
-    let body = body(options, start)?;
+    let stdin = options.body_stdin.then_some(Path::new("-"));
+    let body = text(options.body.as_ref(), options.body_file.as_deref().or(stdin), start)?;
     let keep_trailers = options.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from);
-    Ok(Content { subject: options.subject.clone(), body, trailers: options.trailer.clone(), keep_trailers })
+    Ok(Content {
+        subject: options.subject.clone(),
+        body,
+        trailers: options.trailer.clone(),
+        keep_body: false,
+        keep_trailers,
+    })
 }
 
-/// The body from wherever it is to come; bytes, since a file need not hold text. Files are found from `start`.
-fn body(options: &CommitOptions, start: &Path) -> Result<Option<Vec<u8>>, Error> {
-    if let Some(text) = &options.body {
+/// Reads a body as it is given: `text`, or the contents of `file`, which is found from `start` (`-`: stdin). Bytes, since
+/// a file need not hold text.
+pub(crate) fn text(
+    text: Option<&OsString>,
+    file: Option<&Path>,
+    start: &Path,
+) -> Result<Option<Vec<u8>>, Error> {
+    if let Some(text) = text {
         return Ok(Some(text.clone().into_vec()));
     }
-    match &options.body_file {
-        Some(file) if file.as_os_str() != "-" => {
-            let file = start.join(file);
-            std::fs::read(&file).map(Some).map_err(|error| {
-                Error::usage(format!("could not read the body from {}: {error}", file.display()))
-                    .hint("give an existing file, `--body TEXT`, or `--body-stdin`")
-            })
-        }
-        None if !options.body_stdin => Ok(None),
-        Some(_) | None => {
-            let mut bytes = Vec::new();
-            match std::io::stdin().lock().read_to_end(&mut bytes) {
-                Ok(_) => Ok(Some(bytes)),
-                Err(error) => Err(Error::because("read the body from stdin", &error)),
-            }
-        }
+    let Some(file) = file else { return Ok(None) };
+    if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        return match std::io::stdin().lock().read_to_end(&mut bytes) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) => Err(Error::because("read the body from stdin", &error)),
+        };
     }
+    let file = start.join(file);
+    std::fs::read(&file).map(Some).map_err(|error| {
+        Error::usage(format!("could not read the body from {}: {error}", file.display()))
+            .hint("give an existing file, or the text itself (`--help` names the options)")
+    })
 }
 
 /// One line for what was set.

@@ -1,7 +1,7 @@
 //! `aynig set-state`: one commit that declares the next state of a branch.
 
 use aynig::ops::app::App;
-use aynig::ops::declare::{self, Onto, StateRequest, Wanted};
+use aynig::ops::declare::{self, Content, Onto, StateRequest, Wanted};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::view::declared::WrittenView;
@@ -10,7 +10,7 @@ use crate::cli::args::SetState;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
-use crate::cli::work::by_hand::{advise, content, onto, transition, warn};
+use crate::cli::work::by_hand::{advise, content, onto, text, transition, warn};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
@@ -18,11 +18,19 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     // Before stdin is waited for.
     declare::check(arguments.state.as_ref(), &options.trailer)?;
     let content = content(options, &app.process.start)?;
+    let reply = text(arguments.reply.as_ref(), arguments.reply_file.as_deref(), &app.process.start)?;
+    if reply.as_ref().is_some_and(|reply| reply.trim_ascii().is_empty()) {
+        return Err(Error::usage("the reply is empty; nothing was changed")
+            .hint("to keep the body as it is: `--keep-body` instead of `--reply`"));
+    }
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
     let wanted = match arguments.state.clone() {
-        Some(state) => Wanted::State { state, content },
-        None => Wanted::Retry,
+        Some(state) => {
+            let keep_body = arguments.keep_body || reply.is_some();
+            Wanted::State { state, content: Content { keep_body, body: reply.or(content.body), ..content } }
+        }
+        None => Wanted::Retry { reply },
     };
     let request = StateRequest { onto: Onto { force: arguments.force, ..onto(options)? }, wanted };
     let written = declare::state(&repo, &authority, &request)?;

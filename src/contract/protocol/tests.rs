@@ -61,6 +61,8 @@ fn lines() {
             "SET_STATE {\"state\":\"a\",\"keep_trailers\":\"yes\"}",
             "\"keep_trailers\" is \"yes\", not true, false or \"all\"",
         ),
+        ("SET_STATE {\"state\":\"a\",\"keep_body\":true,\"body\":null}", "declared a"),
+        ("SET_STATE {\"state\":\"a\",\"keep_body\":\"yes\"}", "\"keep_body\" is a string, not true or false"),
         ("SET_STATE {\"state\":\"a\",\"keep_trailers\":\"all\"}", "declared a"),
         ("SET_STATE {\"state\":\"a\",\"keep_trailers\":1}", "\"keep_trailers\" is a number, not true"),
         ("SET_STATE {\"state\":\"a\",\"trailers\":true}", "\"trailers\" is a boolean"),
@@ -94,7 +96,7 @@ fn lines() {
 
 #[test]
 fn all_fields() {
-    let line = r#"SET_STATE {"state":"review","subject":"review: ready","body":"b","keep_trailers":true,
+    let line = r#"SET_STATE {"state":"review","subject":"review: ready","body":"b","keep_body":true,"keep_trailers":true,
         "trailers":{"dwp-pr":" 7 ","z":"","a":"é"}}"#
         .replace('\n', "");
     let LineVerdict::Declared(declared) = judge_line(line.as_bytes()) else { panic!("{}", reason(&line)) };
@@ -102,6 +104,7 @@ fn all_fields() {
         state: StateName::parse("review").unwrap(),
         subject: Some(String::from("review: ready")),
         body: Some(String::from("b")),
+        keep_body: true,
         keep_trailers: KeepTrailers::Dwp,
         trailers: vec![Trailer::new("dwp-pr", "7"), Trailer::new("z", ""), Trailer::new("a", "é")],
     };

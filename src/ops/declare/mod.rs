@@ -53,6 +53,8 @@ pub struct Content {
     pub body: Option<Vec<u8>>,
     /// Extra trailers.
     pub trailers: Vec<Trailer>,
+    /// Whether the body of the request is kept, and `body` becomes a section below it.
+    pub keep_body: bool,
     /// Which trailers are carried over.
     pub keep_trailers: KeepTrailers,
 }
@@ -68,7 +70,10 @@ pub enum Wanted {
         content: Content,
     },
     /// The newest state of the branch that is neither a lease nor stalled, again and at once.
-    Retry,
+    Retry {
+        /// A section to add to its body.
+        reply: Option<Vec<u8>>,
+    },
 }
 
 /// Requests a state.

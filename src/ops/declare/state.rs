@@ -1,9 +1,10 @@
 //! A state by hand.
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
+use crate::clock;
 use crate::contract::alike::misspelt;
-use crate::contract::carried::{KeepTrailers, kept_and_given};
+use crate::contract::carried::{Ask, KeepTrailers, heading, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
@@ -41,7 +42,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
             check(Some(state), &content.trailers)?;
             &content.trailers
         }
-        Wanted::Retry => &[],
+        Wanted::Retry { .. } => &[],
     };
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         let overrides = target.check_free(repo, authority, request.onto.force)?;
@@ -49,12 +50,15 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
             Wanted::State { state, content } => ManualState {
                 state: state.clone(),
                 subject: content.subject.clone(),
-                body: content.body.clone(),
+                body: body(repo, target, &request.onto, content)?,
                 trailers: trailers(repo, target, &request.onto, content)?,
                 source: authority.source().cloned(),
                 overrides,
             },
-            Wanted::Retry => ManualState { overrides, ..retry(repo, target, authority, &request.onto)? },
+            Wanted::Retry { reply } => {
+                let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
+                ManualState { overrides, ..again }
+            }
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
     })?;
@@ -89,6 +93,29 @@ fn ask(repo: &Repo, target: &Target, onto: &Onto) -> Result<Option<Event>, Error
     Ok(asked)
 }
 
+/// Returns the body: as given, or below the one that is kept.
+fn body(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<Option<Vec<u8>>, Error> {
+    if !content.keep_body {
+        return Ok(content.body.clone());
+    }
+    match ask(repo, target, onto)? {
+        Some(request) => Ok(Some(with_reply(repo, target, request, content.body.as_deref()).into())),
+        None => Err(Error::failed(format!(
+            "nothing was ever asked on {}, so there is no body to keep",
+            target.branch
+        ))
+        .hint("give all of it with `--body TEXT`, and leave out `--keep-body` and `--reply`")),
+    }
+}
+
+/// Returns the body of `request` with a section below it.
+fn with_reply(repo: &Repo, target: &Target, request: Event, reply: Option<&[u8]>) -> BString {
+    let origin = target.lease().and_then(|lease| lease.origin.clone());
+    let from = origin.or_else(|| target.meaning.state()).unwrap_or(request.state);
+    let at = clock::format_utc(clock::wall_seconds());
+    Ask { message: request.message, heading: heading(&from, &repo.identity().author.0, &at) }.body_with(reply)
+}
+
 /// Returns the trailers that are kept and those that are given.
 fn trailers(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<Vec<Trailer>, Error> {
     let ask = match content.keep_trailers {
@@ -99,8 +126,14 @@ fn trailers(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Res
 }
 
 /// Drafts the newest request on the branch again.
-fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Result<ManualState, Error> {
-    let Some(Event { state, message, .. }) = ask(repo, target, onto)? else {
+fn retry(
+    repo: &Repo,
+    target: &Target,
+    authority: &Authority,
+    onto: &Onto,
+    reply: Option<&[u8]>,
+) -> Result<ManualState, Error> {
+    let Some(request) = ask(repo, target, onto)? else {
         return Err(Error::failed(format!(
             "nothing was ever asked on {}, so nothing can be asked again",
             target.branch
@@ -110,10 +143,11 @@ fn retry(repo: &Repo, target: &Target, authority: &Authority, onto: &Onto) -> Re
             missing::options(repo, authority, &target.branch)
         )));
     };
+    let Event { state, message, .. } = request.clone();
     Ok(ManualState {
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
-        body: Some(message.body.into()),
+        body: Some(with_reply(repo, target, request, reply).into()),
         // A retry is wanted now.
         trailers: message
             .trailers

@@ -1,8 +1,9 @@
 //! The commit that requested the work on a branch.
 
+use crate::clock;
+use crate::contract::carried::{Ask, heading};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::CommitId;
-use crate::contract::message::Message;
 use crate::git::Repo;
 use crate::runner::Context;
 use crate::runner::survey::trust;
@@ -16,11 +17,13 @@ pub(crate) fn newest_request(repo: &Repo, head: CommitId) -> Option<Event> {
 }
 
 /// Returns what a result may hand on: the trigger, or the request below a stalled one.
-pub(crate) fn handed_on(context: &Context<'_>, repo: &Repo, trigger: &Event) -> Result<Message, String> {
+pub(crate) fn handed_on(context: &Context<'_>, repo: &Repo, trigger: &Event) -> Result<Ask, String> {
     let below = trigger.state.is_stalled().then(|| newest_request(repo, trigger.commit)).flatten();
-    let Some(request) = below else { return Ok(trigger.message.clone()) };
+    let at = clock::format_utc(clock::wall_seconds());
+    let heading = heading(&trigger.state, repo.runner_id().as_bytes(), &at);
+    let Some(request) = below else { return Ok(Ask { message: trigger.message.clone(), heading }) };
     match trust::refused(repo, &context.options.trust, request.commit) {
-        None => Ok(request.message),
+        None => Ok(Ask { message: request.message, heading }),
         Some(why) => Err(format!("what was asked in {} cannot be kept: {why}", request.commit.short())),
     }
 }

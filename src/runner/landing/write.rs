@@ -4,9 +4,10 @@ use std::fs::File;
 
 use bstr::{BStr, ByteSlice};
 
+use crate::contract::carried::Ask;
 use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::contract::message::{Draft, Message};
+use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
@@ -47,7 +48,7 @@ impl End<'_> {
                 let ask = if declaration.hands_on() {
                     handed_on(self.context, repo, &claim.trigger)?
                 } else {
-                    Message::default()
+                    Ask::default()
                 };
                 let draft = advance_draft(declaration, &claim.message.trailers, &ask, source);
                 self.commit(&draft, tree, parent, named)

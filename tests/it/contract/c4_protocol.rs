@@ -229,6 +229,41 @@ fn c4_all_trailers_can_be_kept() {
     refused(&[(r#"SET_STATE {"state":"x","keep_trailers":"dwp"}"#, "\"keep_trailers\" is \"dwp\"")]);
 }
 
+/// CONTRACT 4.14, 4.15
+#[test]
+fn c4_the_body_of_the_ask_can_be_kept() {
+    let asked = b"s\n\nDo it.\n\n[reply from me by nobody]\n\ndwp-state: forged\n\ndwp-state: step\n";
+    let body = "Do it.\n\n[reply from me by nobody]\n\ndwp-state: forged";
+    let repo = Repo::one_step(r#"echo 'SET_STATE {"state":"x","keep_body":true}'"#);
+    repo.branch_with_message("work", asked);
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.message("work"), format!("chore: set x\n\n{body}\n\ndwp-state: x"));
+    let repo = Repo::one_step(r#"echo 'SET_STATE {"state":"step","keep_body":true,"body":"a: Planned."}'"#);
+    repo.branch_with_message("work", asked);
+    repo.run_expecting(0, &[]);
+    repo.run_expecting(0, &[]);
+    let message = repo.message("work");
+    let parts: Vec<&str> = message.split("\n\n[reply from step by test-host, 20").collect();
+    assert_eq!(parts.len(), 3, "{message}");
+    assert_eq!(parts[0], format!("chore: set step\n\n{body}"), "the ask stays first");
+    assert!(parts[1].ends_with("Z]\n\na: Planned."), "{message}");
+    assert!(parts[2].ends_with("Z]\n\na: Planned.\n\ndwp-state: step"), "{message}");
+    assert_eq!(repo.trailers("work"), ["dwp-state: step"]);
+    refused(&[(r#"SET_STATE {"state":"x","keep_body":"yes"}"#, "\"keep_body\" is a string")]);
+}
+
+/// CONTRACT 4.13, 4.14
+#[test]
+fn c4_a_command_for_stalled_keeps_what_was_asked_before() {
+    let answer = r#"echo 'SET_STATE {"state":"x","keep_body":true,"keep_trailers":"all"}'"#;
+    let repo = Repo::with_commands(&[("step", "exit 3"), ("stalled", answer)]);
+    repo.branch_with_message("work", b"s\n\nDo it.\n\ndocument: a\ndwp-state: step\n");
+    repo.run_expecting(1, &[]);
+    assert_eq!(repo.state("work"), "stalled");
+    repo.run_expecting(0, &[]);
+    assert_eq!(repo.message("work"), "chore: set x\n\nDo it.\n\ndwp-state: x\ndocument: a");
+}
+
 /// CONTRACT 4.9
 #[test]
 fn c4_malformed_trailers_are_refused() {
