@@ -6,7 +6,7 @@
 
 use bstr::BString;
 
-use super::commits::stalled_run;
+use super::commits::{OVERRIDES_KEY, stalled_run};
 use super::head::Head;
 use super::ids::{AttemptId, StateName};
 
@@ -17,6 +17,8 @@ pub(crate) enum Ownership {
     Ours,
     /// The command, or a process it started, declared the next state itself: the attempt is over.
     AdvancedByCommand { state: StateName },
+    /// The state was set over the lease by force (CONTRACT 5.25).
+    Overridden { state: StateName },
     /// Another runner found the lease expired and closed this attempt.
     Recovered,
     /// Another attempt holds the lease.
@@ -46,6 +48,10 @@ pub(crate) fn ownership(ours: AttemptId, head: Option<(&Head, bool)>) -> Ownersh
             let closed = stalled_run(&event.message.trailers).and_then(|run| AttemptId::parse(run));
             if event.state.is_stalled() && closed == Some(ours) {
                 Ownership::Recovered
+            } else if event.message.trailers.last(OVERRIDES_KEY).and_then(|run| AttemptId::parse(run))
+                == Some(ours)
+            {
+                Ownership::Overridden { state: event.state.clone() }
             } else {
                 Ownership::AdvancedByCommand { state: event.state.clone() }
             }
@@ -59,7 +65,7 @@ mod tests {
     use super::super::ids::CommitId;
     use super::*;
 
-    /// CONTRACT 5.10, 6.8, 6.9
+    /// CONTRACT 5.10, 5.25, 6.8, 6.9
     #[test]
     fn table() {
         let ours = AttemptId::random();
@@ -79,6 +85,11 @@ mod tests {
             (format!("dwp-state: stalled\ndwp-stalled-run: {ours}"), Ownership::Recovered),
             (format!("dwp-state: stalled\ndwp-stalled-run: {other}"), advanced("stalled")),
             (String::from("dwp-state: stalled"), advanced("stalled")),
+            (
+                format!("dwp-state: a\naynig-overrides: {ours}"),
+                Ownership::Overridden { state: StateName::parse("a").unwrap() },
+            ),
+            (format!("dwp-state: a\naynig-overrides: {other}"), advanced("a")),
         ];
         let id = CommitId::from_bytes(&[7; 20]).unwrap();
         for (trailers, expected) in rows {

@@ -292,9 +292,28 @@ fn a_live_lease_is_overridden_by_force_alone() {
     assert_eq!(repo.trailer("work", "aynig-overrides"), RUN);
     let log = out(&repo.aynig_ok(["log", "work"]));
     assert!(log.contains("set by   Test Person, over the lease (--force)"), "{log}");
+    // The next command is not warned of it.
+    repo.command(".aynig/command/a", r#"echo 'SET_STATE {"state":"done"}'"#);
+    repo.commit_all("a command");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let output = repo.aynig_ok(["run", "--branch", "work"]);
+    assert_eq!((repo.state("work").as_str(), err(&output).as_str()), ("done", ""));
+    repo.git(["config", "--unset", "aynig.commandsFrom"]);
     repo.foreign_lease("work", RUN, "far-host", 10, 100);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     assert_eq!(err(&output), "", "an expired lease protects nobody");
+}
+
+/// CONTRACT 5.25
+#[test]
+fn the_lease_of_a_command_that_ended_without_a_state_is_nobodys() {
+    let repo = Repo::scene(&[("forgot", "true")]);
+    repo.ready("work", "forgot");
+    let told = out(&repo.aynig_ok(["run"]));
+    assert!(told.contains("then stalled unless `aynig set-state` sets a state"), "{told}");
+    let said = err(&repo.aynig_ok(["set-state", "--state", "done", "--branch", "work"]));
+    assert!(said.contains("its command had ended"), "{said}");
+    assert_eq!((repo.state("work").as_str(), repo.trailer("work", "aynig-overrides").as_str()), ("done", ""));
 }
 
 /// CONTRACT 5.26
@@ -349,8 +368,10 @@ fn over_a_lease_by_hand_no_runner_is_promised() {
     repo.said("ready");
     let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held", "--force"]));
     assert!(said.contains("its runner will notice"), "{said}");
-    repo.release("release");
-    runner.finish();
+    // The command waits for what never comes: its runner stops it.
+    let output = runner.finish();
+    let answer = out(&output);
+    assert!(answer.contains("lease lost: the state a was set over the lease (--force)"), "{answer}");
 }
 
 #[test]

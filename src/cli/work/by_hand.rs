@@ -7,7 +7,7 @@ use std::path::Path;
 
 use aynig::clock::span;
 use aynig::contract::carried::KeepTrailers;
-use aynig::ops::declare::{Advice, Content, Expected, Onto, Written};
+use aynig::ops::declare::{Advice, Content, Expected, Holder, Onto, Written};
 use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
 use aynig::ops::view::lease::lease_words;
@@ -85,11 +85,13 @@ pub(crate) fn advise(advice: &[Advice]) {
                 )))
             }
             Advice::NotFollowed { why } => warn(&format!("this checkout did not follow: {why}")),
-            Advice::Overridden { branch, lease, left, by_hand } => {
-                let then = if *by_hand {
-                    "it was taken by hand, so no runner notices; tell whoever works under it"
-                } else {
-                    "its runner will notice, stop its command and save the work"
+            Advice::Overridden { branch, lease, left, holder } => {
+                let then = match holder {
+                    Holder::Hand => "it was taken by hand, so no runner notices; tell whoever works under it",
+                    Holder::Ended => {
+                        "its command had ended; what that left running may not set a state any more"
+                    }
+                    Holder::Runner => "its runner will notice, stop its command and save the work",
                 };
                 let (lease, left) = (lease_words(lease), span(*left));
                 warn(&format!("{branch} was leased to {lease} for another {left}; {then}"));

@@ -2,6 +2,7 @@
 
 use bstr::BString;
 
+use crate::contract::commits::how_kept;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
 use crate::contract::lease::Lease;
@@ -11,8 +12,8 @@ use crate::runner::attempt::ground::{Ground, named};
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
 
-use super::Expected;
 use super::target::Target;
+use super::{Expected, Holder};
 use crate::clock::span;
 use crate::ops::error::{Error, Kind};
 use crate::ops::settings;
@@ -77,7 +78,7 @@ impl Target {
     }
 
     /// That HEAD is what the caller has seen.
-    pub(super) fn check_expected(&self, expected: &Expected) -> Result<(), Error> {
+    pub(super) fn check_expected(&self, authority: &Authority, expected: &Expected) -> Result<(), Error> {
         let head = self.head.as_ref().map(|head| head.id);
         let wanted = match expected {
             Expected { commit: Some(commit), .. }
@@ -92,7 +93,7 @@ impl Target {
         };
         let found = self.head_words();
         let message = format!("{} is not {wanted}: {found}; nothing was changed", self.branch);
-        Err(Error::new(Kind::Conflict, message).hint(self.look_hint()))
+        Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)))
     }
 
     /// Returns the attempt whose live lease is overridden; an error without `force`. A lease that was taken by hand on this
@@ -103,22 +104,29 @@ impl Target {
         authority: &Authority,
         force: bool,
     ) -> Result<Option<BString>, Error> {
-        let foreign = self.foreign_lease().filter(|(lease, _)| !is_by_hand(repo, authority, lease));
-        let Some((lease, left)) = foreign else { return Ok(None) };
+        let Some((lease, left)) = self.foreign_lease() else { return Ok(None) };
+        if !matches!(holder(repo, authority, lease), Holder::Runner) {
+            return Ok(None);
+        }
         if force {
             return Ok(Some(lease.run_id.clone()));
         }
         let (holder, left) = (lease_words(lease), span(left));
         let message =
             format!("{} is leased to {holder} for another {left}; nothing was changed", self.branch);
-        Err(Error::new(Kind::Conflict, message).hint(self.look_hint()).hint(
-            "`--force` sets the state all the same: its runner then stops the command and saves the work",
-        ))
+        Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)).hint(match authority.source() {
+            None => "`--force` sets the state all the same: the runner then stops the command and saves the work".to_owned(),
+            Some(remote) => format!(
+                "`--force` sets the state all the same: the runner stops the command and saves the work once it renews the \
+                 lease; where {remote} guards its branches, it refuses that"
+            ),
+        }))
     }
 
-    fn look_hint(&self) -> String {
+    fn look_hint(&self, authority: &Authority) -> String {
         let branch = shell_quote(&self.branch.to_string());
-        format!("look with `aynig status --branch {branch}` and `aynig log {branch}`")
+        let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+        format!("look with `aynig status --branch {branch}{remote}` and `aynig log {branch}{remote}`")
     }
 
     /// That nothing is under way in the checkout whose index is taken: the commit would drop its other parents.
@@ -145,9 +153,14 @@ impl Target {
     }
 }
 
-/// Whether a lease is known to be of no runner: one in our name on a branch of this repository would have left its record here. Of a
-/// remote's branch another clone may have it.
-pub(super) fn is_by_hand(repo: &Repo, authority: &Authority, lease: &Lease) -> bool {
+/// The kind of holder of a live lease, as far as it is known here.
+pub(super) fn holder(repo: &Repo, authority: &Authority, lease: &Lease) -> Holder {
+    if how_kept(&lease.message).is_some() {
+        return Holder::Ended;
+    }
+    // A runner's lease in our name on a branch of this repository has a record here. Of a remote's branch another clone may
+    // have it.
     let ours = authority.source().is_none() && lease.runner == repo.runner_id();
-    ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none())
+    let by_hand = ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none());
+    if by_hand { Holder::Hand } else { Holder::Runner }
 }

@@ -124,6 +124,17 @@ pub struct WrittenLease {
     pub fresh: bool,
 }
 
+/// Who holds a live lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A runner, whose command runs.
+    Runner,
+    /// A person, who took it with `set-working` on this host.
+    Hand,
+    /// A command that ended with 0 without a state; what it left behind may still set one.
+    Ended,
+}
+
 /// What the caller should know of a commit that has landed.
 #[derive(Debug)]
 pub enum Advice {
@@ -153,8 +164,8 @@ pub enum Advice {
         lease: Lease,
         /// Seconds left of it.
         left: u64,
-        /// Whether it is known to belong to no runner.
-        by_hand: bool,
+        /// Its holder.
+        holder: Holder,
     },
     /// Another runner's lease, still alive, was renewed in its name.
     RenewedForOther {

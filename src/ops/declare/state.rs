@@ -17,7 +17,7 @@ use crate::runner::landing::ask::newest_request;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
-use super::checks::is_by_hand;
+use super::checks::holder;
 use super::target::Target;
 use super::write::write;
 use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refused};
@@ -70,7 +70,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         branch: branch.clone(),
         lease: lease.clone(),
         left,
-        by_hand: is_by_hand(repo, authority, lease),
+        holder: holder(repo, authority, lease),
     });
     let slip = slip(repo, &landed.commit, &state).map(|near| Advice::NoCommand {
         branch,

@@ -59,7 +59,7 @@ pub(super) fn write(
     let mut tries = 0;
     loop {
         let before = Target::look(repo, authority, onto.branch.as_ref())?;
-        before.check_expected(&onto.expected)?;
+        before.check_expected(authority, &onto.expected)?;
         let message = compose(&before)?.encode().map_err(|error| {
             Error::usage(format!("could not set the state of {}: {}", before.branch, error_chain(&error)))
         })?;

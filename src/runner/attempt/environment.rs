@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
+use crate::contract::commits::OVERRIDES_KEY;
 use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariables, trailer_variables};
 use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
@@ -93,7 +94,7 @@ pub(crate) fn environment(
     let TrailerVariables { set, mut skipped } =
         trailer_variables(&claim.trigger.message.trailers, exists, listed);
     // An operator who lists some trailers needs no warning about the others (CONTRACT 3.13).
-    skipped.retain(|(_, reason)| *reason != SkipReason::NotListed);
+    skipped.retain(|(key, reason)| *reason != SkipReason::NotListed && key != OVERRIDES_KEY);
     for (key, reason) in skipped.iter().take(MOST_SKIPPED_NAMED) {
         warnings.push(Warning::TrailerNotPassed { key: key.clone(), reason: *reason });
     }

@@ -288,6 +288,7 @@ impl<'a> End<'a> {
             Ownership::Ours => "the branch could not be read".to_owned(),
             Ownership::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),
             Ownership::TakenOver { by } => format!("{by} holds it with another attempt"),
+            Ownership::Overridden { state } => format!("the state {state} was set over the lease (--force)"),
             Ownership::Recovered => "another runner found the lease expired and closed it".to_owned(),
             Ownership::Rewound => {
                 "the branch was moved to a commit that does not descend from the lease".to_owned()
