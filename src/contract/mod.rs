@@ -25,6 +25,7 @@
 //! - [`carried`] decides what a new state takes over from the commits before it.
 //! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
+//! - [`squash`] words the commit that a landed branch becomes.
 //! - [`retention`] decides which finished attempts' logs may be removed.
 //! - [`story`] folds a branch's commits into its history.
 //! - [`guard`] decides, for a server, which pushes break a lease.
@@ -57,6 +58,7 @@ pub mod report;
 pub mod retention;
 pub(crate) mod settlement;
 pub mod sighting;
+pub mod squash;
 pub mod story;
 pub mod trailers;
 

@@ -8,6 +8,7 @@ pub mod authority;
 pub mod declare;
 pub mod error;
 pub mod history;
+pub mod land;
 pub mod missing;
 pub mod notify;
 pub mod outer;

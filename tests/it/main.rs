@@ -37,6 +37,7 @@ mod init;
 mod install;
 mod install_refused;
 mod judge;
+mod land;
 mod lease;
 mod left_behind;
 mod log;

@@ -15,6 +15,7 @@ use aynig::contract::ids::{RemoteName, StateName};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::trailers::Trailer;
 
+mod land;
 mod look;
 mod parse;
 mod settings;
@@ -22,6 +23,7 @@ mod upkeep;
 
 use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, parse_trailer};
 
+pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
@@ -67,6 +69,8 @@ pub(crate) enum Verb {
     SetState(SetState),
     /// Claim a branch by hand, or renew the lease it is under
     SetWorking(SetWorking),
+    /// Put what a branch has come to onto the default branch, as one clean commit
+    Land(Land),
     /// Show what a branch is, who holds it, and what would be run
     Status(Status),
     /// Tell the life of a branch: attempts, how long they took, what failed and what followed

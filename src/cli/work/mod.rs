@@ -1,6 +1,7 @@
 //! Verbs that move branches.
 
 pub(crate) mod by_hand;
+pub(crate) mod land;
 pub(crate) mod run;
 pub(crate) mod set_state;
 pub(crate) mod set_working;

@@ -7,12 +7,14 @@
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
 //! | `landed` | whether a branch has the contents of a commit |
+//! | `merge` | merges of trees, without a checkout |
 //! | `quarantine` | the objects of a push that a hook has not accepted yet |
 //! | `bundle` | fetches files of another repository |
 
 pub mod bundle;
 pub mod commits;
 pub(crate) mod landed;
+pub(crate) mod merge;
 pub mod quarantine;
 pub mod revspec;
 pub(crate) mod signatures;

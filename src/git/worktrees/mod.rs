@@ -14,8 +14,10 @@
 //! | `pool` | clean worktrees kept for later steps |
 //! | `spare` | pooled worktrees that go to the next step of a run as they are |
 //! | `preserved` | worktrees left to the user, and rescue refs |
+//! | `carry` | a clean checkout that goes along with its branch |
 //! | `error` | why a worktree could not be created, read or removed |
 
+pub(crate) mod carry;
 pub(crate) mod directory;
 pub(crate) mod error;
 pub(crate) mod held;

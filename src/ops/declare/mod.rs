@@ -21,6 +21,7 @@ use crate::contract::trailers::Trailer;
 use super::error::{Error, Kind};
 pub use lease::lease;
 pub use state::{check, state};
+pub(in crate::ops) use target::lease_below;
 
 /// The branch that a commit by hand is put on.
 #[derive(Debug, Clone, Default)]

@@ -215,7 +215,7 @@ pub(super) fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&
 }
 
 /// The nearest commit below `head` that declares a state, if it is a lease.
-fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
+pub(in crate::ops) fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
     let below = repo.history(*head.parents.first()?).map_while(Result::ok);
     match below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())? {
         Head::Working(lease) => Some(lease),

@@ -1,0 +1,107 @@
+//! `aynig land`: a branch becomes one clean commit on another.
+
+use bstr::ByteSlice;
+use serde_json::json;
+
+use aynig::ops::app::App;
+use aynig::ops::error::Error;
+use aynig::ops::land::{self, Landed, Landing, Request, Said, Strategy};
+use aynig::ops::target::branch_name;
+use aynig::words::shell_quote;
+
+use crate::cli::args::Land;
+use crate::cli::exit::Exit;
+use crate::cli::ui;
+use crate::cli::ui::signals::authority;
+use crate::cli::ui::{FAINT, STRONG, styled};
+use crate::cli::work::by_hand::warn;
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
+    let request = Request {
+        branch: branch_name(&arguments.branch)?,
+        into: arguments.into.as_deref().map(branch_name).transpose()?,
+        strategy: if arguments.merge { Strategy::Merge } else { Strategy::Squash },
+        said: Said { subject: arguments.subject.clone(), body: arguments.body.clone() },
+        accept_unsigned: arguments.accept_unsigned,
+    };
+    let repo = app.repo();
+    let authority = authority(&repo, arguments.remote.as_ref())?;
+    let landing = land::land(&repo, &authority, &request)?;
+    if arguments.json {
+        ui::answer_json(&report(&request, &landing));
+    }
+    let branch = request.branch.to_string();
+    match landing {
+        Landing::Landed(landed) => {
+            for warning in &landed.warnings {
+                warn(warning);
+            }
+            if !arguments.json {
+                tell(&branch, &landed, authority.source().is_some());
+            }
+        }
+        Landing::Nothing { into } => {
+            if !arguments.json {
+                ui::answer(&ui::sanitize(&format!("nothing to land: {into} has all that {branch} has")));
+            }
+        }
+        Landing::Conflicts { into, paths } => {
+            let paths: Vec<_> = paths.iter().map(|path| path.to_str_lossy()).collect();
+            let (fetch, theirs) = match authority.source() {
+                None => (String::new(), into.to_string()),
+                Some(remote) => {
+                    (format!("git fetch {} && ", shell_quote(remote.as_str())), format!("{remote}/{into}"))
+                }
+            };
+            let message =
+                format!("{branch} and {into} both change {}; nothing was changed", paths.join(", "));
+            return Err(Error::failed(message).hint(format!(
+                "`{fetch}git switch {} && git merge {}`, resolve, commit{}; then land again",
+                shell_quote(&branch),
+                shell_quote(&theirs),
+                if fetch.is_empty() { "" } else { ", push" }
+            )));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(branch: &str, landed: &Landed, is_remote: bool) {
+    ui::answer(&format!(
+        "{}  ← {branch}  {}  {}",
+        styled(STRONG, ui::sanitize(&landed.into.to_string())),
+        ui::sanitize(&landed.subject.to_str_lossy()),
+        styled(FAINT, format!("({})", landed.commit.short())),
+        branch = ui::sanitize(branch),
+    ));
+    let next = match &landed.followed {
+        _ if is_remote => "`git pull` brings it here".to_owned(),
+        Some(place) => {
+            format!(
+                "the checkout in {} went along; `git branch -D {}` removes the branch",
+                place.display(),
+                shell_quote(branch)
+            )
+        }
+        None => format!("`git branch -D {}` removes the branch", shell_quote(branch)),
+    };
+    ui::narrate(&styled(FAINT, ui::sanitize(&next)));
+}
+
+fn report(request: &Request, landing: &Landing) -> serde_json::Value {
+    let (into, landed, paths) = match landing {
+        Landing::Landed(landed) => (&landed.into, Some(landed), &[][..]),
+        Landing::Nothing { into } => (into, None, &[][..]),
+        Landing::Conflicts { into, paths } => (into, None, &paths[..]),
+    };
+    json!({
+        "branch": request.branch.to_string(),
+        "into": into.to_string(),
+        "landed": landed.is_some(),
+        "commit": landed.map(|landed| landed.commit.to_string()),
+        "parent": landed.map(|landed| landed.parent.to_string()),
+        "subject": landed.map(|landed| landed.subject.to_str_lossy().into_owned()),
+        "conflicts": paths.iter().map(|path| path.to_str_lossy()).collect::<Vec<_>>(),
+    })
+}

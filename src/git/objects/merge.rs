@@ -1,0 +1,88 @@
+//! Merges of trees: two commits in, a tree or the paths in conflict out.
+//!
+//! Invariant: no checkout, no index and no ref is touched, and no hook runs. Git decides what merges, by `merge-tree`, with the attributes of
+//! the first commit; where that one is an ancestor of the other nothing is to be decided, and git is not asked.
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::CommitId;
+use crate::git::objects::commits::CommitError;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::repo::open::{Repo, gits, ours};
+
+/// How git reports an option that it does not know.
+const UNKNOWN_OPTION: i32 = 129;
+
+/// What came of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// The tree that holds both.
+    Clean(CommitId),
+    /// The paths that both have changed in ways git cannot reconcile.
+    Conflicts(Vec<BString>),
+}
+
+/// Why two commits could not be merged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MergeError {
+    /// They have no commit in common.
+    #[error("they have no commit in common")]
+    Unrelated,
+    /// `git merge-tree --write-tree` came with git 2.38.
+    #[error("git merges without a checkout from version 2.38 on; this one is older")]
+    GitTooOld,
+    /// A commit could not be read.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// Git failed.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
+}
+
+impl Repo {
+    /// Merges `theirs` into `ours`.
+    pub(crate) fn merge_trees(&self, into: CommitId, from: CommitId) -> Result<Merge, MergeError> {
+        let base = self.gix.merge_base(gits(into), gits(from)).ok().flatten();
+        match base.map(|base| ours(&base)) {
+            None => return Err(MergeError::Unrelated),
+            Some(base) if base == into => return Ok(Merge::Clean(self.commit(from)?.tree)),
+            Some(_) => {}
+        }
+        let output = Git::shared(self.common_dir())
+            .env("GIT_ATTR_SOURCE", into.to_string())
+            .args(["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z"])
+            .args([into.to_string(), from.to_string()])
+            .known_as("merge-tree")
+            .run_unchecked()?;
+        let mut parts = output.stdout.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        let tree = parts.next().and_then(|id| CommitId::parse_hex(id.trim()));
+        match (output.status.code(), tree) {
+            (Some(0), Some(tree)) => Ok(Merge::Clean(tree)),
+            (Some(1), Some(_)) => {
+                let mut paths: Vec<BString> = parts.map(BString::from).collect();
+                paths.dedup();
+                Ok(Merge::Conflicts(paths))
+            }
+            (Some(UNKNOWN_OPTION), _) => Err(MergeError::GitTooOld),
+            // It says itself what is wrong.
+            _ => {
+                let again = Git::shared(self.common_dir()).args(["merge-tree", "--write-tree"]);
+                let error = again.args([into.to_string(), from.to_string()]).run();
+                Err(error.map(|_| MergeError::GitTooOld).unwrap_or_else(MergeError::Git))
+            }
+        }
+    }
+
+    /// The commits that `tip` has and `base` has not, oldest first, without merges.
+    pub(crate) fn commits_between(
+        &self,
+        base: CommitId,
+        tip: CommitId,
+    ) -> Result<Vec<CommitId>, ProcessError> {
+        let range = format!("{base}..{tip}");
+        let output = Git::shared(self.common_dir())
+            .args(["rev-list", "--reverse", "--topo-order", "--no-merges", &range])
+            .run()?;
+        Ok(output.stdout.lines().filter_map(CommitId::parse_hex).collect())
+    }
+}

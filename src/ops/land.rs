@@ -1,0 +1,364 @@
+//! Landing: what a branch has come to is put onto another one as a single clean commit.
+//!
+//! Invariant: the target moves by one compare-and-swap from the very commit that was merged into, and nothing else is written before. A
+//! checkout of it goes along only if it is clean; no changes of a person are written over (CONTRACT.md §14).
+
+use std::path::PathBuf;
+
+use bstr::{BString, ByteSlice};
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::{Draft, Message};
+pub use crate::contract::squash::Said;
+use crate::contract::squash::{merge_draft, squash_draft};
+use crate::git::objects::commits::{NewCommit, Stored};
+use crate::git::objects::merge::{Merge, MergeError};
+use crate::git::remote::Move;
+use crate::git::worktrees::carry::Stuck;
+use crate::git::{Checkout, Repo, Swap};
+use crate::runner::authority::Authority;
+use crate::runner::options::Trust;
+use crate::runner::survey::resolve::Resolver;
+use crate::runner::survey::trust;
+use crate::words::{error_chain, shell_quote};
+
+use super::declare::lease_below;
+use super::error::{Error, Kind};
+use super::settings;
+use super::target::existing_head;
+use super::view::lease::lease_words;
+
+/// What kind of commit a branch becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// One commit with all changes, on the target alone.
+    Squash,
+    /// A merge commit, which keeps the commits of the branch.
+    Merge,
+}
+
+/// Requests a landing.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What is to be landed.
+    pub branch: BranchName,
+    /// Where; else the default branch.
+    pub into: Option<BranchName>,
+    /// As what.
+    pub strategy: Strategy,
+    /// The commit's words.
+    pub said: Said,
+    /// Whether our signature may vouch for unsigned commits (CONTRACT 13.10).
+    pub accept_unsigned: bool,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Landing {
+    /// It is there.
+    Landed(Landed),
+    /// The target has it all.
+    Nothing {
+        /// The target.
+        into: BranchName,
+    },
+    /// Both sides changed these paths, and nothing was written.
+    Conflicts {
+        /// The target.
+        into: BranchName,
+        /// The paths.
+        paths: Vec<BString>,
+    },
+}
+
+/// A landed branch.
+#[derive(Debug)]
+pub struct Landed {
+    /// The target.
+    pub into: BranchName,
+    /// Its HEAD before.
+    pub parent: CommitId,
+    /// Its HEAD now.
+    pub commit: CommitId,
+    /// The subject of that.
+    pub subject: BString,
+    /// The checkout that went along.
+    pub followed: Option<PathBuf>,
+    /// What a person should know besides.
+    pub warnings: Vec<String>,
+}
+
+/// One of the two branches.
+struct Side {
+    name: BranchName,
+    head: Stored,
+    meaning: Head,
+}
+
+impl Side {
+    fn look(repo: &Repo, authority: &Authority, name: &BranchName) -> Result<Self, Error> {
+        let head = existing_head(repo, authority, name)?;
+        let head = repo
+            .commit(head)
+            .map_err(|error| Error::because(&format!("read the newest commit of {name}"), &error))?;
+        let meaning = Head::read(&head.facts());
+        Ok(Self { name: name.clone(), head, meaning })
+    }
+
+    fn lease(&self, repo: &Repo) -> Option<Lease> {
+        match &self.meaning {
+            Head::Working(lease) => Some(lease.clone()),
+            Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &self.head),
+            Head::Ready(_) => None,
+        }
+    }
+
+    /// That nobody is at work on it; returns whether a lease is there that is over.
+    fn check_free(&self, repo: &Repo, authority: &Authority) -> Result<bool, Error> {
+        let Some(lease) = self.lease(repo) else { return Ok(false) };
+        let skew = if authority.source().is_none() { 0 } else { settings::judging(repo)?.skew_seconds };
+        let now = clock::wall_seconds().saturating_sub_unsigned(skew);
+        let Liveness::Live { left } = lease.liveness(now) else { return Ok(true) };
+        let name = &self.name;
+        let message = format!(
+            "{name} is under a lease of {} for another {}; nothing was changed",
+            lease_words(&lease),
+            clock::span(left)
+        );
+        Err(Error::new(Kind::Conflict, message).hint(format!(
+            "wait until it is over: `aynig status --watch --branch {}{}` shows when",
+            shell_quote(&name.to_string()),
+            option(authority)
+        )))
+    }
+
+    /// That our signature vouches for no commit that a runner would refuse (CONTRACT 13.10).
+    fn check_signed(&self, repo: &Repo, accept_unsigned: bool) -> Result<(), Error> {
+        if accept_unsigned || !repo.signs().unwrap_or(true) {
+            return Ok(());
+        }
+        let trust = Trust { require_signed: settings::require_signed(repo)?, ..Trust::default() };
+        let Some(why) = trust::refused(repo, &trust, self.head.id) else { return Ok(()) };
+        let name = &self.name;
+        Err(Error::setup(format!("nothing was changed, as the signature would vouch for {name}: {why}"))
+            .hint(format!("look at what it brings: `git show {}`", self.head.id.short()))
+            .hint("if you vouch for it, the same again with `--accept-unsigned`"))
+    }
+}
+
+/// Puts a branch onto another.
+pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Landing, Error> {
+    let into = target(repo, authority, request)?;
+    let from = Side::look(repo, authority, &request.branch)?;
+    let onto = Side::look(repo, authority, &into)?;
+    let is_over = from.check_free(repo, authority)?;
+    onto.check_free(repo, authority)?;
+    if repo.descends(onto.head.id, from.head.id) {
+        return Ok(Landing::Nothing { into });
+    }
+    let tree = match repo.merge_trees(onto.head.id, from.head.id) {
+        Ok(Merge::Clean(tree)) if tree == onto.head.tree => return Ok(Landing::Nothing { into }),
+        Ok(Merge::Clean(tree)) => tree,
+        Ok(Merge::Conflicts(paths)) => return Ok(Landing::Conflicts { into, paths }),
+        Err(error) => return Err(unmerged(&from.name, &into, &error)),
+    };
+    for side in [&from, &onto] {
+        side.check_signed(repo, request.accept_unsigned)?;
+    }
+    let checkout = if authority.source().is_none() { checkout(repo, &onto, tree)? } else { None };
+    let draft = draft(repo, request, &onto, &from)?;
+    let (message, mut warnings) = encoded(&draft, request)?;
+    let parents = match request.strategy {
+        Strategy::Squash => vec![onto.head.id],
+        Strategy::Merge => vec![onto.head.id, from.head.id],
+    };
+    let new = NewCommit { tree, parents: &parents, message: &message, attempt: None };
+    let commit = repo
+        .write_commit(&new)
+        .map_err(|error| Error::because(&format!("write a commit for {into}"), &error))?;
+    move_target(repo, authority, &onto, commit, checkout.as_ref())?;
+    warnings.extend(remarks(repo, &from, &onto, is_over));
+    let followed = checkout.map(|checkout| checkout.path.clone());
+    let subject = Message::parse(&message).subject;
+    Ok(Landing::Landed(Landed { into, parent: onto.head.id, commit, subject, followed, warnings }))
+}
+
+/// The branch that it is landed on.
+fn target(repo: &Repo, authority: &Authority, request: &Request) -> Result<BranchName, Error> {
+    let into = request.into.clone().or_else(|| repo.default_branch(authority.source()));
+    let Some(into) = into else {
+        return Err(Error::usage("there is no default branch to land on: neither main nor master exists")
+            .hint("name one: `--into BRANCH`"));
+    };
+    if into == request.branch {
+        return Err(Error::usage(format!("{into} cannot be landed on itself"))
+            .hint("name another with `--into BRANCH`"));
+    }
+    Ok(into)
+}
+
+fn option(authority: &Authority) -> String {
+    authority.source().map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))).unwrap_or_default()
+}
+
+fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error {
+    let message = format!("{branch} could not be merged into {into}: {}", error_chain(error));
+    let by_hand = |merge: &str| {
+        format!(
+            "in a checkout: `git switch {} && git merge {merge} {}`",
+            shell_quote(&into.to_string()),
+            shell_quote(&branch.to_string())
+        )
+    };
+    match error {
+        MergeError::Unrelated => Error::failed(message)
+            .hint(by_hand("--allow-unrelated-histories"))
+            .hint("or name another with `--into BRANCH`"),
+        MergeError::GitTooOld => Error::setup(message).hint(by_hand("--squash")),
+        MergeError::Commit(_) | MergeError::Git(_) => {
+            Error::setup(message).hint("`git fsck` tells what is damaged")
+        }
+    }
+}
+
+fn draft(repo: &Repo, request: &Request, onto: &Side, from: &Side) -> Result<Draft, Error> {
+    if request.strategy == Strategy::Merge {
+        return Ok(merge_draft(&from.name, &request.said));
+    }
+    let trying = format!("read the commits of {}", from.name);
+    let commits = repo
+        .commits_between(onto.head.id, from.head.id)
+        .map_err(|error| Error::because(&trying, &error))?
+        .into_iter()
+        .map(|id| repo.commit(id).map(|stored| Message::parse(&stored.message)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| Error::because(&trying, &error))?;
+    Ok(squash_draft(&from.name, &commits, &request.said))
+}
+
+/// The message; a body that was found and cannot be written is left out, with a word.
+fn encoded(draft: &Draft, request: &Request) -> Result<(BString, Vec<String>), Error> {
+    let refused = |error: &dyn std::error::Error| {
+        Error::usage(format!("could not land {}: {}", request.branch, error_chain(error)))
+            .hint("give it other words: `--subject TEXT`, `--body TEXT`")
+    };
+    match draft.encode() {
+        Ok(message) => Ok((message, Vec::new())),
+        Err(error) if request.said.body.is_some() || draft.body.is_empty() => Err(refused(&error)),
+        Err(error) => {
+            let bare = Draft { body: BString::default(), ..draft.clone() };
+            let message = bare.encode().map_err(|error| refused(&error))?;
+            let warning =
+                format!("the body was left out: {}; `--body TEXT` gives another", error_chain(&error));
+            Ok((message, vec![warning]))
+        }
+    }
+}
+
+/// The checkout that is to go along, which could.
+fn checkout(repo: &Repo, onto: &Side, tree: CommitId) -> Result<Option<Checkout>, Error> {
+    let name = &onto.name;
+    let all = repo
+        .checkouts_of(name)
+        .map_err(|error| Error::because(&format!("find out where {name} is checked out"), &error))?;
+    let mut all = all.into_iter();
+    let Some(checkout) = all.next() else { return Ok(None) };
+    let place = checkout.path.display().to_string();
+    let quoted = shell_quote(&place);
+    let refuse =
+        |why: String| Error::setup(format!("{name} is checked out in {place}, {why}; nothing was changed"));
+    if let Some(other) = all.next() {
+        return Err(refuse(format!("and in {}", other.path.display()))
+            .hint(format!("leave one of them: `git -C {quoted} switch --detach`")));
+    }
+    match repo.try_carry(&checkout, onto.head.id, tree) {
+        Ok(()) => Ok(Some(checkout)),
+        Err(Stuck::InProgress) => {
+            Err(refuse("where a rebase or a bisect of it is under way".to_owned())
+                .hint("conclude that first"))
+        }
+        Err(Stuck::Unconcluded(unconcluded)) => {
+            Err(refuse(format!("where {} is not concluded", unconcluded.what)).hint(format!(
+                "conclude it with `{}`, or take it back with `{}`",
+                unconcluded.conclude, unconcluded.abort
+            )))
+        }
+        Err(Stuck::Changed) => Err(refuse("where files differ from what is committed".to_owned())
+            .hint(format!("commit them, or put them aside: `git -C {quoted} stash`; then land again"))),
+        Err(Stuck::Refused(error)) => Err(refuse(format!("which cannot go along: {}", error_chain(&error)))
+            .hint("move what is in the way elsewhere, then land again")),
+    }
+}
+
+/// The compare-and-swap, and the checkout after it.
+fn move_target(
+    repo: &Repo,
+    authority: &Authority,
+    onto: &Side,
+    new: CommitId,
+    checkout: Option<&Checkout>,
+) -> Result<(), Error> {
+    let (name, old) = (&onto.name, onto.head.id);
+    let log = "aynig: land";
+    match authority.swap(repo, Move { branch: name.clone(), expected: old, new, within: None }, log)? {
+        Swap::Won => {}
+        Swap::Lost { .. } => {
+            let message = format!("{name} moved meanwhile; nothing was changed");
+            return Err(Error::new(Kind::Conflict, message).hint("the same again lands on what it is now"));
+        }
+    }
+    let Some(checkout) = checkout else { return Ok(()) };
+    let Err(error) = repo.carry(&checkout.place, old, new) else { return Ok(()) };
+    // Somebody changed a file in this moment, which stays as it is.
+    let why = error_chain(&error);
+    let place = checkout.path.display();
+    match repo.swap(name.full_ref().as_bstr(), Some(new), old, "aynig: land taken back") {
+        Ok(Swap::Won) => Err(Error::failed(format!(
+            "the checkout in {place} did not go along, so {name} was set back; nothing was changed: {why}"
+        ))
+        .hint("the same again, once nobody works there")),
+        Ok(Swap::Lost { .. }) | Err(_) => Err(Error::failed(format!(
+            "{name} was moved to {}, and the checkout in {place} did not go along: {why}",
+            new.short()
+        ))
+        .hint(format!(
+            "bring its files along: `git -C {} read-tree -m -u {old} {new}`",
+            shell_quote(&place.to_string())
+        ))),
+    }
+}
+
+/// What a person should know of the two branches.
+fn remarks(repo: &Repo, from: &Side, onto: &Side, is_over: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let name = &from.name;
+    let log = || format!("`aynig log {}` tells more", shell_quote(&name.to_string()));
+    match &from.meaning {
+        _ if is_over => {
+            found.push(format!("the last attempt on {name} came to no end, and its lease is over; {}", log()))
+        }
+        Head::Ready(event) if event.state.is_stalled() => {
+            found.push(format!(
+                "{name} is stalled: what its last attempt left behind is not in it; {}",
+                log()
+            ));
+        }
+        Head::Ready(event) => {
+            let (head, tree) = (from.head.id, from.head.tree);
+            if Resolver::new(None).in_commit(repo, head, tree, &event.state).is_ok() {
+                found.push(format!(
+                    "{name} still asks for {}, and the next `aynig run` goes on with it",
+                    event.state
+                ));
+            }
+        }
+        Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => {}
+    }
+    if let Head::Ready(event) = &onto.meaning {
+        found.push(format!("{} declared the state {}, which this commit ends", onto.name, event.state));
+    }
+    found
+}
