@@ -144,6 +144,23 @@ fn the_link_of_a_worktree_is_not_handed_on_once_it_was_written_to() {
     }
 }
 
+/// While a worktree waits for its next step anybody may write into it: a step beside it, or what the last one left running.
+#[test]
+fn what_is_written_into_a_waiting_worktree_reaches_no_step() {
+    let write = r#"
+until at=$(git worktree list --porcelain | sed -n 's/^worktree //p' | grep /aynig/pool/); do [ -d "$ROOM" ] || exit 9; sleep 0.05; done
+echo x >"$at/dir1/new"; echo x >"$at/dir1/b.ignored"
+say wrote x; next done"#;
+    let look = "git status --porcelain --ignored >\"$ROOM/found.$AYNIG_BRANCH\"; next done";
+    let repo = small(&[("write", write), ("first", "next look"), ("look", look)]);
+    repo.ready("a", "first");
+    repo.ready("b", "write");
+    repo.aynig_ok(["run", "--drain", "--jobs", "2"]);
+    assert_eq!(repo.said("wrote"), "x");
+    assert_eq!(repo.left_by("found.a"), "");
+    repo.assert_tidy();
+}
+
 fn left_in_pool(repo: &Repo) -> Vec<PathBuf> {
     let pool = repo.path.join(".git/aynig/pool");
     std::fs::read_dir(pool).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

@@ -115,7 +115,11 @@ impl Repo {
         }
         crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
         let own = worktree.mark.clone();
-        let worktree = worktree.passed_on(slot, own, false, held);
+        let mut worktree = worktree.passed_on(slot, own, false, held);
+        // The move changed it, and what changes it from here on is not ours.
+        let top = worktree.path.symlink_metadata().ok().map(|top| Identity::of(&top));
+        worktree.filled =
+            worktree.filled.take().zip(top).map(|(filled, top)| Box::new(Filled { top, ..*filled }));
         let mut spares = self.spares_now();
         spares.kept.push(Spare { worktree, at, attributes });
         spares.above = Some(above);
@@ -145,6 +149,12 @@ impl Repo {
         let Spare { mut worktree, attributes, .. } = spare;
         let place = {
             let registry = self.registry_lock()?;
+            let filled = worktree.filled.as_ref();
+            if filled.and_then(|filled| self.index_as_filled(&worktree, filled)).is_none() {
+                tracing::debug!("somebody wrote into a spare");
+                self.remove_proven(&registry, &worktree)?;
+                return Ok(None);
+            }
             let path = self.choose_path(directory, new)?;
             let place = Workplace { path, git_dir: worktree.git_dir.clone() };
             if let Err(error) = place.come_out_of_pool(&worktree.path) {
