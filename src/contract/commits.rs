@@ -76,7 +76,8 @@ pub fn undeclared(malformed: bool) -> &'static str {
 /// Drafts the lease that is kept after such a command, for processes it left behind. It is a
 /// renewal whose body says how the command ended.
 pub(crate) fn kept_draft(lease: &Message, malformed: bool) -> Draft {
-    let body = format!("{KEPT}{}. The lease stays for what it may have started.\n", undeclared(malformed));
+    let body =
+        format!("{KEPT}{}. The lease is kept for processes it may have started.\n", undeclared(malformed));
     Draft { body: BString::from(body), ..renewal_draft(lease) }
 }
 

@@ -30,7 +30,7 @@ pub fn parking(trailers: &Trailers, now: i64) -> Parking {
         Some(time) if time > now => Parking::Until(time),
         Some(_) => Parking::Over,
         None => Parking::Unreadable(format!(
-            "its {NOT_BEFORE_KEY} is no time: {:?}; write one like 2026-01-31T17:42:00Z",
+            "invalid {NOT_BEFORE_KEY} {:?}; write one like 2026-01-31T17:42:00Z",
             value.to_str_lossy().chars().take(60).collect::<String>()
         )),
     }

@@ -95,7 +95,7 @@ fn covered(repo: &Repo, authority: &Authority, row: &BranchView) -> Option<Strin
     let Head::Ready(event) = found else { return None };
     let options = missing::options(repo, authority, &BranchName::new(row.branch.as_str()).ok()?);
     Some(format!(
-        "HEAD declares no state, but lies on one that does ({}, {}): `aynig set-state --retry{options}` asks for it again",
+        "HEAD declares no state, but its ancestor {} does ({}): `aynig set-state --retry{options}` asks for it again",
         event.commit.short(),
         event.state
     ))

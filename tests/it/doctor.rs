@@ -249,7 +249,7 @@ fn commands_can_be_started() {
         "dos cannot be started: its `#!` line ends with a carriage return",
         "eol=lf",
     );
-    told(&report, "commands", "warning", "bare has no `#!` line, so `sh`", "#!/bin/sh");
+    told(&report, "commands", "warning", "bare has no `#!` line; it is run by `sh`", "#!/bin/sh");
     told(
         &report,
         "commands",

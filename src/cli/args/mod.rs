@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Look at every branch once and run what is ready
+    /// Run one step on every ready branch
     Run(Run),
     /// Make a small repository, run it to its end, and tell what happened
     Demo(Demo),
@@ -73,7 +73,7 @@ pub(crate) enum Verb {
     Land(Land),
     /// Show what a branch is, who holds it, and what would be run
     Status(Status),
-    /// Tell the life of a branch: attempts, how long they took, what failed and what followed
+    /// Show the history of a branch: attempts, how long they took, what failed and what followed
     Log(Log),
     /// Show the newest state event of a branch, or all of them
     Events(Events),
@@ -142,7 +142,7 @@ pub(crate) struct SetState {
     #[arg(long, value_name = "STATE", alias = "dwp-state", value_parser = parse_state, group = "wanted")]
     pub(crate) state: Option<StateName>,
 
-    /// Ask again what was asked last: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
+    /// Request the last state again: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
     /// below that is neither a lease nor stalled
     #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub(crate) retry: bool,

@@ -13,15 +13,15 @@ use crate::cli::ui::escapes::shown;
 pub(crate) enum Level {
     /// Nothing.
     Off,
-    /// Only what went wrong.
+    /// Only errors.
     Error,
-    /// And what wants a look.
+    /// Also warnings.
     Warn,
-    /// And what happens.
+    /// Also progress.
     Info,
-    /// And why branches are passed over.
+    /// Also why branches are passed over.
     Debug,
-    /// And every call of git.
+    /// Also every call of git.
     Trace,
 }
 

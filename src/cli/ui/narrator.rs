@@ -141,9 +141,11 @@ impl Narrator {
 fn transition(report: &StepReport) -> String {
     let (word, style, why) = match &report.outcome {
         Outcome::Advanced { state } => (state.to_string(), GOOD, None),
-        Outcome::AdvancedByCommand { state } => {
-            (state.to_string(), GOOD, Some("set while the command ran, nothing written on top".to_owned()))
-        }
+        Outcome::AdvancedByCommand { state } => (
+            state.to_string(),
+            GOOD,
+            Some("state set while the command ran; nothing written on top of it".to_owned()),
+        ),
         Outcome::KeptWorking { malformed, until } => {
             let said = undeclared(*malformed);
             let why = format!(

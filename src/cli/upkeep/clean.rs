@@ -82,7 +82,7 @@ fn lines(report: &Report) -> Vec<String> {
         lines.push(styled(
             FAINT,
             format!(
-                "logs of {} stay: under a lease, too young, or among the newest (--older-than, --keep)",
+                "kept the logs of {}: in use, recent, or the newest of a branch (--older-than, --keep)",
                 pluralize(report.retained, "attempt")
             ),
         ));

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use aynig::contract::commits::undeclared;
 use aynig::contract::ids::BranchName;
@@ -129,13 +130,24 @@ fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> 
         }
         let count = running.lock().map_or(0, |running| running.len());
         if notice.signals == 1 && count > 0 {
-            let again = if notice.first == Cause::Panic { "Ctrl-C or SIGTERM" } else { "the same again" };
-            let grace = grace.as_secs();
-            ui::narrate(&format!("stopping: {count} running, with {grace} s to end; {again} ends it now"));
+            let (commands, grace) = (pluralize(count, "command"), grace.as_secs());
+            let again = second_signal(notice.first);
+            let them = if count == 1 { "it" } else { "them" };
+            ui::narrate(&format!("stopping {commands} (up to {grace} s); {again} to kill {them}"));
         } else if notice.signals == 1 && interrupt.is_at_work() {
-            ui::narrate("stopping, once what is under way is done; the same again ends that now");
+            let again = second_signal(notice.first);
+            ui::narrate(&format!("stopping as soon as git is done; {again} to stop it now"));
         }
     })
+}
+
+/// How to end the grace period, for the cause of a stop.
+fn second_signal(first: Cause) -> &'static str {
+    match first {
+        Cause::Signal(SIGINT) => "press Ctrl-C again",
+        Cause::Signal(SIGTERM) => "send SIGTERM again",
+        Cause::Signal(_) | Cause::CalledOff | Cause::Panic => "press Ctrl-C or send SIGTERM",
+    }
 }
 
 /// The branch that is checked out here and left alone on purpose: a warning to whoever sits at a terminal or names the

@@ -229,7 +229,7 @@ pub fn unknown(repo: &Repo) -> Vec<String> {
             let near = nearest(&entry.name, KEYS.iter().map(|key| key.name))
                 .map(|name| format!("; did you mean aynig.{name}?"))
                 .unwrap_or_default();
-            format!("{} is no setting of aynig and changes nothing{near}", place(&entry))
+            format!("unknown setting {}, ignored{near}", place(&entry))
         })
         .collect()
 }

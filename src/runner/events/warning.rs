@@ -281,7 +281,7 @@ impl Display for Warning {
             Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
             Self::InvalidDeclaration { state, line, reason } => write!(
                 f,
-                "`{state}` wrote an invalid SET_STATE on line {line} of its output, which changes nothing: {reason}"
+                "`{state}` wrote an invalid SET_STATE on line {line} of its output, ignored: {reason}"
             ),
             Self::MoreInvalidDeclarations { count } => {
                 write!(f, "{count} more invalid SET_STATE lines are in its log")

@@ -455,7 +455,7 @@ mod tests {
                 "dwp-state: a\ndwp-not-before: soon",
                 0,
                 0,
-                "waiting a: NoTime { why: \"its dwp-not-before is no time: \\\"soon\\\"; write one like \
+                "waiting a: NoTime { why: \"invalid dwp-not-before \\\"soon\\\"; write one like \
                  2026-01-31T17:42:00Z\" }",
             ),
             // A lease counts whatever branches this runner runs. It was made at 100.

@@ -52,7 +52,7 @@ fn a_claim_whose_push_hangs_ends_at_the_second_signal() {
     let mut terminal = clone.in_terminal((30, 100), &[("PATH", &wrapper.path())], RUN);
     let call = hub.said_pid("hangs");
     terminal.press(b"\x03");
-    wait_until("the word", || terminal.shown().contains("the same again ends that now"));
+    wait_until("the word", || terminal.shown().contains("press Ctrl-C again to stop it now"));
     assert!(call.lives());
     terminal.press(b"\x03");
     let (shown, code) = terminal.finish();

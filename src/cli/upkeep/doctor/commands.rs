@@ -62,8 +62,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             )),
             Some(true) if has_no_interpreter(&file.head) => findings.push(Finding::warning(
                 "commands",
-                format!("{path} has no `#!` line, so `sh` has to make sense of it"),
-                "begin it with `#!/bin/sh`, or what else is to run it",
+                format!("{path} has no `#!` line; it is run by `sh`"),
+                "add a `#!` line such as `#!/bin/sh`",
             )),
             Some(true) => findings.extend(trouble(&file.head).map(|(why, next)| {
                 Finding::error("commands", format!("{path} cannot be started: {why}"), next)
@@ -371,7 +371,7 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
         0 => Finding::ok("states", format!("every state that is asked for{there} has a command")),
         _ => Finding::ok(
             "states",
-            format!("no branch{there} has a command for {}: there work rests", resting.join(", ")),
+            format!("no command{there} for these states, so branches stay there: {}", resting.join(", ")),
         ),
     }
 }

@@ -8,8 +8,8 @@ use aynig::contract::retention::age_words;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
 use aynig::ops::error::unlock;
-use aynig::runner::error_chain;
 use aynig::runner::landing::recover::lease_of;
+use aynig::runner::{error_chain, pluralize};
 
 use crate::cli::upkeep::doctor::Finding;
 
@@ -49,7 +49,11 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
         findings.push(Finding::warning("worktrees", text, "aynig clean --worktrees"));
     }
     if findings.is_empty() {
-        findings.push(Finding::ok("worktrees", format!("{} are in use, none was left", ours.len())));
+        let in_use = match ours.len() {
+            0 => "no worktrees".to_owned(),
+            count => pluralize(count, "worktree"),
+        };
+        findings.push(Finding::ok("worktrees", format!("{in_use} in use, none left behind")));
     }
     findings
 }

@@ -40,7 +40,7 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
         Some(remote) => deciding(repo, &authority, remote),
         None => {
             let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
-            let none = Finding::ok("remote", "none decides, races are decided in this repository");
+            let none = Finding::ok("remote", "no remote is set; this repository is authoritative");
             (vec![none, dates(repo, tips)], true)
         }
     };

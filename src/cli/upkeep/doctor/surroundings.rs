@@ -200,7 +200,10 @@ fn settings(repo: &Repo) -> Vec<Finding> {
     if findings.is_empty() {
         findings.push(Finding::ok(
             "settings",
-            format!("{} are set, all known and of the right kind", repo.settings("aynig").len()),
+            match repo.settings("aynig").len() {
+                0 => "no settings".to_owned(),
+                count => format!("{}, valid", pluralize(count, "setting")),
+            },
         ));
     }
     findings
@@ -271,7 +274,7 @@ pub(crate) fn path(repo: &Repo) -> Vec<Finding> {
         .filter_map(|name| found_in(name, &path)?.parent().map(Path::to_owned))
         .collect();
     if missing.is_empty() {
-        return vec![Finding::ok("PATH", "what commands begin with is found, by cron's short PATH as well")];
+        return vec![Finding::ok("PATH", "all interpreters are found, also with cron's PATH")];
     }
     let dirs: Vec<String> = missing.iter().map(|dir| dir.display().to_string()).collect();
     let line = format!("PATH={}:{CRON}", dirs.join(":"));

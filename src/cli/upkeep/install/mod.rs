@@ -364,6 +364,9 @@ fn answer(asked: &Asked<'_>, outcome: &Outcome) -> serde_json::Value {
     })
 }
 
+/// Why executable files are counted.
+const REVIEW: &str = "Review before you commit: once committed, they run as you when a branch requests them.";
+
 /// The sum, and what to type next.
 fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     let count = |change: Change| outcome.steps.iter().filter(|step| step.change == change).count();
@@ -381,10 +384,8 @@ fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     let programs = outcome.touched().filter_map(|step| step.new.as_ref()).filter(|blob| blob.may_run());
     match programs.count() {
         0 => {}
-        programs => lines.push(format!(
-            "Programs, or links that may lead to some: {programs}. Once committed they run as you when a branch asks for them; read \
-             them before."
-        )),
+        1 => lines.push(format!("1 file is executable, or a link to one. {REVIEW}")),
+        count => lines.push(format!("{count} files are executable, or links to one. {REVIEW}")),
     }
     if conflicts + kept > 0 {
         let stay = if applied || nothing { "stayed" } else { "would stay" };
