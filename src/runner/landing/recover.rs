@@ -5,6 +5,7 @@
 //! worktree is touched only if it has a runner's mark, the lock of its runner is free, and its attempt is
 //! over.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -78,124 +79,152 @@ pub(crate) fn recover(
     lease: &Lease,
     over: Over,
 ) -> Closing {
-    close(context, repo, branch, lease, over, Taken { from: lease.commit, without: None })
+    let closer = Closer { context, repo, branch, lease };
+    closer.close(over, Taken { from: lease.commit, without: None })
 }
 
-/// Closes an expired lease whose `commit` is HEAD. The stalled commit has the files of `taken`.
-fn close(
-    context: &Context<'_>,
-    repo: &Repo,
-    branch: &BranchName,
-    lease: &Lease,
-    over: Over,
-    taken: Taken,
-) -> Closing {
-    let unclosed = |why: String| {
-        context.warn(Some(branch), Warning::LeaseNotClosed { why });
-        Closing::Failed { refused: false }
-    };
-    // The work is saved first, because the stalled commit names the rescue.
-    let mut notes: Vec<String> = taken.note(repo).into_iter().collect();
-    let own = match lease.attempt().map(|attempt| (attempt, found_of(repo, attempt))) {
-        Some((_, Ok(Found::Free(worktree)))) => Some(worktree),
-        Some((attempt, Ok(Found::Held))) => {
-            notes.push(awaited_sentence(branch, attempt));
-            None
+/// Closes one expired lease, whose `commit` is HEAD.
+#[derive(Clone, Copy)]
+struct Closer<'a> {
+    context: &'a Context<'a>,
+    repo: &'a Repo,
+    branch: &'a BranchName,
+    lease: &'a Lease,
+}
+
+/// The worktree of an attempt whose lease is closed.
+struct Abandoned {
+    /// Locked by us.
+    worktree: Worktree,
+    /// Whether a process was in it when it was saved.
+    was_occupied: bool,
+    /// The commit its files are based on.
+    base: CommitId,
+    /// Its work, if there was any that only it had; else why that could not be saved.
+    saved: Result<Option<Saved>, String>,
+}
+
+impl Closer<'_> {
+    /// Closes the lease. The stalled commit has the files of `taken`.
+    fn close(&self, over: Over, taken: Taken) -> Closing {
+        // The work is saved first, because the stalled commit names the rescue.
+        let mut notes: Vec<String> = taken.note(self.repo).into_iter().collect();
+        let abandoned = match self.save_work(&mut notes) {
+            Ok(abandoned) => abandoned,
+            Err(why) => return self.unclosed(why, false),
+        };
+        let headline = self.headline(over);
+        if self.lease.origin.is_some() {
+            notes.push(retry_sentence(self.context, self.branch));
         }
-        Some((_, Ok(Found::Missing))) | None => None,
-        Some((_, Err(error))) => return unclosed(error.to_string()),
-    };
-    let mut saved = None;
-    let mut unsaved = None;
-    let (mut was_occupied, mut base) = (false, lease.commit);
-    if let Some(worktree) = &own {
-        was_occupied = !occupants(&worktree.path).is_empty();
+        let new = match self.write(&headline, notes, taken) {
+            Ok(new) => new,
+            Err(why) => return self.unclosed(why, false),
+        };
+        crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
+        let (branch, expected) = (self.branch.clone(), self.lease.commit);
+        let wanted = Move { branch, expected, new, within: None };
+        match self.context.authority.swap(self.repo, wanted, "aynig: recover an expired lease") {
+            Ok(Swap::Won) => {}
+            Ok(Swap::Lost { .. }) => return Closing::Lost,
+            Err(error) => return self.unclosed(error_chain(&error), error.is_final()),
+        }
+        crate::crashpoint::reach(crate::crashpoint::Point::StalledMoved);
+        self.tidy(new, headline, abandoned);
+        Closing::Closed
+    }
+
+    fn unclosed(&self, why: String, refused: bool) -> Closing {
+        self.context.warn(Some(self.branch), Warning::LeaseNotClosed { why });
+        Closing::Failed { refused }
+    }
+
+    /// Saves the work in the attempt's worktree, if that is on this host. `notes` get what is to be said of it.
+    fn save_work(&self, notes: &mut Vec<String>) -> Result<Option<Abandoned>, String> {
+        let (repo, head) = (self.repo, self.lease.commit);
+        let Some(attempt) = self.lease.attempt() else { return Ok(None) };
+        let worktree = match found_of(repo, attempt)? {
+            Found::Free(worktree) => worktree,
+            Found::Held => {
+                notes.push(awaited_sentence(self.branch, attempt));
+                return Ok(None);
+            }
+            Found::Missing => return Ok(None),
+        };
+        let was_occupied = !occupants(&worktree.path).is_empty();
         // If HEAD is detached, as for a remote's branch, only HEAD has the command's commits.
-        base = base_of(repo, worktree, Some(lease.commit)).unwrap_or(lease.commit);
-        match save(repo, worktree, base, Some(lease.commit)) {
-            Ok(Some(found)) => {
-                notes.push(rescue_sentence(&found));
-                saved = Some(found);
-            }
+        let base = base_of(repo, &worktree, Some(head)).unwrap_or(head);
+        let saved = save(repo, &worktree, base, Some(head));
+        match &saved {
+            Ok(Some(found)) => notes.push(rescue_sentence(found)),
             Ok(None) => {}
-            Err(why) => {
-                notes.push(format!("Left in place: {} ({why}).", worktree.path.display()));
-                unsaved = Some(why);
-            }
+            Err(why) => notes.push(format!("Left in place: {} ({why}).", worktree.path.display())),
+        }
+        Ok(Some(Abandoned { worktree, was_occupied, base, saved }))
+    }
+
+    /// Whose lease it was, and how it came to be closed, in one sentence.
+    fn headline(&self, over: Over) -> String {
+        let lease = self.lease;
+        let runner = match lease.runner.to_str_lossy() {
+            name if name.is_empty() => "an unnamed runner".to_owned(),
+            name => name.into_owned(),
+        };
+        let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
+        let stored = self.repo.commit(lease.commit).ok();
+        let end = match stored.and_then(|stored| how_kept(&Message::parse(&stored.message))) {
+            None => "its runner did not renew it".to_owned(),
+            Some(words) => format!("its command had ended: {words}"),
+        };
+        match over {
+            Over::Dated(over) => format!(
+                "The lease of {runner} for `{state}` ended {} before it was found here; {end}.",
+                clock::span(over)
+            ),
+            Over::Seen(seen) => format!(
+                "The lease of {runner} for `{state}` lasts {} and was seen here for {}; {end}.",
+                clock::span(lease.seconds),
+                clock::span(seen)
+            ),
         }
     }
-    let runner = match lease.runner.to_str_lossy() {
-        name if name.is_empty() => "an unnamed runner".to_owned(),
-        name => name.into_owned(),
-    };
-    let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
-    let kept = repo.commit(lease.commit).ok().and_then(|stored| how_kept(&Message::parse(&stored.message)));
-    let end = match kept {
-        None => "its runner did not renew it".to_owned(),
-        Some(words) => format!("its command had ended: {words}"),
-    };
-    let headline = match over {
-        Over::Dated(over) => format!(
-            "The lease of {runner} for `{state}` ended {} before it was found here; {end}.",
-            clock::span(over)
-        ),
-        Over::Seen(seen) => format!(
-            "The lease of {runner} for `{state}` lasts {} and was seen here for {}; {end}.",
-            clock::span(lease.seconds),
-            clock::span(seen)
-        ),
-    };
-    if lease.origin.is_some() {
-        notes.push(retry_sentence(context, branch));
-    }
-    let record = lease.attempt().and_then(|attempt| files::find(repo, attempt));
-    let tail = |path: Option<&std::path::PathBuf>| {
-        path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default()
-    };
-    let stdout = tail(record.as_ref().map(|record| &record.stdout));
-    let stderr = tail(record.as_ref().map(|record| &record.stderr));
-    let body = stalled_body(&StalledReport {
-        headline: vec![headline.clone()],
-        notes,
-        stdout: &stdout,
-        stderr: &stderr,
-    });
-    let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
-    let written = draft.encode().map_err(|error| error_chain(&error)).and_then(|message| {
+
+    /// Writes the stalled commit, with the end of what the command printed if that is on this host.
+    fn write(&self, headline: &str, notes: Vec<String>, taken: Taken) -> Result<CommitId, String> {
+        let (repo, lease) = (self.repo, self.lease);
+        let record = lease.attempt().and_then(|attempt| files::find(repo, attempt));
+        let tail =
+            |path: Option<&PathBuf>| path.and_then(|path| fsutil::tail(path, TAIL).ok()).unwrap_or_default();
+        let stdout = tail(record.as_ref().map(|record| &record.stdout));
+        let stderr = tail(record.as_ref().map(|record| &record.stderr));
+        let headline = vec![headline.to_owned()];
+        let body = stalled_body(&StalledReport { headline, notes, stdout: &stdout, stderr: &stderr });
+        let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
+        let message = draft.encode().map_err(|error| error_chain(&error))?;
         let tree = taken.tree(repo)?;
         repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })
             .map_err(|error| error_chain(&error))
-    });
-    let new = match written {
-        Ok(new) => new,
-        Err(why) => return unclosed(why),
-    };
-    crate::crashpoint::reach(crate::crashpoint::Point::StalledWritten);
-    let wanted = Move { branch: branch.clone(), expected: lease.commit, new, within: None };
-    match context.authority.swap(repo, wanted, "aynig: recover an expired lease") {
-        Ok(Swap::Won) => {}
-        Ok(Swap::Lost { .. }) => return Closing::Lost,
-        Err(error) => {
-            context.warn(Some(branch), Warning::LeaseNotClosed { why: error_chain(&error) });
-            return Closing::Failed { refused: error.is_final() };
+    }
+
+    /// Reports the closed lease, whose stalled commit is `new`, and ends what its attempt has left here.
+    fn tidy(&self, new: CommitId, why: String, abandoned: Option<Abandoned>) {
+        let (context, repo, lease) = (self.context, self.repo, self.lease);
+        if let Some(attempt) = lease.attempt() {
+            forget(context, repo, attempt);
         }
-    }
-    crate::crashpoint::reach(crate::crashpoint::Point::StalledMoved);
-    if let Some(attempt) = lease.attempt() {
-        forget(context, repo, attempt);
-    }
-    context.report(&Notice::Recovered {
-        branch: branch.clone(),
-        commit: new,
-        run_id: lease.run_id.clone(),
-        origin: lease.origin.clone(),
-        why: headline,
-        rescued: saved.clone(),
-    });
-    if let Some(worktree) = own {
-        match unsaved {
-            Some(why) => leave(context, repo, worktree, new, &why),
-            None => {
+        let rescued = abandoned.as_ref().and_then(|left| left.saved.as_ref().ok()?.clone());
+        context.report(&Notice::Recovered {
+            branch: self.branch.clone(),
+            commit: new,
+            run_id: lease.run_id.clone(),
+            origin: lease.origin.clone(),
+            why,
+            rescued,
+        });
+        let Some(Abandoned { worktree, was_occupied, base, saved }) = abandoned else { return };
+        match saved {
+            Err(why) => leave(context, repo, worktree, new, &why),
+            Ok(saved) => {
                 // A process in it may have written since the rescue.
                 let work =
                     if was_occupied { Work::On { base, kept: Some(lease.commit) } } else { Work::Saved };
@@ -204,7 +233,6 @@ fn close(
             }
         }
     }
-    Closing::Closed
 }
 
 /// Disposes of a worktree and reports the outcome, except for work that is already `reported`.
@@ -283,7 +311,8 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
                 lease.commit = head;
                 // Its runner ran on this host and is dead: its lock is free, whatever the clocks show.
                 let over = Over::Dated(over);
-                closed += usize::from(close(context, repo, &branch, &lease, over, taken) == Closing::Closed);
+                let closer = Closer { context, repo, branch: &branch, lease: &lease };
+                closed += usize::from(closer.close(over, taken) == Closing::Closed);
             }
             continue;
         }

@@ -106,6 +106,59 @@ impl First {
     }
 }
 
+/// The lines below the first one of an attempt.
+#[derive(Default)]
+struct Below(Vec<String>);
+
+impl Below {
+    fn add(&mut self, label: &str, text: &str) {
+        self.0.push(format!("{INDENT}{}", styled(FAINT, ui::sanitize(&format!("{label:9}{text}")))));
+    }
+
+    /// What is odd about the commit that an attempt ended with, and who made it if that was somebody else.
+    fn end(&mut self, attempt: &Attempt, event: &Event, author: &BStr) {
+        if let Some(other) = Stall::of(event).and_then(|stall| stall.run_id)
+            && other != attempt.run_id
+        {
+            self.add("attempt", &format!("it names another one: {}", text(other.as_bstr())));
+        }
+        if let Some(over) = attempt.overdue() {
+            self.add("lease", &format!("had been over for {} by the dates of the commits", span(over)));
+        }
+        if attempt.seconds().is_some_and(|taken| taken < 0) {
+            self.add("clocks", "the end is dated before the beginning: those of two hosts disagree");
+        }
+        if event.message.trailers.last(OVERRIDES_KEY).is_some_and(|run| run == attempt.run_id) {
+            self.add("set by", &format!("{}, over the lease (--force)", text(author)));
+        } else if *author != attempt.author {
+            self.add("set by", &text(author));
+        }
+    }
+
+    /// The leases: `each` of them, or how often the lease was renewed.
+    fn leases(&mut self, attempt: &Attempt, each: bool) {
+        let (run, count) = (text(attempt.run_id.as_bstr()), attempt.earlier.len());
+        if each {
+            for lease in std::iter::once(&attempt.newest).chain(&attempt.earlier) {
+                let date = clock::format_utc(lease.committed_at);
+                self.add("lease", &format!("{}  {date}  for {}", lease.commit.short(), span(lease.seconds)));
+            }
+            self.add("attempt", &run);
+        } else if count > 0 {
+            let held = seconds(attempt.held(), false);
+            self.add("lease", &format!("renewed {} over {held}, attempt {run}", times(count)));
+        }
+    }
+}
+
+/// Whether an attempt did not end well, so that what it printed may say why, or has not ended.
+fn wants_log(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Ended { event, .. } => Stall::of(event).is_some(),
+        Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => true,
+    }
+}
+
 impl Renderer<'_> {
     /// An entry, as styled lines.
     pub(crate) fn lines(&self, entry: &Entry) -> Vec<String> {
@@ -155,107 +208,78 @@ impl Renderer<'_> {
     }
 
     fn attempt(&self, attempt: &Attempt) -> Vec<String> {
-        let mut below = Vec::new();
-        let mut add = |label: &str, text: &str| {
-            below.push(format!("{INDENT}{}", styled(FAINT, ui::sanitize(&format!("{label:9}{text}")))));
-        };
+        let mut below = Below::default();
+        for saved in self.host.saved(attempt) {
+            let name = if saved.here { saved.name } else { format!("{} (not in this clone)", saved.name) };
+            below.add("saved", &name);
+        }
+        if let Outcome::Ended { event, author } = &attempt.outcome {
+            below.end(attempt, event, author.as_bstr());
+        }
+        below.leases(attempt, self.leases);
+        if let Some((newest, _)) = &attempt.commits.ends {
+            let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
+            below.add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
+        }
+        if wants_log(&attempt.outcome)
+            && let Some(logs) = self.host.logs_of(attempt)
+        {
+            // A commit would be two attempts': what one of them came to, and what another one was made on.
+            let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
+            let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };
+            below.add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
+        }
+        let mut lines = self.draw(&self.attempt_first(attempt));
+        lines.append(&mut below.0);
+        lines
+    }
+
+    fn attempt_first(&self, attempt: &Attempt) -> First {
         let origin = attempt.origin.as_ref().map_or("?", |state| state.as_str());
-        let who = runner(attempt.runner.as_bstr());
         let newest = attempt.newest;
-        let mut first = First {
+        let first = First {
             id: newest.commit.short(),
             date: newest.committed_at,
             style: CARE,
             what: String::new(),
             time: None,
-            who,
+            who: runner(attempt.runner.as_bstr()),
             text: String::new(),
         };
-        for saved in self.host.saved(attempt) {
-            add(
-                "saved",
-                &if saved.here { saved.name } else { format!("{} (not in this clone)", saved.name) },
-            );
-        }
-        let wants_log;
         match &attempt.outcome {
-            Outcome::Open => {
-                first.what = format!("{origin} → working");
-                let so_far = self.now.saturating_sub(attempt.first().committed_at);
-                first.time = Some(so_far);
-                first.text = self.left(newest);
-                wants_log = true;
-            }
-            Outcome::Ended { event, author } => {
-                (first.id, first.date) = (event.commit.short(), event.committed_at);
-                first.what = format!("{origin} → {}", event.state);
-                first.style = if event.state.is_stalled() { BAD } else { GOOD };
-                let taken = attempt.seconds().unwrap_or_default();
-                first.time = Some(taken);
-                first.text = Self::said(event);
-                let stall = Stall::of(event);
-                if let Some(other) = stall.as_ref().and_then(|stall| stall.run_id.as_ref())
-                    && *other != attempt.run_id
-                {
-                    add("attempt", &format!("it names another one: {}", text(other.as_bstr())));
-                }
-                wants_log = stall.is_some();
-                if let Some(over) = attempt.overdue() {
-                    add("lease", &format!("had been over for {} by the dates of the commits", span(over)));
-                }
-                if taken < 0 {
-                    add("clocks", "the end is dated before the beginning: those of two hosts disagree");
-                }
-                if event.message.trailers.last(OVERRIDES_KEY).is_some_and(|run| run == attempt.run_id) {
-                    add("set by", &format!("{}, over the lease (--force)", text(author.as_bstr())));
-                } else if *author != attempt.author {
-                    add("set by", &text(author.as_bstr()));
-                }
-            }
-            Outcome::TakenOver { run_id, runner: by } => {
-                first.what = format!("{origin} → (taken over)");
-                first.style = BAD;
-                first.text = ui::sanitize(&format!(
+            Outcome::Open => First {
+                what: format!("{origin} → working"),
+                time: Some(self.now.saturating_sub(attempt.first().committed_at)),
+                text: self.left(newest),
+                ..first
+            },
+            Outcome::Ended { event, .. } => First {
+                id: event.commit.short(),
+                date: event.committed_at,
+                what: format!("{origin} → {}", event.state),
+                style: if event.state.is_stalled() { BAD } else { GOOD },
+                time: Some(attempt.seconds().unwrap_or_default()),
+                text: Self::said(event),
+                ..first
+            },
+            Outcome::TakenOver { run_id, runner: by } => First {
+                what: format!("{origin} → (taken over)"),
+                style: BAD,
+                text: ui::sanitize(&format!(
                     "by {} in attempt {}",
                     runner(by.as_bstr()),
                     text(run_id.as_bstr())
-                ));
-                first.time = Some(attempt.held());
-                wants_log = true;
-            }
-            Outcome::Spoilt { commit } => {
-                first.what = format!("{origin} → (invalid)");
-                first.style = BAD;
-                first.text = format!("commit {} is on top of it", commit.short());
-                wants_log = true;
-            }
+                )),
+                time: Some(attempt.held()),
+                ..first
+            },
+            Outcome::Spoilt { commit } => First {
+                what: format!("{origin} → (invalid)"),
+                style: BAD,
+                text: format!("commit {} is on top of it", commit.short()),
+                ..first
+            },
         }
-        let count = attempt.earlier.len();
-        if count > 0 && !self.leases {
-            let run = text(attempt.run_id.as_bstr());
-            let held = seconds(attempt.held(), false);
-            add("lease", &format!("renewed {} over {held}, attempt {run}", times(count)));
-        }
-        if self.leases {
-            for lease in std::iter::once(&newest).chain(&attempt.earlier) {
-                let date = clock::format_utc(lease.committed_at);
-                add("lease", &format!("{}  {date}  for {}", lease.commit.short(), span(lease.seconds)));
-            }
-            add("attempt", &text(attempt.run_id.as_bstr()));
-        }
-        if let Some((newest, _)) = &attempt.commits.ends {
-            let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
-            add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
-        }
-        if wants_log && let Some(logs) = self.host.logs_of(attempt) {
-            // A commit would be two attempts': what one of them came to, and what another one was made on.
-            let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
-            let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };
-            add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
-        }
-        let mut lines = self.draw(&first);
-        lines.append(&mut below);
-        lines
     }
 
     fn left(&self, lease: LeaseMark) -> String {
