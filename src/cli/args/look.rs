@@ -27,7 +27,7 @@ pub(crate) struct Status {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// The same, as for the other subcommands (repeatable)
+    /// Same as the GLOB argument (repeatable)
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub(crate) branch: Vec<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Status {
     #[arg(long, value_name = "NAME", value_parser = parse_role)]
     pub(crate) role: Option<RoleName>,
 
-    /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most)
+    /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most) [default: 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = number(1..=86_400))]
     pub(crate) watch: Option<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Log {
     #[arg(value_name = "BRANCH", conflicts_with = "branch")]
     pub(crate) name: Option<OsString>,
 
-    /// The same, as for the other subcommands
+    /// Same as the BRANCH argument
     #[arg(long, value_name = "B")]
     pub(crate) branch: Option<OsString>,
 

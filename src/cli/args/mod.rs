@@ -46,11 +46,11 @@ pub(crate) use crate::cli::args::upkeep::{
 )]
 pub(crate) struct Arguments {
     /// Act as if started in DIR
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Global options")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// How much diagnosis goes to stderr [default: LOG_LEVEL, else error]
-    #[arg(long, value_name = "LEVEL", global = true)]
+    /// How much diagnosis goes to stderr; warnings and results are always shown [default: LOG_LEVEL, else error]
+    #[arg(long, value_name = "LEVEL", global = true, help_heading = "Global options")]
     pub(crate) log_level: Option<Level>,
 
     /// What to do
@@ -110,7 +110,7 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with = "watch")]
     pub(crate) drain: bool,
 
-    /// Stay: look again on every change of a local branch, and every SECONDS
+    /// Stay: look again on every change of a local branch, and every SECONDS [default: 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = number(1..=86_400))]
     pub(crate) watch: Option<u64>,
