@@ -335,7 +335,11 @@ fn only_what_was_seen_is_answered() {
     );
     assert_refused(&set(&["--expect", "0000000"]), 1, &["work is not at 0000000 (--expect): HEAD is "]);
     for wrong in ["abc", "main", ""] {
-        assert_refused(&set(&["--expect", wrong]), 2, &["7 hexadecimal digits"]);
+        assert_refused(
+            &set(&["--expect", wrong]),
+            2,
+            &["7 or more hexadecimal digits", "git rev-parse BRANCH"],
+        );
     }
     assert_eq!(repo.head("work"), seen);
     assert_eq!(set(&["--expect", &seen[..9].to_uppercase(), "--if-state", "review"]).status.code(), Some(0));

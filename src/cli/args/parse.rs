@@ -44,5 +44,5 @@ pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
     let digits = text.len() >= 7 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     digits
         .then(|| text.to_ascii_lowercase())
-        .ok_or_else(|| "wants 7 hexadecimal digits or more of a commit's name".to_owned())
+        .ok_or_else(|| "needs 7 or more hexadecimal digits of a commit; for the newest: --expect \"$(git rev-parse BRANCH)\"".to_owned())
 }

@@ -122,7 +122,7 @@ fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
 
 fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
     let commit = repo.parse_commit(text).ok_or_else(|| {
-        Error::usage(format!("{text} is no commit in {}", repo.common_dir().display()))
+        Error::usage(format!("{text} is not a commit in {}", repo.common_dir().display()))
             .hint("give a hash, a branch or a tag; `--attempt ID` for an attempt")
     })?;
     let hex = commit.to_string();

@@ -170,7 +170,10 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
                 None => findings.push(Finding::warning(
                     "commands",
                     format!("{path} is on disk and not committed; commands run from commits"),
-                    format!("git add {}, and commit it", shell_quote(&path)),
+                    match is_executable(&file) {
+                        true => format!("git add {}, and commit it", shell_quote(&path)),
+                        false => format!("chmod +x {0} && git add {0}, and commit it", shell_quote(&path)),
+                    },
                 )),
                 Some(Known { executable: Some(true), .. }) if !is_executable(&file) => {
                     findings.push(Finding::warning(

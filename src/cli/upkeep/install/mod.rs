@@ -398,7 +398,7 @@ fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     }
     if applied && !nothing {
         lines.extend(
-            ["", "Next, look at it and commit it:", "", "  git status -- .aynig && git diff -- .aynig"]
+            ["", "Next, look at it and commit it:", "", "  git add -N .aynig && git diff -- .aynig"]
                 .map(str::to_owned),
         );
         lines.push("  git add .aynig && git commit -m 'Install an aynig pack'".to_owned());
