@@ -9,6 +9,7 @@
 )]
 
 mod absent;
+mod answers;
 mod architecture;
 mod attacks;
 mod broken;

@@ -1,0 +1,113 @@
+//! `set-state` where another holds the branch, or where it is no longer what the caller has seen.
+
+use super::scene::*;
+use super::support::*;
+
+const RUN: &str = "11111111-2222-4333-8444-555555555555";
+
+/// CONTRACT 5.25
+#[test]
+fn a_live_lease_is_overridden_by_force_alone() {
+    let repo = Repo::new();
+    repo.ready("work", "build");
+    repo.foreign_lease("work", RUN, "far-host", 300, 0);
+    let head = repo.head("work");
+    for wanted in [&["--state", "a"][..], &["--retry"]] {
+        let output = repo.aynig([&["set-state", "--branch", "work"], wanted].concat());
+        let hints = ["work is leased to far-host", RUN, "nothing was changed", "`--force`", "aynig log work"];
+        assert_refused(&output, 1, &hints);
+    }
+    assert_eq!(repo.head("work"), head);
+    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--force"]);
+    let said = err(&output);
+    for words in ["warning:", "work was leased to far-host", RUN, " s; its runner will notice"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(repo.trailer("work", "aynig-overrides"), RUN);
+    let log = out(&repo.aynig_ok(["log", "work"]));
+    assert!(log.contains("set by   Test Person, over the lease (--force)"), "{log}");
+    // The next command is not warned of it.
+    repo.command(".aynig/command/a", r#"echo 'SET_STATE {"state":"done"}'"#);
+    repo.commit_all("a command");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let output = repo.aynig_ok(["run", "--branch", "work"]);
+    assert_eq!((repo.state("work").as_str(), err(&output).as_str()), ("done", ""));
+    repo.git(["config", "--unset", "aynig.commandsFrom"]);
+    repo.foreign_lease("work", RUN, "far-host", 10, 100);
+    let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
+    assert_eq!(err(&output), "", "an expired lease protects nobody");
+}
+
+/// CONTRACT 5.25
+#[test]
+fn the_lease_of_a_command_that_ended_without_a_state_is_nobodys() {
+    let repo = Repo::scene(&[("forgot", "true")]);
+    repo.ready("work", "forgot");
+    let told = out(&repo.aynig_ok(["run"]));
+    assert!(told.contains("then stalled unless `aynig set-state` sets a state"), "{told}");
+    let said = err(&repo.aynig_ok(["set-state", "--state", "done", "--branch", "work"]));
+    assert!(said.contains("its command had ended"), "{said}");
+    assert_eq!((repo.state("work").as_str(), repo.trailer("work", "aynig-overrides").as_str()), ("done", ""));
+}
+
+/// CONTRACT 5.26
+#[test]
+fn only_what_was_seen_is_answered() {
+    let repo = Repo::new();
+    let seen = repo.ready("work", "review");
+    let set = |options: &[&str]| {
+        repo.aynig([&["set-state", "--branch", "work", "--state", "done"], options].concat())
+    };
+    assert_refused(
+        &set(&["--if-state", "approval"]),
+        1,
+        &[
+            "work is not in the state approval (--if-state): HEAD is ",
+            "which declares the state review; nothing was changed",
+            "aynig log work",
+        ],
+    );
+    assert_refused(&set(&["--expect", "0000000"]), 1, &["work is not at 0000000 (--expect): HEAD is "]);
+    for wrong in ["abc", "main", ""] {
+        assert_refused(
+            &set(&["--expect", wrong]),
+            2,
+            &["7 or more hexadecimal digits", "git rev-parse BRANCH"],
+        );
+    }
+    assert_eq!(repo.head("work"), seen);
+    assert_eq!(set(&["--expect", &seen[..9].to_uppercase(), "--if-state", "review"]).status.code(), Some(0));
+    // Whoever answers second is told so.
+    let output = set(&["--expect", &seen]);
+    assert_refused(&output, 1, &["which declares the state done; nothing was changed"]);
+
+    repo.foreign_lease("work", RUN, "far-host", 300, 0);
+    for verb in [&["set-working"][..], &["set-state", "--state", "x", "--force"]] {
+        let output = repo.aynig([verb, &["--branch", "work", "--if-state", "done"]].concat());
+        assert_refused(
+            &output,
+            1,
+            &["work is not in the state done (--if-state): HEAD is ", "a lease of far-host"],
+        );
+    }
+    assert!(repo.aynig(["set-working", "--branch", "work", "--if-state", "working"]).status.success());
+}
+
+#[test]
+fn over_a_lease_by_hand_no_runner_is_promised() {
+    let repo = Repo::scene(&[("build", "say ready yes; await release")]);
+    repo.ready("work", "build");
+    repo.aynig_ok(["set-working", "--branch", "work"]);
+    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]));
+    assert!(said.contains("work was leased to test-host") && said.contains("taken by hand"), "{said}");
+    assert!(!said.contains("its runner will notice"), "{said}");
+    repo.ready("held", "build");
+    let runner = repo.aynig_start(["run", "--branch", "held"]);
+    repo.said("ready");
+    let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held", "--force"]));
+    assert!(said.contains("its runner will notice"), "{said}");
+    // The command waits for what never comes: its runner stops it.
+    let output = runner.finish();
+    let answer = out(&output);
+    assert!(answer.contains("lease lost: the state a was set over the lease (--force)"), "{answer}");
+}
