@@ -25,14 +25,55 @@ use crate::runner::clean::settled::Of;
 /// Returns the trigger or attempt in a file's name, if the name is one that the runner gives.
 type NameOf = fn(&str) -> Option<String>;
 
+/// An attempt made on this host.
+struct Attempt {
+    record: Record,
+    /// Its branch, with the remote that is the authority.
+    key: String,
+    /// Whether its branch exists.
+    exists: bool,
+    over: bool,
+    files: Vec<PathBuf>,
+}
+
+/// The directories of the runner's files.
+struct Directories {
+    logs: PathBuf,
+    records: PathBuf,
+}
+
 /// Returns the items found, and the number of attempts whose logs stay by age or number.
 pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, usize), CleanError> {
     files::check_log_directory(repo)?;
     let limit = wanted.older_than.unwrap_or(DEFAULT_AGE);
-    let logs = files::log_directory(repo);
-    let records = Own::Attempts.within(repo.common_dir());
-    let mut known: HashSet<PathBuf> = HashSet::new();
-    let mut rows = Vec::new();
+    let directories =
+        Directories { logs: files::log_directory(repo), records: Own::Attempts.within(repo.common_dir()) };
+    let attempts = attempts(repo, &directories)?;
+    let past: Vec<Past<'_>> = attempts
+        .iter()
+        .map(|attempt| Past {
+            branch: attempt.exists.then_some(attempt.key.as_bytes()),
+            age: age(attempt.record.started, wanted.now),
+            over: attempt.over,
+        })
+        .collect();
+    let goes = expendable(&past, wanted.keep, limit);
+    let retained = goes.iter().filter(|goes| !**goes).count();
+    let mut items = Vec::new();
+    for (Attempt { record, files, .. }, _) in attempts.iter().zip(&goes).filter(|(_, goes)| **goes) {
+        let mut item = Item::new(Kind::Logs, format!("attempt {}", record.attempt)).of(&record.branch);
+        item.age = Some(age(record.started, wanted.now));
+        item.bytes = Some(files.iter().map(|file| disk_use(file)).sum());
+        let why = format!("logs and record; it is over, and older than {}", age_words(limit));
+        items.push(item.goes(why).carried_out(wanted, || remove(files)));
+    }
+    items.extend(strays(repo, wanted, limit, &directories, &attempts)?);
+    items.extend(sightings(repo, wanted));
+    Ok((items, retained))
+}
+
+/// Reads the attempts made on this host, oldest first.
+fn attempts(repo: &Repo, directories: &Directories) -> Result<Vec<Attempt>, CleanError> {
     let mut worktrees: HashSet<AttemptId> = repo
         .linked_worktrees()?
         .into_iter()
@@ -40,6 +81,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
         .collect();
     // The branch of a kept worktree is known only from the record.
     worktrees.extend(repo.kept_worktrees()?.into_iter().map(|kept| kept.attempt));
+    let mut found = Vec::new();
     for record in files::all(repo) {
         let (Some(id), Ok(branch)) =
             (AttemptId::parse(record.attempt.as_bytes()), BranchName::new(record.branch.as_str()))
@@ -50,68 +92,61 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<(Vec<Item>, us
         let of = Of { attempt: id, branch: &branch, remote: remote.as_ref(), lease };
         let over = !worktrees.contains(&id) && settled::settled(repo, of).is_ok();
         let exists = settled::head(repo, of).is_ok_and(|head| head.is_some());
-        let files = files_of(&logs, &records, &record, id);
-        known.extend(files.iter().cloned());
+        let files = files_of(directories, &record, id);
         let key = format!("{} {branch}", remote.map(|remote| remote.to_string()).unwrap_or_default());
-        rows.push((record, key, exists, over, files));
+        found.push(Attempt { record, key, exists, over, files });
     }
-    rows.sort_by(|one, other| {
-        one.0.started.cmp(&other.0.started).then_with(|| one.0.attempt.cmp(&other.0.attempt))
+    found.sort_by(|one, other| {
+        let (one, other) = (&one.record, &other.record);
+        one.started.cmp(&other.started).then_with(|| one.attempt.cmp(&other.attempt))
     });
-    let past: Vec<Past<'_>> = rows
-        .iter()
-        .map(|(record, key, exists, over, _)| Past {
-            branch: exists.then_some(key.as_bytes()),
-            age: age(record.started, wanted.now),
-            over: *over,
-        })
-        .collect();
-    let goes = expendable(&past, wanted.keep, limit);
-    let retained = goes.iter().filter(|goes| !**goes).count();
-    let mut items = Vec::new();
-    for ((record, _, _, _, files), _) in rows.iter().zip(&goes).filter(|(_, goes)| **goes) {
-        let mut item = Item::new(Kind::Logs, format!("attempt {}", record.attempt)).of(&record.branch);
-        item.age = Some(age(record.started, wanted.now));
-        item.bytes = Some(files.iter().map(|file| disk_use(file)).sum());
-        let why = format!("logs and record; it is over, and older than {}", age_words(limit));
-        items.push(item.goes(why).carried_out(wanted, || remove(files)));
-    }
-    let mut in_use = None;
-    let names: [(&Path, NameOf); 2] = [(&logs, stray_log), (&records, stray_body)];
-    for (directory, is_ours) in names {
+    Ok(found)
+}
+
+/// Cleans files older than `limit` that no record names and no lease is for.
+fn strays(
+    repo: &Repo,
+    wanted: &CleanOptions,
+    limit: u64,
+    Directories { logs, records }: &Directories,
+    attempts: &[Attempt],
+) -> Result<Vec<Item>, CleanError> {
+    let known: HashSet<&PathBuf> = attempts.iter().flat_map(|attempt| &attempt.files).collect();
+    let names: [(&Path, NameOf); 2] = [(logs, stray_log), (records, stray_body)];
+    let mut found = Vec::new();
+    for (directory, name_of) in names {
         for file in list(directory) {
-            let Some(trigger) = file.file_name().and_then(|name| name.to_str()).and_then(is_ours) else {
+            let Some(name) = file.file_name().and_then(|name| name.to_str()).and_then(name_of) else {
                 continue;
             };
             let seconds_old = file_age(&file, wanted.now).unwrap_or(0);
-            if known.contains(&file) || seconds_old <= limit {
-                continue;
+            if seconds_old > limit && !known.contains(&file) {
+                found.push((file, name, seconds_old));
             }
-            // Histories are read only if there is a stray file.
-            let in_use = match &mut in_use {
-                Some(in_use) => in_use,
-                empty => empty.insert(triggers_in_use(repo)?),
-            };
-            if in_use.contains(&trigger) {
-                continue;
-            }
-            let mut item = Item::new(Kind::Logs, file.display().to_string());
-            item.age = Some(seconds_old);
-            item.bytes = Some(disk_use(&file));
-            let why =
-                format!("no record names it, no lease is for it, and it is older than {}", age_words(limit));
-            items.push(item.goes(why).carried_out(wanted, || remove(std::slice::from_ref(&file))));
         }
     }
-    items.extend(sightings(repo, wanted));
-    Ok((items, retained))
+    if found.is_empty() {
+        // Histories are read only if there is a stray file.
+        return Ok(Vec::new());
+    }
+    let in_use = triggers_in_use(repo)?;
+    found.retain(|(_, name, _)| !in_use.contains(name));
+    let items = found.into_iter().map(|(file, _, seconds_old)| {
+        let mut item = Item::new(Kind::Logs, file.display().to_string());
+        item.age = Some(seconds_old);
+        item.bytes = Some(disk_use(&file));
+        let why =
+            format!("no record names it, no lease is for it, and it is older than {}", age_words(limit));
+        item.goes(why).carried_out(wanted, || remove(std::slice::from_ref(&file)))
+    });
+    Ok(items.collect())
 }
 
 /// The files of an attempt: the logs its record names, if directory and name are the runner's; its body; the
 /// record.
-fn files_of(logs: &Path, records: &Path, record: &Record, id: AttemptId) -> Vec<PathBuf> {
+fn files_of(Directories { logs, records }: &Directories, record: &Record, id: AttemptId) -> Vec<PathBuf> {
     let ours = |path: &&PathBuf| {
-        path.parent() == Some(logs)
+        path.parent() == Some(logs.as_path())
             && path
                 .file_name()
                 .and_then(|name| name.to_str())
