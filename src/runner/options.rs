@@ -33,7 +33,8 @@ pub struct Selection {
     pub current: CurrentBranch,
     /// Globs on the short branch name; empty means all.
     pub globs: globset::GlobSet,
-    /// What `--branch` or `aynig.branch` says, letter by letter: one that is a branch's whole name names that branch.
+    /// The values of `--branch` and `aynig.branch`, verbatim. A value that equals a branch's name names that
+    /// branch.
     pub named: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ impl Selection {
         self.globs.is_empty() || self.globs.is_match(branch.to_string())
     }
 
-    /// Whether somebody named `branch`, which a glob that matches more does not do (CONTRACT 11.13).
+    /// Whether the user named `branch`. A glob that matches it does not count (CONTRACT 11.13).
     pub fn names(&self, branch: &BranchName, is_current: bool) -> bool {
         let only = is_current && self.current == CurrentBranch::Only;
         only || self.named.iter().any(|named| *named == branch.to_string())

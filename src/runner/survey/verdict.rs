@@ -152,7 +152,7 @@ pub enum Reason {
         /// The state.
         state: StateName,
     },
-    /// It is the default branch, and nobody named it (CONTRACT 11.13).
+    /// It is the default branch, and the user did not name it (CONTRACT 11.13).
     DefaultBranch {
         /// The branch.
         branch: BranchName,
