@@ -1,4 +1,4 @@
-//! What operations act on: an opened repository, and what is known of this process.
+//! The context of operations: an opened repository, and facts about this process.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use crate::git::{Repo, Store};
 
 use super::error::Error;
 
-/// What operations need to know of the process they run in.
+/// Facts about this process that operations need.
 #[derive(Debug, Clone)]
 pub struct Process {
     /// The directory to act in (`-C`, else the working directory).
     pub start: PathBuf,
-    /// What git was told by its environment.
+    /// The values of git's variables in the environment.
     pub variables: GitVariables,
-    /// Who we are in leases, if the environment says so.
+    /// The runner's name in leases, from `AYNIG_RUNNER_ID`.
     pub runner_id: Option<String>,
-    /// The level of diagnosis, which commands inherit.
+    /// The log level, which commands inherit.
     pub log_level: String,
-    /// Whether it was given on the command line.
+    /// Whether the level was given on the command line.
     pub log_level_fixed: bool,
     /// This executable.
     pub program: PathBuf,

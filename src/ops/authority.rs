@@ -1,6 +1,7 @@
-//! Who decides races: this repository, or a remote.
+//! Chooses the authority that decides races: this repository, or a remote.
 //!
-//! Invariant: two processes that act on a branch alike come to the same answer, wherever its name comes from.
+//! Invariant: two processes with the same request on a branch get the same answer, wherever the
+//! branch's name comes from.
 
 use crate::contract::alike::nearest;
 use crate::contract::ids::RemoteName;
@@ -12,7 +13,8 @@ use super::error::Error;
 use super::outer::OuterCommand;
 use super::settings;
 
-/// Returns who decides over one branch: the remote named, else the surrounding command's authority, else what the checkout's HEAD says.
+/// Returns the authority over one branch: the remote named, else the surrounding command's
+/// authority, else the source at the checkout's HEAD.
 pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     if named.is_none()
         && let Some(inside) = OuterCommand::of(repo)?
@@ -25,8 +27,8 @@ pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, 
     for_run(repo, named)
 }
 
-/// Returns who decides for a run: the remote named, else the one that `dwp-source` at the checkout's HEAD names, else
-/// `aynig.remote`, else this repository.
+/// Returns the authority of a run: the remote named, else the one in `dwp-source` at the checkout's
+/// HEAD, else `aynig.remote`, else this repository.
 pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     let Some(remote) = named.cloned().or_else(|| source_at_head(repo)) else {
         return Ok(settings::remote(repo)?.map_or(Authority::Local, Authority::remote));

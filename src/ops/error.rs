@@ -1,7 +1,8 @@
-//! Errors of operations: what was tried on what, why it failed, what to do next.
+//! Errors of operations: the action, its object, the cause, and what to do next.
 //!
-//! Invariant: every edge maps a [`Kind`] in one exhaustive place (the command line to an exit code, a server to a status). A
-//! message and its hints hold text of commits and files as it is; whoever prints them makes it harmless.
+//! Invariant: every edge maps a [`Kind`] in one exhaustive place (the command line to an exit code,
+//! a server to a status). A message and its hints hold text of commits and files unchanged;
+//! printers sanitize it.
 
 use std::path::Path;
 
@@ -20,38 +21,39 @@ use crate::words::{error_chain, shell_quote};
 pub enum Kind {
     /// The request is wrong in itself.
     Usage,
-    /// The request names something that does not exist.
+    /// The request names an object that does not exist.
     NotFound,
     /// The branch moved meanwhile, or is no longer held.
     Conflict,
-    /// The request was understood and possible, and did not come about.
+    /// The request was valid, and was not fulfilled.
     Failed,
-    /// The environment is wrong: no repository, an unknown format, a broken configuration, no space.
+    /// The environment is wrong: no repository, an unknown format, a broken configuration, no free
+    /// space.
     Setup,
-    /// The remote cannot be reached, or refuses.
+    /// The remote is unreachable, or refuses.
     Remote,
     /// A bug in aynig.
     Bug,
 }
 
-/// What the message of a pass that failed begins with.
+/// The beginning of the message of a failed pass.
 const NOTHING_RUN: &str = "nothing was run: ";
 
 /// Why an operation failed.
 #[derive(Debug)]
 pub struct Error {
-    /// What kind of error it is.
+    /// The kind of the error.
     pub kind: Kind,
-    /// What was tried on what, and why it failed.
+    /// The action, its object, and the cause.
     pub message: String,
     /// What to do next, one sentence each.
     pub hints: Vec<String>,
-    /// Whether it may have come about all the same: a remote did not answer.
+    /// Whether the change may have been applied nevertheless: a remote did not answer.
     pub maybe_applied: bool,
 }
 
 impl Error {
-    /// Returns an error without hints that changed nothing.
+    /// Returns an error without hints. It states that nothing was changed.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hints: Vec::new(), maybe_applied: false }
     }
@@ -71,7 +73,7 @@ impl Error {
         Self::new(Kind::Failed, message)
     }
 
-    /// Returns a set-up error with the words of `error`; `trying` says what failed.
+    /// Returns a set-up error with the text of `error`. `trying` is the action that failed.
     pub fn because(trying: &str, error: &dyn std::error::Error) -> Self {
         Self::setup(format!("could not {trying}: {}", error_chain(error)))
     }
@@ -84,7 +86,7 @@ impl Error {
         self
     }
 
-    /// Adds the next thing to do.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
@@ -104,7 +106,7 @@ impl From<OpenError> for Error {
             OpenError::Unsupported { .. } => Self::setup(message)
                 .hint("nothing was changed; `git refs migrate --ref-format=files` or a fresh clone in the files format makes it readable"),
             OpenError::Untrusted { path } => {
-                // Git wants to be told the directory of the checkout, or else of the bare repository.
+                // Git expects the directory of the checkout, or else of the bare repository.
                 let named = if path.ends_with(".git") { path.parent().unwrap_or(&path) } else { &path };
                 Self::setup(message)
                     .hint(format!("if you trust it: git config --global --add safe.directory {}", named.display()))
@@ -155,7 +157,7 @@ impl From<AuthorityError> for Error {
     }
 }
 
-/// What shows whether a remote that is to blame can be reached.
+/// Returns the command that shows whether the remote is reachable, if the remote is the cause.
 fn reachable(error: &AuthorityError) -> Vec<String> {
     let remote = error.remote().filter(|_| error.is_remote());
     let ask = |remote: &RemoteName| {
@@ -173,7 +175,7 @@ fn reachable(error: &AuthorityError) -> Vec<String> {
     hints
 }
 
-/// What ssh and git say where a person would have been asked.
+/// Messages of ssh and git for a prompt that could not be shown.
 const UNASKED: [&str; 5] = [
     "Permission denied",
     "Host key verification failed",
@@ -230,7 +232,7 @@ impl From<PassError> for Error {
     }
 }
 
-/// What to do about a lock file of git that is in the way.
+/// Returns the hint for a lock file of git that is in the way.
 pub fn unlock(lock: &Path) -> String {
     format!("if no git is at work here (`pgrep -a git`): rm {}", shell_quote(&lock.display().to_string()))
 }

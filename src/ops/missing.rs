@@ -12,19 +12,20 @@ use crate::words::shell_quote;
 use super::error::{Error, Kind};
 use super::outer::OuterCommand;
 
-/// What is said where there is nothing to look at yet.
+/// The message for a repository without commits.
 pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
 
-/// What a branch was wanted for.
+/// The use a branch was looked up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To look at it.
+    /// Read it.
     Read,
-    /// To put a commit on it.
+    /// Put a commit on it.
     Write,
 }
 
-/// The options by which another call acts on this very branch, each with a space before it; none where it does so anyway.
+/// Returns the options by which another call acts on this branch, each after a space. They are
+/// empty if the call does so without options.
 pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> String {
     let here = || repo.checkout().and_then(|here| here.branch);
     match authority.source() {
@@ -42,7 +43,7 @@ pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> Strin
     }
 }
 
-/// What is said of a branch that has no state event.
+/// Returns the message for a branch without a state event.
 pub fn no_event(repo: &Repo, authority: &Authority, branch: &BranchName) -> String {
     let options = options(repo, authority, branch);
     format!("{branch} has no state event yet; `aynig set-state{options} --state STATE` makes one")
@@ -87,7 +88,7 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         return error.hint(format!("name it without what is before it: `--branch {}`", shell_quote(&short)));
     }
     if remote.is_none() {
-        // In a clone the branch of the remote was meant. A local one would only hide it.
+        // In a clone the remote's branch was meant. A local one would only hide it.
         let tracked = tracked(repo, branch);
         if !tracked.is_empty() {
             return tracked.into_iter().fold(error, Error::hint);

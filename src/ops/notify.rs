@@ -1,8 +1,8 @@
-//! The operator's hook (`aynig.notify`): run for the states of a run, and for one that was set by hand.
+//! The operator's hook (`aynig.notify`), run for the states of a run and for a state set by hand.
 //!
-//! Invariant: the writer of a state announces it, once it is written. A run does so beside its work,
-//! [`announce`] when the state is set. Inside a command that is left to a process of its own: the runner may
-//! stop the command as soon as the branch has moved on.
+//! Invariant: the writer of a state announces it, after it is written. A run does so beside its
+//! work, [`announce`] when the state is set. Inside a command a separate process does it: the
+//! runner may stop the command as soon as the branch has moved.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -31,21 +31,21 @@ use super::error::Error;
 use super::outer::OuterCommand;
 use super::settings;
 
-/// The program's call of itself that runs the hook for the payload it gets. [`announce`] makes it inside a
-/// command.
+/// The internal call that runs the hook for the payload on its standard input. [`announce`] starts
+/// it inside a command.
 pub const NOTIFY: &str = "__notify";
 
-/// The warning of a process that `aynig.notify` started itself, at any depth: it notifies nobody, lest
-/// notices cause notices for ever.
+/// The warning of a process that `aynig.notify` started, at any depth. It notifies nobody, since
+/// notices would otherwise cause notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
                       `aynig status --all` shows how branches stand";
 
-/// Takes the notices of a hook itself, from any thread.
+/// A listener for the hook's own notices, called from any thread.
 type Tell = Arc<dyn Fn(&Notice) + Send + Sync>;
 
 /// Runs the hook for the notices of a run.
 pub struct HookListener {
-    /// None in a process that a hook started.
+    /// `None` in a process that a hook started.
     hook_runner: Option<HookRunner>,
     tell: Tell,
     states: GlobSet,
@@ -54,7 +54,7 @@ pub struct HookListener {
 }
 
 impl HookListener {
-    /// Returns the listener of a run, if there is a hook. `tell` gets what goes wrong with it.
+    /// Returns the listener of a run, if there is a hook. `tell` gets the hook's own notices.
     pub fn new(
         app: &App,
         remote: Option<&RemoteName>,
@@ -76,7 +76,7 @@ impl HookListener {
         Ok(Some(Self { hook_runner, tell, states, remote: remote.cloned(), role: role.cloned() }))
     }
 
-    /// Takes note of a notice; the hook runs some time soon.
+    /// Queues a notice. The hook runs for it soon.
     pub fn hear(&self, store: &Store, notice: &Notice) {
         let Some(notification) = Notification::of_notice(notice, &self.states) else { return };
         match &self.hook_runner {
@@ -91,7 +91,7 @@ impl HookListener {
         }
     }
 
-    /// Waits until the hook has run for everything it is to run for; calls `long` if that takes more than a
+    /// Waits until the hook has run for all queued notices. Calls `long` if that takes more than a
     /// moment.
     pub fn close(self, shutdown: &Stop, long: impl FnOnce()) {
         if let Some(hook_runner) = self.hook_runner {
@@ -104,13 +104,13 @@ fn warning(words: String) -> Notice {
     Notice::Warning { branch: None, warning: Warning::Hook { words } }
 }
 
-/// What the program finds in its environment besides the notice: the way back to us, and nothing of any
-/// command around us. That has variables of its commit's trailers, which are the choice of whoever can push.
+/// The hook's environment besides the notice: how to call aynig, and no variable of a surrounding
+/// command. Those come from trailers, which anyone who can push may choose.
 fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
     let mut variables = own_environment();
     let trigger = std::env::var("COMMIT_HASH").ok().and_then(CommitId::parse_hex);
     if let Some(stored) = trigger.and_then(|trigger| repo.commit(trigger).ok()) {
-        // One by one, so that none is left out for want of room.
+        // One at a time, so that none is left out by the size limit.
         let trailers = Message::parse(&stored.message).trailers;
         let one = |trailer: Trailer| {
             trailer_variables(&std::iter::once(trailer).collect(), |_| false, |_, _| true).set
@@ -127,8 +127,8 @@ fn environment(repo: &Repo, process: &Process) -> Vec<(OsString, OsString)> {
     variables.into_iter().collect()
 }
 
-/// Runs the hook for a state that was just set by hand, or by a command. Returns a warning if something went
-/// wrong: the state is set all the same.
+/// Runs the hook for a state that was just set by hand, or by a command. Returns a warning if it
+/// fails: the state is set nevertheless.
 pub fn announce(
     repo: &Repo,
     process: &Process,
@@ -151,7 +151,7 @@ pub fn announce(
     let environment = environment(repo, process);
     if matches!(OuterCommand::of(repo), Ok(None)) {
         let hook = Hook { line, limit, directory: repo.top().to_owned(), environment, watchdog: None };
-        // A signal ends this process, as everything that is to be done is done.
+        // A signal ends this process, since all other work is done.
         return hook.call(&payload, &Stop::manual()).map_err(|failure| failure.warning);
     }
     let mut args = vec![NOTIFY.into(), line.into(), limit.as_secs().to_string().into()];
@@ -162,7 +162,7 @@ pub fn announce(
         .map_err(|error| format!("nobody is told, as no process could be started: {}", error_chain(&error)))
 }
 
-/// Whether the environment holds a notice: this process was started by a hook, or by one that a hook started.
+/// Whether the environment holds a notice: a hook started this process, directly or not.
 pub fn has_notice() -> bool {
     std::env::var_os(format!("{PREFIX}EVENT")).is_some()
 }

@@ -1,6 +1,7 @@
-//! The command that this process was called by, if it was.
+//! The command that called this process, if one did.
 //!
-//! Invariant: a command may work on other repositories, and those know nothing of its branch.
+//! Invariant: it counts only in its own repository. A command may work on other repositories, to
+//! which its branch means nothing.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::git::Repo;
 
 use super::error::Error;
 
-/// The command we were called by, as its environment says.
+/// The surrounding command, as its environment describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct OuterCommand {
     /// `AYNIG_BRANCH`.
@@ -26,7 +27,7 @@ pub(crate) struct OuterCommand {
 }
 
 impl OuterCommand {
-    /// The surrounding command, if there is one and it belongs to this repository.
+    /// Returns the surrounding command, if there is one and it belongs to this repository.
     pub(crate) fn of(repo: &Repo) -> Result<Option<Self>, Error> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let Some(branch) = variable("AYNIG_BRANCH") else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Runs: the options that settings make, and the passes.
+//! Runs: options from settings, and the passes.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -22,43 +22,43 @@ use super::error::Error;
 use crate::ops::settings;
 use crate::ops::settings::{Settings, globs};
 
-/// What a run needs besides a stop and a feed.
+/// The parts of a run other than a stop and a feed.
 #[derive(Debug)]
 pub struct Setup {
     /// The settings.
     pub options: Options,
-    /// Who decides races.
+    /// The authority that decides races.
     pub authority: Authority,
-    /// Ends the commands if this process is killed.
+    /// The watchdog, which ends the commands if this process is killed.
     pub watchdog: Watchdog,
 }
 
 impl Setup {
-    /// `watchdog` is the word by which this program starts its watchdog.
+    /// Prepares a run. `watchdog` is the argument by which this program starts its watchdog.
     pub fn new(options: Options, authority: Authority, watchdog: &str) -> Self {
         let watchdog = Watchdog::lazy(options.program.clone(), vec![watchdog.into()]);
         Self { options, authority, watchdog }
     }
 
-    /// All of it, by reference.
+    /// Returns the context of a run.
     pub fn context<'a>(&'a self, store: &'a Store, shutdown: &'a Stop, feed: &'a Feed<'a>) -> Context<'a> {
         let Self { options, authority, watchdog } = self;
         Context { store, authority, options, shutdown, watchdog, feed }
     }
 }
 
-/// How long a run goes on.
+/// How long a run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One pass.
     Once,
     /// Until a pass finds nothing to do.
     Drain,
-    /// Until a stop is asked for; a look at least once in this time.
+    /// Until a stop is requested. It looks at least once in this time.
     Watch(Duration),
 }
 
-/// Runs; `each` is given what a pass did, or all passes of a drained repository.
+/// Runs. `each` gets the summary of a pass, or of all passes of a drained repository.
 pub fn run(
     context: &Context<'_>,
     repo: &Repo,
@@ -78,7 +78,7 @@ pub fn run(
     }
 }
 
-/// The options that settings make.
+/// Returns the options that settings make.
 pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Options, Error> {
     Ok(Options {
         role: settings.role.clone(),
@@ -87,26 +87,26 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
             globs: globs("--branch", &settings.branch)?,
             named: settings.branch.clone(),
         },
-        // Of other branches a run looks at none.
+        // A run looks at no other branches.
         trust: Trust { branches: GlobSet::empty(), ..settings.trust()? },
         ..unselective(repo, process, settings)
     })
 }
 
-/// Defaults, and every branch.
+/// Returns the defaults, with every branch selected.
 pub fn plain_options(repo: &Repo, process: &Process) -> Options {
     unselective(repo, process, &Settings::default())
 }
 
-/// What `status` and `doctor` survey with: every branch, judged as a plain `aynig run` here would judge it. `named` is the role, if
-/// it was given.
+/// Returns the options of a survey by `status` and `doctor`: every branch, judged as a plain `aynig
+/// run` here would judge it. `named` is the role, if it was given.
 pub fn survey_options(repo: &Repo, process: &Process, named: Option<RoleName>) -> Result<Options, Error> {
     let settings = settings::judging(repo)?;
     let trust = settings.trust()?;
     Ok(Options { role: settings::role(repo, named)?, trust, ..unselective(repo, process, &settings) })
 }
 
-/// The options without those that say which branches, states and commands.
+/// Returns the options without those that select branches, states and commands.
 fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
     Options {
         role: None,
@@ -128,7 +128,7 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
     }
 }
 
-/// `path` below `top`, without `.` and `..` in it.
+/// Returns `path` below `top`, without `.` and `..`.
 fn absolute_below(top: &Path, path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in top.join(path).components() {

@@ -1,7 +1,7 @@
-//! Branches as they are at this moment.
+//! Reads branches as they are at this moment.
 //!
-//! Invariant: the survey is that of a pass, so what is seen is what `aynig run` would do, and nothing is changed. Reasons have
-//! their words in `runner::survey::words`.
+//! Invariant: it uses the survey of a pass, so it shows what `aynig run` would do, and changes
+//! nothing. The texts of reasons are in `runner::survey::words`.
 
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
@@ -15,39 +15,40 @@ use super::error::Error;
 use super::missing;
 use super::view::branch::{BranchView, row};
 
-/// How many commits on top of a state are looked through for it.
+/// The most commits on top of a state that are searched for it.
 const COVER: usize = 100;
 
-/// What is to be looked at.
+/// Selects the branches to look at.
 #[derive(Debug, Clone)]
 pub struct Query {
     /// The options of the survey.
     pub options: Options,
-    /// The one branch, if no others were asked about.
+    /// The branch, if exactly one is requested.
     pub one: Option<BranchName>,
-    /// Whether branches were asked for by name: each of them is an answer, whatever it is.
+    /// Whether branches were requested by name. Each of them is then shown, even without a state.
     pub named: bool,
 }
 
-/// What was seen.
+/// The result of a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The branches.
     pub rows: Vec<BranchView>,
-    /// How many branches declare nothing and are only counted.
+    /// The number of branches that declare no state and are only counted.
     pub unmanaged: usize,
     /// Whether there was no branch at all.
     pub empty: bool,
 }
 
 impl Seen {
-    /// Without the words that change with time alone, so that two looks can be compared.
+    /// Returns a copy without the values that change with time alone, so that two looks can be
+    /// compared.
     pub fn timeless(&self) -> Self {
         Self { rows: self.rows.iter().map(BranchView::timeless).collect(), ..*self }
     }
 }
 
-/// One look, as of the last time the remote was asked, if one decides.
+/// Takes one look. A remote counts as of the last fetch.
 pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Result<Seen, Error> {
     let question = Question { repo, authority, options: &query.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
@@ -70,7 +71,7 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             now,
         ));
     }
-    // Of one branch that can be told in a moment, of all of them it could not.
+    // One branch can be searched in a moment, all of them cannot.
     if let [row] = seen.rows.as_mut_slice()
         && row.kind == "unmanaged"
         && let Some(reason) = covered(repo, authority, row)
@@ -86,7 +87,7 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     }
 }
 
-/// What to do where somebody's commits lie on a state that was waiting, and so cover it.
+/// Returns the advice for a branch whose waiting state is covered by commits without a state.
 fn covered(repo: &Repo, authority: &Authority, row: &BranchView) -> Option<String> {
     let head = CommitId::parse_hex(row.commit.as_ref()?)?;
     let below = repo.history(head).take(COVER).map_while(Result::ok);

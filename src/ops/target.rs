@@ -1,4 +1,4 @@
-//! Which branch is meant.
+//! Finds the branch to act on.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,8 @@ use super::error::Error;
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 
-/// The branch that is meant: the one named, else the surrounding command's, else the one checked out here.
+/// Returns the branch to act on: the one named, else the surrounding command's, else the one
+/// checked out here.
 pub fn branch(repo: &Repo, authority: &Authority, named: Option<&OsStr>) -> Result<BranchName, Error> {
     if let Some(named) = named {
         return branch_name(named);
@@ -23,14 +24,14 @@ pub fn branch(repo: &Repo, authority: &Authority, named: Option<&OsStr>) -> Resu
     }
 }
 
-/// The branch of this name.
+/// Parses the name of a branch.
 pub fn branch_name(named: &OsStr) -> Result<BranchName, Error> {
     BranchName::new(named.as_bytes()).map_err(|error| {
         Error::usage(format!("--branch: {error}")).hint("`git branch` lists the branches there are")
     })
 }
 
-/// The branch that is checked out here, under the authority's name for it.
+/// Returns the branch that is checked out here, under the authority's name for it.
 pub(crate) fn current_branch(repo: &Repo, authority: &Authority) -> Result<BranchName, Error> {
     let local = checked_out(repo)?;
     let Some(remote) = authority.source() else { return Ok(local) };
@@ -60,7 +61,7 @@ fn checked_out(repo: &Repo) -> Result<BranchName, Error> {
     }
 }
 
-/// The HEAD of a branch that is to be looked at, which must exist.
+/// Returns the HEAD of a branch to read. Fails if the branch does not exist.
 pub fn existing_head(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<CommitId, Error> {
     match head_of(repo, authority, branch)? {
         Some(head) => Ok(head),
@@ -68,7 +69,7 @@ pub fn existing_head(repo: &Repo, authority: &Authority, branch: &BranchName) ->
     }
 }
 
-/// Where a branch is; none if there is no such branch.
+/// Returns the HEAD of a branch. `None` if there is no such branch.
 pub(crate) fn head_of(
     repo: &Repo,
     authority: &Authority,

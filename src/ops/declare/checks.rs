@@ -22,7 +22,8 @@ use crate::runner::authority::Authority;
 use crate::words::shell_quote;
 
 impl Target {
-    /// The attempt that we belong to and the log of its checkout, if it is of this host and holds the branch.
+    /// Returns the caller's attempt and its checkout's log. `None` if the attempt does not hold the
+    /// branch, or is not of this host.
     fn ground<'r>(&self, repo: &'r Repo) -> Option<Ground<'r>> {
         let attempt = self.lease().filter(|_| self.held)?.attempt()?;
         let record = files::find(repo, attempt)?;
@@ -37,8 +38,8 @@ impl Target {
         Some(Ground::new(repo, attempt, CommitId::parse_hex(&record.lease)?, git_dir.as_deref()))
     }
 
-    /// That our signature vouches for no commit that a runner would refuse, unless the attempt we belong to has made it
-    /// (CONTRACT 13.10).
+    /// Checks that our signature vouches for no commit that a runner would refuse, except commits
+    /// of the caller's own attempt (CONTRACT 13.10).
     pub(super) fn check_signed(
         &self,
         repo: &Repo,
@@ -62,7 +63,8 @@ impl Target {
             .hint("if you vouch for its files and its message, the same again with `--accept-unsigned`"))
     }
 
-    /// Somebody else's commit on the branch of the attempt we belong to, which `tree`, the index of its worktree, would undo.
+    /// Returns a foreign commit at HEAD of the attempt's branch that `tree`, the index of the
+    /// attempt's worktree, would undo.
     pub(super) fn stranger(&self, repo: &Repo, tree: CommitId, parent: Option<CommitId>) -> Option<CommitId> {
         let head = self.head.as_ref()?.id;
         self.index.as_ref()?;
@@ -77,7 +79,7 @@ impl Target {
         }
     }
 
-    /// That HEAD is what the caller has seen.
+    /// Checks that HEAD is as expected (CONTRACT 5.26).
     pub(super) fn check_expected(&self, authority: &Authority, expected: &Expected) -> Result<(), Error> {
         let head = self.head.as_ref().map(|head| head.id);
         let wanted = match expected {
@@ -96,8 +98,8 @@ impl Target {
         Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)))
     }
 
-    /// Returns the attempt whose live lease is overridden; an error without `force`. A lease that was taken by hand on this
-    /// host counts as the caller's.
+    /// Returns the attempt whose live lease is overridden. Fails without `force`. A lease that was
+    /// taken by hand on this host counts as the caller's.
     pub(super) fn check_free(
         &self,
         repo: &Repo,
@@ -129,7 +131,8 @@ impl Target {
         format!("look with `aynig status --branch {branch}{remote}` and `aynig log {branch}{remote}`")
     }
 
-    /// That nothing is under way in the checkout whose index is taken: the commit would drop its other parents.
+    /// Checks that no merge or similar operation is in progress in the checkout whose index is
+    /// taken. The commit would drop its other parents.
     pub(super) fn check_concluded(&self) -> Result<(), Error> {
         let Some(checkout) = &self.index else { return Ok(()) };
         let Some(Unconcluded { what, conclude, abort, .. }) = Repo::unconcluded(&checkout.git_dir) else {

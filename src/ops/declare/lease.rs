@@ -13,13 +13,14 @@ use super::{Advice, LeaseRequest, WrittenLease, misread, refused};
 use crate::ops::error::Error;
 use crate::ops::missing;
 
-/// Takes a lease, or renews the one HEAD is.
+/// Takes a lease, or renews the one at HEAD.
 pub fn lease(repo: &Repo, authority: &Authority, request: &LeaseRequest) -> Result<WrittenLease, Error> {
     let landed = write(repo, authority, &request.onto, "aynig: set working", |target| {
         let head = if target.inside {
             target.trailers()
         } else {
-            // From outside only HEAD counts: a plain commit on a lease means somebody took the branch over.
+            // Outside a command only HEAD counts: a plain commit on a lease means that the branch
+            // was taken over.
             let head = target.head.as_ref();
             head.map(|head| Message::parse(&head.message).trailers).unwrap_or_default()
         };

@@ -1,9 +1,9 @@
-//! State commits by hand: a request in, the commit that landed and advice out.
+//! State commits by hand: takes a request, and returns the commit that landed, with advice.
 //!
-//! Invariant: [`state`] never declares `working`, and a renewal by [`lease`] keeps the attempt, the runner and the trailers
-//! of the lease it follows, so that its runner and any later recovery still recognise the attempt (contract §5, "Working
-//! Lease"). Nothing but the one branch changes. `target` looks at the branch, `write` puts the commit on it, and
-//! `contract::manual` decides what the commit may say.
+//! Invariant: [`state`] never declares `working`. A renewal by [`lease`] keeps the attempt, the
+//! runner and the trailers of the lease it follows, so that its runner and any later recovery still
+//! recognise the attempt (CONTRACT 5.10). Only the one branch changes. `target` looks at the
+//! branch, `write` puts the commit on it, and `contract::manual` decides which commits are allowed.
 
 mod checks;
 mod lease;
@@ -30,16 +30,16 @@ pub struct Onto {
     pub branch: Option<BranchName>,
     /// Whether our signature may vouch for an unsigned HEAD (CONTRACT 13.10).
     pub accept_unsigned: bool,
-    /// What the branch must be for the commit to be made.
+    /// The condition under which the commit is made.
     pub expected: Expected,
     /// Whether a live lease of another attempt may be overridden (CONTRACT 5.25).
     pub force: bool,
 }
 
-/// What the caller has seen of the branch (CONTRACT 5.26).
+/// The caller's last view of the branch (CONTRACT 5.26).
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
-    /// The first digits of the name of its HEAD.
+    /// The first digits of its HEAD's id.
     pub commit: Option<String>,
     /// The state that HEAD declares; `working` under a lease.
     pub state: Option<StateName>,
@@ -60,7 +60,7 @@ pub struct Content {
     pub keep_trailers: KeepTrailers,
 }
 
-/// What a branch is set to.
+/// The state that a branch is set to.
 #[derive(Debug, Clone)]
 pub enum Wanted {
     /// A state.
@@ -70,7 +70,7 @@ pub enum Wanted {
         /// The commit's text.
         content: Content,
     },
-    /// The newest state of the branch that is neither a lease nor stalled, again and at once.
+    /// The newest state of the branch that is neither a lease nor stalled, due at once.
     Retry {
         /// A section to add to its body.
         reply: Option<Vec<u8>>,
@@ -86,12 +86,12 @@ pub struct StateRequest {
     pub wanted: Wanted,
 }
 
-/// Requests a lease, or the renewal of the one HEAD is.
+/// Requests a lease, or a renewal of the one at HEAD.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
     /// The branch.
     pub onto: Onto,
-    /// The length; else as before, else the default.
+    /// The length. If absent, that of the lease at HEAD, else the default.
     pub seconds: Option<u64>,
     /// The commit's text.
     pub content: Content,
@@ -102,15 +102,15 @@ pub struct LeaseRequest {
 pub struct Written {
     /// The branch.
     pub branch: BranchName,
-    /// Its HEAD before; none if it was unborn.
+    /// Its HEAD before. `None` if it was unborn.
     pub parent: Option<CommitId>,
-    /// What that declared.
+    /// The state that HEAD declared.
     pub previous: Option<StateName>,
     /// The commit, now HEAD.
     pub commit: CommitId,
     /// What it declares.
     pub state: StateName,
-    /// What else the caller should show.
+    /// Further facts that the caller should show.
     pub advice: Vec<Advice>,
 }
 
@@ -136,10 +136,10 @@ pub enum Holder {
     Ended,
 }
 
-/// What the caller should know of a commit that has landed.
+/// A fact about a landed commit that the caller should show.
 #[derive(Debug)]
 pub enum Advice {
-    /// The checkout's own commits, which the remote did not have, were pushed with it.
+    /// The checkout's own commits, which the remote did not have, were pushed together with it.
     PushedAlong {
         /// The remote.
         remote: RemoteName,
@@ -149,7 +149,7 @@ pub enum Advice {
         from: CommitId,
         /// The newest of the checkout's commits.
         to: CommitId,
-        /// That one's subject.
+        /// The subject of that commit.
         subject: String,
     },
     /// The checkout could not follow its branch.
@@ -157,40 +157,40 @@ pub enum Advice {
         /// Why.
         why: String,
     },
-    /// Somebody else's lease, still alive, was overridden.
+    /// A live lease of another attempt was overridden.
     Overridden {
         /// The branch.
         branch: BranchName,
         /// The lease.
         lease: Lease,
-        /// Seconds left of it.
+        /// The seconds left of it.
         left: u64,
         /// Its holder.
         holder: Holder,
     },
-    /// Another runner's lease, still alive, was renewed in its name.
+    /// A live lease of another runner was renewed in its name.
     RenewedForOther {
         /// The branch.
         branch: BranchName,
         /// The lease.
         lease: Lease,
-        /// Seconds that were left of it.
+        /// The seconds that were left of it.
         left: u64,
     },
-    /// The state has no command, and its name resembles one that has.
+    /// The state has no command, and its name resembles that of a command.
     NoCommand {
         /// The branch.
         branch: BranchName,
         /// The state.
         state: StateName,
-        /// The command.
+        /// The name of the command.
         near: String,
     },
-    /// A trailer that nothing reads resembles one that is read.
+    /// A trailer that has no meaning resembles one that has.
     Misspelt(Misspelt),
 }
 
-/// The error for a commit by hand that the contract does not allow; `options` name the branch it was for.
+/// Returns the error for a commit by hand that the contract forbids. `options` name its branch.
 fn refused(error: &ManualError, options: &str) -> Error {
     let hint = match error {
         ManualError::Working => "`aynig set-working` claims a branch or renews its lease".to_owned(),
@@ -202,7 +202,7 @@ fn refused(error: &ManualError, options: &str) -> Error {
     Error::usage(error.to_string()).hint(hint)
 }
 
-/// The error for a commit that reads as something else than it was written as.
+/// Returns the error for a commit that reads as something other than was written.
 fn misread(commit: CommitId, kind: &str) -> Error {
     Error::new(Kind::Bug, format!("commit {commit} was written as {kind} and does not read as one"))
 }

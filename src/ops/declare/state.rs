@@ -24,7 +24,7 @@ use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refus
 use crate::ops::error::Error;
 use crate::ops::{missing, settings};
 
-/// Refuses a state that no branch can be set to, before anything else is asked for.
+/// Refuses a state that no branch can be set to, before any input is read.
 pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Error> {
     if state.is_some_and(StateName::is_working) {
         return Err(refused(&ManualError::Working, ""));
@@ -83,11 +83,12 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     Ok(written)
 }
 
-/// Returns the newest request on the branch, if our signature may vouch for what it says.
+/// Returns the newest request on the branch, if our signature may vouch for its message.
 fn ask(repo: &Repo, target: &Target, onto: &Onto) -> Result<Option<Event>, Error> {
     let asked = target.head.as_ref().and_then(|head| newest_request(repo, head.id));
     if let Some(event) = &asked {
-        // Below a commit of a runner there may be one that nobody has signed, whose files were left out and whose wish was not.
+        // A runner's commit may lie on an unsigned one. The runner left out its files, but not its
+        // request.
         target.check_signed(repo, onto.accept_unsigned, event.commit)?;
     }
     Ok(asked)
@@ -116,7 +117,7 @@ fn with_reply(repo: &Repo, target: &Target, request: Event, reply: Option<&[u8]>
     Ask { message: request.message, heading: heading(&from, &repo.identity().author.0, &at) }.body_with(reply)
 }
 
-/// Returns the trailers that are kept and those that are given.
+/// Returns the kept and the given trailers.
 fn trailers(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<Vec<Trailer>, Error> {
     let ask = match content.keep_trailers {
         KeepTrailers::All => ask(repo, target, onto)?.map(|ask| ask.message.trailers).unwrap_or_default(),
@@ -148,7 +149,7 @@ fn retry(
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
         body: Some(with_reply(repo, target, request, reply).into()),
-        // A retry is wanted now.
+        // A retry is due at once.
         trailers: message
             .trailers
             .into_iter()
@@ -159,9 +160,9 @@ fn retry(
     })
 }
 
-/// Advice on a state without a command that is nearly the name of one. It is lawful all the same.
+/// Returns the command that a state without one nearly has the name of. Such a state is allowed.
 fn slip(repo: &Repo, commit: &Stored, state: &StateName) -> Option<String> {
-    // Where commands come from elsewhere, this tree does not tell.
+    // If commands come from another tree, this tree proves nothing.
     if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
         return None;
     }

@@ -1,7 +1,8 @@
-//! The branch that a commit by hand is to be put on, as it was when it was looked at.
+//! The branch that a commit by hand is put on, as it was when it was read.
 //!
-//! Invariant: inside a command the branch is the command's, and it moves only while the attempt holds it: a straggler of
-//! an attempt that is over cannot write over its successor (contract §5, "Working Lease").
+//! Invariant: inside a command the branch is the command's, and it moves only while the attempt
+//! holds it. A leftover process of a finished attempt cannot overwrite its successor (CONTRACT
+//! 5.10).
 
 use bstr::BString;
 
@@ -23,22 +24,22 @@ use crate::ops::outer::{OuterCommand, same_place};
 use crate::ops::target::{current_branch, head_of};
 use crate::ops::view::lease::lease_words;
 
-/// A branch that a commit is to be put on, as it was when it was looked at.
+/// A branch that a commit is put on, as it was when it was read.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The branch.
     pub(super) branch: BranchName,
-    /// Its HEAD; none on an unborn branch.
+    /// Its HEAD. `None` on an unborn branch.
     pub(super) head: Option<Stored>,
-    /// Whether the surrounding command's branch was taken because no other was named.
+    /// Whether the branch is the surrounding command's, since no other was named.
     pub(super) inside: bool,
-    /// What HEAD means.
+    /// The meaning of HEAD.
     pub(super) meaning: Head,
-    /// Where HEAD declares no state: the nearest commit below that does, if that is a lease.
+    /// The nearest commit below HEAD that declares a state, if it is a lease and HEAD declares
+    /// none.
     below: Option<Lease>,
-    /// Whether HEAD is of the attempt we belong to.
+    /// Whether the branch is under the lease of the caller's attempt.
     pub(super) held: bool,
-    /// The checkout whose index is the new tree; else the tree stays HEAD's.
+    /// The checkout whose index is the new tree. If `None`, the tree stays HEAD's.
     pub(super) index: Option<Checkout>,
 }
 
@@ -56,8 +57,8 @@ impl Target {
             (None, None) => current_branch(repo, authority)?,
         };
         let here = repo.checkout();
-        // A remote's branch that was named is moved as it stands there: what lies in this checkout, committed or staged, is this
-        // person's until they push it.
+        // A remote's branch that was named is moved from the remote's HEAD. Commits and staged
+        // changes in this checkout are left out: they are the user's until pushed.
         let attached = here
             .as_ref()
             .filter(|_| named.is_none() || authority.source().is_none())
@@ -92,7 +93,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The lease the branch is under: HEAD, or the one that commits without a state stand on.
+    /// The lease the branch is under: HEAD, or the lease below commits that declare no state.
     pub(super) fn lease(&self) -> Option<&Lease> {
         match &self.meaning {
             Head::Working(lease) => Some(lease),
@@ -100,7 +101,8 @@ impl Target {
         }
     }
 
-    /// The trailers a new commit may take over: HEAD's, or those of the lease below a command's own commits.
+    /// The trailers that a new commit may take over: HEAD's, or those of the lease below a
+    /// command's own commits.
     pub(super) fn trailers(&self) -> Trailers {
         match (&self.below, &self.head) {
             (Some(lease), _) => lease.message.trailers.clone(),
@@ -109,7 +111,7 @@ impl Target {
         }
     }
 
-    /// Somebody else's lease that is still alive.
+    /// A live lease of another attempt, with the seconds left.
     pub(super) fn foreign_lease(&self) -> Option<(&Lease, u64)> {
         let lease = self.lease().filter(|_| !self.held)?;
         match lease.liveness(clock::wall_seconds()) {
@@ -118,14 +120,16 @@ impl Target {
         }
     }
 
-    /// What the new commit lies on: HEAD; with a remote, the checkout's own commits on top of it.
+    /// The parent of the new commit: HEAD, or with a remote the checkout's own commits on top of
+    /// it.
     pub(super) fn parent(&self, repo: &Repo, authority: &Authority) -> Option<CommitId> {
         let head = self.head.as_ref()?.id;
         let own = self.follower(authority).and_then(|place| repo.checked_out(place));
         Some(own.filter(|own| repo.descends(*own, head)).unwrap_or(head))
     }
 
-    /// Commits of the checkout that the remote did not have are pushed with the one made on them.
+    /// Advice on the checkout's commits that the remote did not have, and that were pushed with the
+    /// new one.
     pub(super) fn pushed_along(
         &self,
         repo: &Repo,
@@ -144,7 +148,8 @@ impl Target {
         })
     }
 
-    /// With a remote the checkout is not the branch: it is taken along, if the commit was made from it.
+    /// Fast-forwards the checkout to the commit that was made from it. With a remote the checkout
+    /// does not follow the branch by itself.
     pub(super) fn follow(
         &self,
         repo: &Repo,
@@ -162,7 +167,7 @@ impl Target {
         authority.follower(self.index.as_deref())
     }
 
-    /// What HEAD is, as part of a sentence.
+    /// Describes HEAD, as part of a sentence.
     pub(super) fn head_words(&self) -> String {
         head_words(self.head.as_ref().map(|head| head.id), &self.meaning, self.below.as_ref())
     }
@@ -200,7 +205,7 @@ impl Target {
     }
 }
 
-/// What a HEAD is, as part of a sentence.
+/// Describes a HEAD, as part of a sentence.
 pub(super) fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&Lease>) -> String {
     let Some(head) = head else { return "it does not exist any more".to_owned() };
     let at = format!("HEAD is {}", head.short());

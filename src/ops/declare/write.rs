@@ -1,7 +1,7 @@
 //! Puts a commit on a branch.
 //!
-//! Invariant: the commit has the branch's HEAD as its only parent and lands by the same compare-and-swap as the runner's
-//! own, expecting the very HEAD that was judged.
+//! Invariant: the commit lands by the compare-and-swap that the runner uses, which expects the HEAD
+//! that was judged.
 
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
@@ -17,22 +17,22 @@ use super::target::{Target, head_words};
 use super::{Advice, Onto, Written};
 use crate::ops::error::{Error, Kind};
 
-/// How often an attempt that holds the branch tries again when its own runner renewed the lease in between.
+/// The most tries of an attempt that holds the branch. Each lost race is a renewal by its own
+/// runner.
 const TRIES: u32 = 10;
 
 /// A commit that has landed.
 #[derive(Debug)]
 pub(super) struct Landed {
-    /// The branch as it was before.
     pub(super) before: Target,
-    /// The commit, now its HEAD.
+    /// The commit, now the branch's HEAD.
     pub(super) commit: Stored,
-    /// What became of the checkout.
+    /// Advice on the checkout.
     advice: Vec<Advice>,
 }
 
 impl Landed {
-    /// Returns what callers get to know of it; the commit declares `state`.
+    /// Returns the public result. The commit declares `state`.
     pub(super) fn written(self, state: StateName) -> Written {
         Written {
             parent: self.before.head.as_ref().map(|head| head.id),
@@ -45,10 +45,10 @@ impl Landed {
     }
 }
 
-/// Puts the commit that `compose` drafts on top of the branch that is meant.
+/// Puts the commit drafted by `compose` on the requested branch.
 ///
-/// If the branch moved meanwhile that is an error, except for the attempt that holds it: its runner renews the lease
-/// at any moment, which is no reason to lose the state it wants to declare.
+/// Fails if the branch moves meanwhile. The attempt that holds the branch retries instead: its
+/// runner may renew the lease at any moment, and the new state must not be lost to that.
 pub(super) fn write(
     repo: &Repo,
     authority: &Authority,
@@ -102,7 +102,7 @@ pub(super) fn write(
     }
 }
 
-/// The branch moved between our look and our swap.
+/// Returns the error for a branch that moved between the look and the swap.
 fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> Error {
     let now = actual.and_then(|id| repo.commit(id).ok());
     let meaning = now.as_ref().map_or(Head::Unmanaged, |now| Head::read(&now.facts()));

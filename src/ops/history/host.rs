@@ -1,4 +1,4 @@
-//! What this host knows of attempts beyond their commits: their logs, and where work of theirs was saved.
+//! Facts of this host about attempts beyond their commits: logs, and refs of rescued work.
 
 use bstr::ByteSlice;
 
@@ -9,10 +9,10 @@ use crate::git::worktrees::preserved::RescueRef;
 use crate::runner::attempt::files;
 use crate::runner::attempt::files::Record;
 
-/// What this host knows of attempts beyond their commits.
+/// Facts of this host about attempts beyond their commits.
 pub struct Host<'a> {
     repo: &'a Repo,
-    /// All rescue refs there are: listed once, as a history may tell of thousands of attempts.
+    /// All rescue refs, listed once, as a history may contain thousands of attempts.
     rescues: Vec<RescueRef>,
 }
 
@@ -25,7 +25,7 @@ pub struct Saved {
 }
 
 impl<'a> Host<'a> {
-    /// Lists the rescue refs there are.
+    /// Lists the rescue refs.
     pub fn new(repo: &'a Repo) -> Self {
         let mut rescues = repo.rescue_refs().unwrap_or_default();
         // `…-2` before `…-10`.
@@ -33,14 +33,15 @@ impl<'a> Host<'a> {
         Self { repo, rescues }
     }
 
-    /// What was kept of an attempt, if what it printed is here.
+    /// Returns the record of an attempt, if its output is on this host.
     pub fn logs_of(&self, told: &Attempt) -> Option<Record> {
         let id = AttemptId::parse(&told.run_id)?;
         files::find(self.repo, id).filter(|record| record.stdout.exists())
     }
 
-    /// Where work of an attempt was saved: what the stalled commit names, and what bears the attempt's id here. No commit names it where
-    /// the step went well, the lease was lost, or the result did not land.
+    /// Returns the refs with rescued work of an attempt: the one that its stalled commit names, and
+    /// those of this clone with its id. No commit names a ref if the step succeeded, the lease was
+    /// lost, or the result did not land.
     pub fn saved(&self, told: &Attempt) -> Vec<Saved> {
         let named = match &told.outcome {
             Outcome::Ended { event, .. } => Stall::of(event).and_then(|stall| stall.rescue),

@@ -1,8 +1,8 @@
-//! The history of a branch: its story, and the state events in it.
+//! The history of a branch: its story, and its state events.
 //!
-//! Invariant: all of it is read from the commits alone, as anybody could who has them, and as it is asked for; the history is
-//! the first-parent one. What belongs together is decided by `contract::story`. Only where logs and rescued work lie on
-//! this host is looked up besides ([`host`]).
+//! Invariant: a history is read lazily and from the commits alone, along first parents.
+//! `contract::story` decides which commits belong together. Only logs and rescued work are looked
+//! up on this host ([`host`]).
 
 pub mod host;
 
@@ -30,7 +30,7 @@ fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
     Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
 }
 
-/// The entries of a branch, newest first, read as they are asked for.
+/// The entries of a branch, newest first, read lazily.
 pub struct History<'a> {
     commits: Box<dyn Iterator<Item = Result<Signed, CommitError>> + 'a>,
     story: Option<Story>,
@@ -42,14 +42,15 @@ pub struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    /// Reads at most `left` entries from `head` down.
+    /// Reads at most `left` entries, from `head` downwards.
     pub fn new(repo: &'a Repo, branch: &'a BranchName, head: CommitId, left: usize) -> Self {
         let commits = Box::new(repo.signed_history(head));
         let ready = Vec::new().into_iter();
         Self { commits, story: Some(Story::new()), ready, branch, left, goes_on: false }
     }
 
-    /// Whether all was read, and there is more than this clone has.
+    /// Whether all commits of this clone were read, and the history continues beyond them (a
+    /// shallow clone).
     pub fn is_cut_off(&self) -> bool {
         self.story.is_none() && self.goes_on
     }

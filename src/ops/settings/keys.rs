@@ -1,7 +1,7 @@
 //! The table of settings: name, option, parser, default and documentation of each.
 //!
-//! Invariant: everything that is known of a setting is in its row. Git's configuration, the options of `aynig run`, the manual and
-//! the README's table are made from it, or compared with it by a test.
+//! Invariant: a row holds all facts about its setting. Git's configuration, the options of `aynig
+//! run`, the manual and the README's table are made from the rows, or compared with them by a test.
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
@@ -20,34 +20,36 @@ use super::values::Settings;
 pub struct Key {
     /// Its name below `aynig.`.
     pub name: &'static str,
-    /// Who reads it.
+    /// The readers of the setting.
     pub(crate) group: Group,
     /// The option of `aynig run` that takes the same values.
     pub option: Option<Flag>,
-    /// The variable that comes between the option and git's configuration, as the README shows it.
+    /// The variable between the option and git's configuration in precedence, as the README shows
+    /// it.
     pub environment: &'static str,
-    /// The trailer that comes between them.
+    /// The trailer between them in precedence.
     pub trailer: &'static str,
-    /// What its values are.
+    /// Its values.
     pub value: Value,
-    /// What holds if nothing says otherwise.
+    /// The value if nothing sets it.
     pub default: Fallback,
-    /// What it is for.
+    /// Its help text.
     pub help: &'static str,
 }
 
-/// Who reads a setting.
+/// The readers of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Runs alone.
+    /// Runs only.
     Run,
-    /// Runs, and everything that shows what would be run: these settings say whose commands and commits are trusted.
+    /// Runs, and everything that shows what would be run. These settings say which commands and
+    /// commits are trusted.
     Security,
-    /// Whatever writes a state.
+    /// Every writer of a state.
     Notify,
-    /// Only what has found no nearer name of a role.
+    /// Read only if no other source names a role.
     Role,
-    /// Only what has found no nearer name of a remote.
+    /// Read only if no other source names a remote.
     Remote,
     /// [`crate::git`], when it opens a repository.
     Runner,
@@ -60,33 +62,33 @@ pub struct Flag {
     pub long: &'static str,
     /// Its letter.
     pub short: Option<char>,
-    /// What follows it.
+    /// Its argument.
     pub takes: Takes,
-    /// Where its default comes from, where that is not git's configuration alone.
+    /// The source of its default, if that is not git's configuration alone.
     pub default: &'static str,
 }
 
-/// What follows an option.
+/// The argument of an option.
 #[derive(Debug)]
 pub enum Takes {
-    /// A value, which help texts call so.
+    /// A value, with its name in help texts.
     Value(&'static str),
-    /// Nothing: it makes the setting true.
+    /// None: it makes the setting true.
     True,
-    /// Nothing: it makes the setting false, and is documented so.
+    /// None: it makes the setting false, with this documentation.
     False(&'static str),
 }
 
-/// What holds if nothing says otherwise.
+/// The value of a setting that nothing sets.
 #[derive(Debug)]
 pub enum Fallback {
     /// A value.
     Value(&'static str),
-    /// Something that no value says.
+    /// A description, if no value expresses it.
     Words(&'static str),
 }
 
-/// The values of a setting, and where they go.
+/// The values of a setting, and the field that each is put into.
 pub enum Value {
     /// Git's booleans.
     Flag(fn(&mut Settings, bool)),
@@ -98,20 +100,20 @@ pub enum Value {
     Path(fn(&mut Settings, PathBuf)),
     /// A text that is not empty.
     Text(fn(&mut Settings, String)),
-    /// A text for `sh`; a blank one counts as none.
+    /// A text for `sh`. A blank one counts as none.
     Line(fn(&mut Settings, String)),
-    /// A glob; all values count.
+    /// A glob. All values count.
     Glob(fn(&mut Settings, String)),
-    /// A name; an empty one counts as none in git's configuration.
+    /// A name. An empty one counts as none in git's configuration.
     Name(fn(&mut Settings, &str) -> Result<(), String>),
 }
 
-/// One of the words a setting may be.
+/// One word of a setting that is a choice of words.
 #[derive(Debug)]
 pub struct Word {
     /// The word.
     pub word: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub help: &'static str,
     put: fn(&mut Settings),
 }
@@ -132,12 +134,12 @@ impl std::fmt::Debug for Value {
 }
 
 impl Key {
-    /// Whether it says whose commands and commits are run.
+    /// Whether the setting says which commands and commits are run.
     pub(crate) fn is_security(&self) -> bool {
         self.group == Group::Security
     }
 
-    /// Whether a run reads it from git's configuration, if it was not given.
+    /// Whether a run reads it from git's configuration, unless it was given.
     pub(crate) fn is_for_runs(&self) -> bool {
         match self.group {
             Group::Run | Group::Security | Group::Notify => true,
@@ -145,12 +147,12 @@ impl Key {
         }
     }
 
-    /// Whether all of its values count, and not only the last.
+    /// Whether all of its values count, not only the last.
     pub fn is_repeatable(&self) -> bool {
         matches!(self.value, Value::Glob(_))
     }
 
-    /// Says what is wrong with a value, if anything.
+    /// Checks a value, and returns the fault.
     pub fn check(&self, value: &OsStr) -> Result<(), String> {
         if let Value::Glob(_) = self.value {
             let glob = globset::Glob::new(text(value)?);
@@ -159,7 +161,7 @@ impl Key {
         self.put(&mut Settings::default(), value)
     }
 
-    /// Puts a value into the settings; a glob unchecked.
+    /// Puts a value into the settings. A glob is not checked.
     pub(crate) fn put(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
         match &self.value {
             Value::Flag(put) => {
@@ -203,7 +205,7 @@ const fn value(long: &'static str, name: &'static str) -> Option<Flag> {
     Some(Flag { long, short: None, takes: Takes::Value(name), default: "" })
 }
 
-/// A row with everything that is rare left out.
+/// A row with all rare fields left out.
 const PLAIN: Key = Key {
     name: "",
     group: Group::Run,
@@ -215,7 +217,7 @@ const PLAIN: Key = Key {
     help: "",
 };
 
-/// All settings, in the order in which help shows their options.
+/// All settings, in the order of their options in help texts.
 pub static KEYS: [Key; 23] = [
     Key {
         name: "role",
@@ -438,7 +440,7 @@ pub static KEYS: [Key; 23] = [
     },
     Key {
         name: "pool",
-        // `git::pool` reads it itself, and this one below.
+        // `git::worktrees::pool` reads this setting and the next one itself.
         value: Value::Number(0..=u64::MAX, |_, _| {}),
         default: Fallback::Words("2 worktrees kept for later steps, in large repositories only"),
         help: "How many clean worktrees are kept for later steps",

@@ -1,8 +1,9 @@
-//! `aynig.*` in git's configuration, and what comes before it.
+//! `aynig.*` in git's configuration, and the sources that precede it.
 //!
-//! Invariant: flag > environment > trailer > git's configuration > built-in default, for every setting. An option and its setting
-//! take the same values ([`keys`]). A value that is misspelt or has the wrong type is named with the file it is in, and never silently
-//! ignored. An operation reads the settings it needs and no others, so it fails by none of the others.
+//! Invariant: flag > environment > trailer > git's configuration > built-in default, for every
+//! setting. An option and its setting take the same values ([`keys`]). A misspelt value or one of
+//! the wrong type is reported with its file, never silently ignored. An operation reads only the
+//! settings it needs, so other settings cannot make it fail.
 
 pub mod keys;
 mod values;
@@ -24,7 +25,7 @@ use super::error::Error;
 use keys::{Fallback, Group, KEYS, Key, Value};
 pub use values::Settings;
 
-/// Values of settings that a caller was given, in its order.
+/// Values of settings that the caller was given, in its order.
 pub(crate) type Given = [(&'static Key, OsString)];
 
 impl Default for Settings {
@@ -61,7 +62,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a run: the values given, and for what they leave open git's configuration.
+    /// Returns the settings of a run: the values given, else git's configuration.
     pub fn of_run(repo: &Repo, given: &Given) -> Result<Self, Error> {
         let is_given = |key: &Key| given.iter().any(|(one, _)| one.name == key.name);
         let mut settings = Self::read(repo, |key| key.is_for_runs() && !is_given(key))?;
@@ -73,7 +74,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings that `wanted` admits, as git's configuration has them; the others have their defaults.
+    /// Reads the settings that `wanted` admits from git's configuration. The others keep their
+    /// defaults.
     fn read(repo: &Repo, wanted: impl Fn(&Key) -> bool) -> Result<Self, Error> {
         let mut settings = Self::default();
         let entries = repo.settings("aynig");
@@ -89,7 +91,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whose commands and commits are run.
+    /// Returns which commands and commits are run.
     pub(crate) fn trust(&self) -> Result<Trust, Error> {
         Ok(Trust {
             commands_from: self.commands_from.clone(),
@@ -116,7 +118,7 @@ fn take(settings: &mut Settings, key: &Key, entry: &Setting) -> Result<(), Strin
     }
 }
 
-/// `~/` at the beginning of a path, as git has it in its own settings.
+/// Expands `~/` at the beginning of a path, as git does in its own settings.
 fn expanded(path: PathBuf) -> PathBuf {
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
@@ -124,7 +126,7 @@ fn expanded(path: PathBuf) -> PathBuf {
     }
 }
 
-/// What is wrong with the settings that git's configuration has.
+/// Returns the faulty settings of git's configuration.
 pub fn mistakes(repo: &Repo) -> Vec<Error> {
     let results = [
         Settings::read(repo, Key::is_for_runs).map(drop),
@@ -139,17 +141,18 @@ pub fn require_signed(repo: &Repo) -> Result<bool, Error> {
     Ok(Settings::read(repo, |key| key.name == "requireSigned")?.require_signed)
 }
 
-/// Whose commands and commits `aynig run` would run here without options.
+/// Returns which commands and commits `aynig run` would run here without options.
 pub fn trust(repo: &Repo) -> Result<Trust, Error> {
     Settings::read(repo, Key::is_security)?.trust()
 }
 
-/// What decides here which branches `aynig run` would run without options, and when a lease is over.
+/// Returns the settings by which `aynig run` without options would choose branches and judge leases
+/// here.
 pub(crate) fn judging(repo: &Repo) -> Result<Settings, Error> {
     Settings::read(repo, |key| key.is_security() || ["takeover", "skewSeconds"].contains(&key.name))
 }
 
-/// The role: the one named, else `ROLE` unless it is empty, else `aynig.role`.
+/// Returns the role: the one named, else `ROLE` unless it is empty, else `aynig.role`.
 pub(crate) fn role(repo: &Repo, named: Option<RoleName>) -> Result<Option<RoleName>, Error> {
     if named.is_some() {
         return Ok(named);
@@ -173,16 +176,16 @@ pub(crate) fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
     Err(wrong(&entry, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
 }
 
-/// How people are told, as `aynig.notify` and its companions say.
+/// `aynig.notify` and its companions.
 #[derive(Debug, Clone)]
 pub struct Notify {
-    /// The command line; none where nobody is told.
+    /// The command line. `None` if there is no hook.
     pub line: Option<String>,
     /// The longest it may take.
     pub limit: Duration,
-    /// The states that are told besides `stalled`.
+    /// The states that run the hook besides `stalled`.
     pub states: GlobSet,
-    /// How many globs that are.
+    /// The number of those globs.
     pub globs: usize,
 }
 
@@ -197,7 +200,7 @@ pub fn notify(repo: &Repo) -> Result<Notify, Error> {
     })
 }
 
-/// The globs of an option.
+/// Compiles the globs of an option.
 pub fn globs(option: &str, texts: &[String]) -> Result<GlobSet, Error> {
     let mut globs = GlobSetBuilder::new();
     for text in texts {
@@ -208,7 +211,7 @@ pub fn globs(option: &str, texts: &[String]) -> Result<GlobSet, Error> {
     globs.build().map_err(|error| Error::usage(format!("{option}: {error}")))
 }
 
-/// The globs on trailers, in any case of letters; none if there are none.
+/// Compiles the globs on trailers, which ignore case. `None` if there are none.
 fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
     if texts.is_empty() {
         return Ok(None);
@@ -221,7 +224,7 @@ fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
     globs.build().map(Some).map_err(cannot)
 }
 
-/// What is to be said about names that are no settings.
+/// Returns a warning for each name that is no setting.
 pub fn unknown(repo: &Repo) -> Vec<String> {
     let entries = repo.settings("aynig").into_iter().filter(|entry| key_of(entry).is_none());
     entries
@@ -242,12 +245,12 @@ fn key_of(entry: &Setting) -> Option<&'static Key> {
     KEYS.iter().find(|key| is(entry, key))
 }
 
-/// Its name as people know it; a misspelt one as written.
+/// Returns the documented name of a setting. A misspelt one is shown as written.
 fn shown(entry: &Setting) -> &str {
     key_of(entry).map_or(&entry.name, |key| key.name)
 }
 
-/// What a setting's value was found to be, and where.
+/// Describes a setting's value, and its file.
 fn place(entry: &Setting) -> String {
     let file = match &entry.file {
         Some(file) => file.display().to_string(),

@@ -1,5 +1,4 @@
-//! The values of all settings, as operations read them.
-
+//! The values of all settings.
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -9,44 +8,41 @@ use crate::runner::options::{CurrentBranch, Takeover};
 /// The values of all settings that an operation reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whose commands are looked for first.
+    /// The role whose commands are preferred.
     pub(crate) role: Option<RoleName>,
-    /// The remote that decides, where it was named.
+    /// The authority's remote, if it was named.
     pub remote: Option<RemoteName>,
-    /// Where worktrees are made, relative to the top of the repository.
+    /// The directory of worktrees, relative to the top of the repository.
     pub(crate) worktree: PathBuf,
-    /// What to do with the branch that is checked out.
+    /// How the checked-out branch is treated.
     pub(crate) current_branch: CurrentBranch,
     /// Globs on branches; none means all.
     pub branch: Vec<String>,
     /// The ref whose tree holds all commands.
     pub(crate) commands_from: Option<String>,
-    /// Whether only signed HEADs are run.
     pub(crate) require_signed: bool,
     /// Globs on states; none means all.
     pub(crate) states: Vec<String>,
     /// Globs on the trailers that become variables; none means all.
     pub(crate) trailer_variables: Vec<String>,
-    /// How many commands at once.
+    /// The most commands that run at once.
     pub(crate) jobs: NonZeroUsize,
-    /// Length of a lease.
     pub(crate) lease_seconds: u64,
-    /// What decides that a lease is over.
+    /// How an expired lease is recognised.
     pub(crate) takeover: Takeover,
-    /// How far clocks may be apart.
+    /// The tolerated difference between clocks.
     pub(crate) skew_seconds: u64,
-    /// Whether leases are renewed.
     pub(crate) heartbeat: bool,
-    /// From TERM to KILL.
+    /// The seconds from SIGTERM to SIGKILL.
     pub grace_seconds: u64,
     /// The longest a command may run.
     pub(crate) command_timeout: Option<u64>,
-    /// What is run in a new worktree.
+    /// The command line run in a new worktree.
     pub(crate) setup: Option<String>,
-    /// What is run to notify somebody.
+    /// The command line of the hook.
     pub(crate) notify: Option<String>,
-    /// The longest that may run.
+    /// The longest that the hook may run.
     pub(crate) notify_seconds: u64,
-    /// Globs on the states that somebody is notified of.
+    /// Globs on the states that run the hook.
     pub(crate) notify_states: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! A branch as the survey judges it.
 //!
-//! Invariant: what is counted in time is counted by one `now`, and can be counted anew by another ([`BranchView::retime`]) without a
-//! look at the repository.
+//! Invariant: all remaining times are relative to one `now`, and can be recomputed for another
+//! ([`BranchView::retime`]) without reading the repository.
 
 use bstr::ByteSlice;
 use serde::{Serialize, Serializer};
@@ -32,37 +32,37 @@ const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `ayn
 pub struct BranchView {
     /// Its name.
     pub branch: String,
-    /// HEAD.
+    /// Its HEAD.
     pub commit: Option<String>,
-    /// What HEAD declares, legal or not.
+    /// The state that HEAD declares, valid or not.
     pub state: Option<String>,
     /// The verdict, in one word.
     pub kind: &'static str,
-    /// The state that a lease, or a stalled attempt, works on.
+    /// The state that a lease, or a stalled attempt, worked on.
     pub origin: Option<String>,
     /// The lease it is under.
     pub lease: Option<LeaseView>,
-    /// The command that would be run.
+    /// The command that would run.
     pub command: Option<String>,
-    /// Why nothing is run, or what is to be known of it.
+    /// Why nothing runs, or further facts.
     pub reason: Option<String>,
-    /// The reason where people need less of it in a table; none where that is the same.
+    /// A shorter reason for tables. `None` if the reason itself is used.
     pub brief: Option<String>,
     /// HEAD's subject.
     pub subject: Option<String>,
-    /// What says more than the subject does, to people.
+    /// The request in words, if it says more than the subject.
     pub wish: Option<String>,
-    /// HEAD's date, seconds since the epoch.
+    /// HEAD's date, in seconds since the epoch.
     pub committed_at: Option<i64>,
-    /// The date that a parked branch waits for, seconds since the epoch.
+    /// The date that a parked branch waits for, in seconds since the epoch.
     pub not_before: Option<i64>,
-    /// What a stalled commit says happened.
+    /// The reason that a stalled commit gives.
     pub why: Option<String>,
-    /// Whether somebody meant it to run, and it does not.
+    /// Whether the branch was meant to run and does not.
     pub mistake: bool,
     /// Whether its state has no command.
     pub rests: bool,
-    /// How many seconds are left until a parked one wakes.
+    /// The seconds until a parked branch is due.
     pub wakes_in: Option<i64>,
 }
 
@@ -75,15 +75,17 @@ pub struct LeaseView {
     pub runner: String,
     /// Its length.
     pub seconds: u64,
-    /// Its end, seconds since the epoch.
+    /// Its end, in seconds since the epoch.
     pub expires_at: i64,
-    /// Seconds left; negative once it is over.
+    /// The seconds left. Negative after its end.
     pub left: i64,
-    /// For how many seconds passes on this host have seen it, and how many a takeover by that takes.
+    /// The seconds since passes on this host first saw it, and the seconds after which `--takeover
+    /// observed` takes it over.
     pub seen: Option<(u64, u64)>,
 }
 
-/// What is wanted where the subject does not say; a stalled branch has its reason instead.
+/// Returns the request in words if the subject does not have them. A stalled branch has its reason
+/// instead.
 fn wish(message: &Message) -> Option<String> {
     let state = StateName::parse(message.trailers.last("dwp-state")?).ok()?;
     commits::wish(message, &state)
@@ -91,8 +93,9 @@ fn wish(message: &Message) -> Option<String> {
         .map(|line| line.to_str_lossy().into_owned())
 }
 
-/// Takes a branch from the survey; `from` is where commands come from, if not from each branch, and `now` is seconds since
-/// the epoch. `unsigned` is why the HEAD of a stalled branch is not trusted.
+/// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch,
+/// and `now` is in seconds since the epoch. `unsigned` is why the HEAD of a stalled branch is not
+/// trusted.
 pub(crate) fn row(
     repo: &Repo,
     authority: &Authority,
@@ -161,7 +164,7 @@ pub(crate) fn row(
     row
 }
 
-/// Says how to ask again for what has stalled.
+/// Adds how to retry a stalled branch.
 fn stalled(
     row: &mut BranchView,
     authority: &Authority,
@@ -179,12 +182,12 @@ fn stalled(
     let hint = format!(
         "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"
     );
-    // Most workflows have no command for it.
+    // Most workflows have no command for `stalled`.
     row.brief = row.rests.then(|| hint.clone());
     row.reason = Some(format!("{hint}; {reason}"));
 }
 
-/// Says why a state is not run, and which command was probably meant if there is none.
+/// Adds why a state is not run. If it has no command, adds the one that was probably meant.
 fn waiting(
     row: &mut BranchView,
     repo: &Repo,
@@ -207,7 +210,7 @@ fn waiting(
 }
 
 impl BranchView {
-    /// Counts anew what is counted in time, at `now`.
+    /// Recomputes the remaining times for `now`.
     pub fn retime(&mut self, now: i64) {
         if let Some(lease) = &mut self.lease {
             lease.left = lease.expires_at.saturating_sub(now);
@@ -220,29 +223,29 @@ impl BranchView {
         }
     }
 
-    /// The same for all times, so that two looks can be compared.
+    /// Returns a copy with all remaining times cleared, so that two looks can be compared.
     pub fn timeless(&self) -> Self {
         let mut row = self.clone();
         row.retime(0);
         if let Some(lease) = &mut row.lease {
-            // What is counted while a lease is watched is no news.
+            // The count of an observed lease alone is no change.
             lease.seen = lease.seen.map(|(_, wanted)| (0, wanted));
         }
         row
     }
 
-    /// When the clock alone makes another branch of it, seconds since the epoch.
+    /// When the clock alone changes the verdict, in seconds since the epoch.
     pub fn turns_at(&self) -> Option<i64> {
         let over = self.lease.as_ref().filter(|_| self.kind == "working");
         over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before)
     }
 
-    /// Whether it has stalled and nothing is going to be done about it.
+    /// Whether the branch has stalled and no command will run for it.
     pub fn is_stalled(&self) -> bool {
         self.kind == "waiting" && self.state.as_deref() == Some("stalled")
     }
 
-    /// Its kind as people read it, everywhere: finer than that of the JSON, which is a promise.
+    /// Its kind in texts for people. It is finer than the JSON's, which is a promise.
     pub fn label(&self) -> &'static str {
         match self {
             _ if self.is_stalled() => "stalled",
@@ -251,18 +254,18 @@ impl BranchView {
         }
     }
 
-    /// Why nothing is done, where a line holds it; empty where there is no more to say than the label does.
+    /// The reason in one line. Empty if the label says it all.
     pub fn in_brief(&self) -> &str {
         self.brief.as_ref().or(self.reason.as_ref()).map_or("", String::as_str)
     }
 }
 
-/// What `dwp-state` says, legal or not.
+/// Returns the value of `dwp-state`, valid or not.
 fn declared(stored: &Stored) -> Option<String> {
     Message::parse(&stored.message).trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned())
 }
 
-/// What a state that is not leased says beside its name.
+/// Fills in the fields of a state that is not leased.
 fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
     row.state = Some(state.to_string());
     if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
@@ -288,7 +291,7 @@ fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
 
 impl Serialize for BranchView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The fields of the lease are spread out, and `null` where there is none.
+        // The fields of the lease are flattened, and `null` if there is none.
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Flat<'a> {

@@ -29,7 +29,7 @@ pub struct TrailerView {
 }
 
 impl EventView {
-    /// Returns a commit with its message taken apart.
+    /// Parses the message of a commit.
     pub fn new(stored: &Stored) -> Self {
         let message = Message::parse(&stored.message);
         let last = |key: &str| message.trailers.last(key).map(|value| text(value));

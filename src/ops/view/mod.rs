@@ -1,7 +1,7 @@
-//! What callers show: values that a server sends and a command line prints with `--json`, and words for people.
+//! The values that callers show: JSON for servers and `--json`, and words for people.
 //!
-//! Invariant: names and order of the fields are a promise to scripts. Text of commits is UTF-8 with replacement
-//! characters; it is as hostile as before, and printers make it harmless.
+//! Invariant: names and order of the fields are a promise to scripts. Text of commits is UTF-8 with
+//! replacement characters. It is not sanitized; printers do that.
 
 pub mod branch;
 pub mod declared;
@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock;
 
-/// A time in seconds since the epoch; a date in UTC to readers of JSON.
+/// A time in seconds since the epoch. JSON shows it as a date in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub i64);
 
@@ -24,7 +24,7 @@ impl Serialize for Time {
     }
 }
 
-/// Text of a commit.
+/// Returns text of a commit as UTF-8, with replacement characters.
 fn text(bytes: &[u8]) -> String {
     bytes.to_str_lossy().into_owned()
 }

@@ -16,13 +16,13 @@ use crate::ops::history::host::Host;
 pub enum EntryView {
     /// An attempt.
     Attempt(Box<AttemptView>),
-    /// A state that was set while nobody held the branch.
+    /// A state that was set while the branch was not leased.
     State(StateView),
-    /// Commits that declare nothing.
+    /// Commits that declare no state.
     Commits(CommitsView),
-    /// Commits before the first that declares something.
+    /// Commits before the first that declares a state.
     Before(CommitsView),
-    /// A commit that means to declare a state and fails to.
+    /// A commit whose state is invalid.
     Invalid(InvalidView),
 }
 
@@ -73,7 +73,7 @@ pub struct StateView {
     again: bool,
 }
 
-/// Commits that declare nothing.
+/// Commits that declare no state.
 #[derive(Debug, Serialize)]
 pub struct CommitsView {
     count: usize,
@@ -85,7 +85,7 @@ pub struct CommitsView {
     subject: Option<String>,
 }
 
-/// A commit that declares no usable state.
+/// A commit whose state is invalid.
 #[derive(Debug, Serialize)]
 pub struct InvalidView {
     commit: CommitId,
@@ -95,7 +95,7 @@ pub struct InvalidView {
 }
 
 impl EntryView {
-    /// Returns an entry with what this host knows of it.
+    /// Returns an entry with the facts of this host about it.
     pub fn new(host: &Host<'_>, entry: &Entry) -> Self {
         match entry {
             Entry::Attempt(attempt) => Self::Attempt(Box::new(AttemptView::new(host, attempt))),
