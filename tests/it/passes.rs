@@ -417,3 +417,28 @@ fn drain_ends_where_a_command_sets_its_branch_back() {
     assert_eq!(repo.noted_lines("ran"), ["x"], "one commit's command runs once");
     assert_eq!(repo.head("loop"), trigger);
 }
+
+/// A pass takes over what the one before found, but nothing that can change while HEAD stays: here what is on disk, and what a
+/// branch that was judged before declares by now.
+#[test]
+fn the_next_pass_sees_what_changed_though_its_heads_did_not() {
+    let add = "mkdir -p \"$MAIN/.aynig/command\" && echo '#!/bin/sh' >\"$MAIN/.aynig/command/later\" && chmod +x \"$MAIN/.aynig/command/later\"";
+    let move_on = "git -C \"$MAIN\" update-ref refs/heads/c \"$(git -C \"$MAIN\" rev-parse d)\"";
+    let repo = Repo::scene(&[("work", &format!("{add} && {move_on} && next done")), ("second", "next done")]);
+    repo.ready("a", "work");
+    repo.ready("b", "later");
+    repo.ready("c", "nothing");
+    repo.ready("d", "second");
+    let mut run = repo.aynig_command();
+    run.env("MAIN", &repo.path).args(["run", "--drain", "--branch", "[abc]"]);
+    let output = run.output().expect("aynig runs");
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(repo.state("a"), "done");
+    assert_eq!(repo.state("c"), "done", "its HEAD was moved meanwhile: {}", told(&output));
+    let warnings = err(&output);
+    assert_eq!(
+        warnings.matches("b: later was not run").count(),
+        warnings.matches("later was not run").count()
+    );
+    assert!(warnings.contains("later was not run"), "{warnings}");
+}

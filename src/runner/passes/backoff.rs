@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::runner::survey::Branch;
 
 /// A branch at one HEAD.
 pub(crate) type At = (BranchName, CommitId);
@@ -26,6 +27,8 @@ pub struct Backoff {
     failed: HashMap<At, Failure>,
     /// The first pause before a retry. `None` if the run does not stay.
     first_pause: Option<Duration>,
+    /// The branches of the last pass.
+    surveyed: Vec<Branch>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,16 @@ impl Backoff {
     /// For `--watch`: failed moves are retried after `first`, and then at growing intervals.
     pub(crate) fn staying(first: Duration) -> Self {
         Self { first_pause: Some(first), ..Self::default() }
+    }
+
+    /// Keeps the branches of a pass for the next.
+    pub(crate) fn surveyed(&mut self, branches: Vec<Branch>) {
+        self.surveyed = branches;
+    }
+
+    /// The branches of the pass before.
+    pub(crate) fn take_surveyed(&mut self) -> Vec<Branch> {
+        std::mem::take(&mut self.surveyed)
     }
 
     /// Records that the commands of these triggers have run.

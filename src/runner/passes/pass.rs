@@ -26,7 +26,7 @@ use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
 use crate::runner::survey::verdict::{Exclusion, Severity};
-use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey};
+use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey_after};
 use crate::runner::{Context, error_chain};
 
 /// Why a pass could not be made. Nothing was claimed.
@@ -124,7 +124,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     commands_from(repo, context.authority, &context.options.trust)?;
     let recovered = sweep(context, repo, None);
     let now = clock::wall_seconds();
-    let branches = look(context, repo, now)?;
+    let branches = look(context, repo, now, backoff.take_surveyed())?;
     if context.shutdown.cause().is_some() {
         // The survey may be incomplete.
         return Ok(Summary { passes: 1, recovered, ..Summary::default() });
@@ -145,7 +145,8 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
         pass.take(branch);
     }
     warn_if_none_is_selected(context, &branches);
-    let Pass { candidates, mut summary, .. } = pass;
+    let Pass { candidates, mut summary, backoff, .. } = pass;
+    backoff.surveyed(branches);
     if !candidates.is_empty() {
         check_log_directory(repo)?;
         repo.check_git()?;
@@ -163,11 +164,16 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     Ok(summary)
 }
 
-/// Surveys all branches.
-fn look(context: &Context<'_>, repo: &Repo, now: i64) -> Result<Vec<Branch>, SurveyError> {
+/// Surveys all branches; `earlier` are those of the pass before.
+fn look(
+    context: &Context<'_>,
+    repo: &Repo,
+    now: i64,
+    earlier: Vec<Branch>,
+) -> Result<Vec<Branch>, SurveyError> {
     let notes = context.options.takeover == Takeover::Observed;
     let question = Question { repo, authority: context.authority, options: context.options, now, notes };
-    let Survey { branches, unnoted, .. } = survey(&question)?;
+    let Survey { branches, unnoted, .. } = survey_after(&question, earlier)?;
     if let Some(error) = unnoted {
         let directory = own_directory(repo.common_dir());
         context.warn(None, Warning::SightingsNotKept { why: error.to_string(), directory });

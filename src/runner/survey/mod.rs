@@ -37,7 +37,13 @@ pub struct Survey {
 
 /// Judges all branches at one moment.
 pub fn survey(question: &Question<'_>) -> Result<Survey, SurveyError> {
-    let (mut branches, commands_from) = scan::scan(question)?;
+    survey_after(question, Vec::new())
+}
+
+/// Judges all branches at one moment, where `earlier` are the branches of the survey before, with the same
+/// options: of those whose HEAD has not moved most need not be read again.
+pub(crate) fn survey_after(question: &Question<'_>, earlier: Vec<Branch>) -> Result<Survey, SurveyError> {
+    let (mut branches, commands_from) = scan::scan(question, earlier)?;
     let unnoted = observe::observe(question, &mut branches).err();
     trust::vet(question.repo, &question.options.trust, &mut branches);
     Ok(Survey { branches, commands_from, unnoted })

@@ -58,21 +58,24 @@ impl<'a> Resolver<'a> {
         tree: CommitId,
         state: &StateName,
     ) -> Resolved {
+        let look = |path: &str| repo.executable_at(commit, tree, path);
+        match self.known(state).look_up([commit, tree], None, look)? {
+            Found::Command(command) => Ok(command),
+            Found::Unusable(path, what) => {
+                Err(NoCommand::Unusable { path, source: Source::Head(commit), what })
+            }
+            Found::Nothing => Err(self.missing(repo, commit, state)),
+        }
+    }
+
+    /// Tells what is to be said of `state`, for which `commit` has no command: it may be in a checkout on disk.
+    pub(crate) fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
         let role = self.role;
         let known = self.known(state);
-        let look = |path: &str| repo.executable_at(commit, tree, path);
-        let source = Source::Head(commit);
-        match known.look_up([commit, tree], None, look)? {
-            Found::Command(command) => Ok(command),
-            Found::Unusable(path, what) => Err(NoCommand::Unusable { path, source, what }),
-            Found::Nothing => {
-                let elsewhere =
-                    known.elsewhere.get_or_insert_with(|| on_some_disk(repo, state, role).map(Arc::new));
-                Err(match elsewhere {
-                    Some(found) => NoCommand::Elsewhere { commit, found: Arc::clone(found) },
-                    None => NoCommand::Missing { tried: Arc::clone(&known.tried), source },
-                })
-            }
+        let elsewhere = known.elsewhere.get_or_insert_with(|| on_some_disk(repo, state, role).map(Arc::new));
+        match elsewhere {
+            Some(found) => NoCommand::Elsewhere { commit, found: Arc::clone(found) },
+            None => NoCommand::Missing { tried: Arc::clone(&known.tried), source: Source::Head(commit) },
         }
     }
 

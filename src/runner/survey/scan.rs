@@ -12,7 +12,8 @@ use super::super::error_chain;
 use super::super::options::{CurrentBranch, Options, Selection, Trust};
 use super::trust;
 use super::verdict::{
-    Branch, CommandsFrom, Exclusion, InUse, Invalid, Leased, Question, Reason, RunIn, Unreadable, Verdict,
+    Branch, CommandsFrom, Exclusion, InUse, Invalid, Leased, NoCommand, Question, Reason, RunIn, Source,
+    Unreadable, Verdict,
 };
 use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
@@ -60,10 +61,14 @@ pub enum SurveyError {
 }
 
 /// Judges the HEAD of every branch. Also returns the source of all commands, if `--commands-from` is given.
-pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
+/// What `earlier`, a scan with the same options, found is used again where only a new HEAD could change it.
+pub(crate) fn scan(
+    question: &Question<'_>,
+    earlier: Vec<Branch>,
+) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let view = View::new(question)?;
     let repo = question.repo;
-    let tips = question.authority.branches(repo)?;
+    let tips = beside(question.authority.branches(repo)?, earlier);
     let from = view.commands.as_ref().ok().cloned().flatten();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let share = tips.len().div_ceil(threads).max(SHARE);
@@ -73,7 +78,7 @@ pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<C
     let mut shares = Vec::new();
     let mut tips = tips.into_iter();
     while tips.len() > 0 {
-        shares.push(tips.by_ref().take(share).collect::<Vec<Tip>>());
+        shares.push(tips.by_ref().take(share).collect::<Vec<Judged>>());
     }
     let (view, store) = (&view, repo.store());
     let judged = thread::scope(|scope| {
@@ -94,6 +99,23 @@ pub(crate) fn scan(question: &Question<'_>) -> Result<(Vec<Branch>, Option<Arc<C
         branches.append(&mut share?);
     }
     Ok((branches, from))
+}
+
+/// A branch, and the earlier verdict on it if it is at the same HEAD.
+type Judged = (Tip, Option<Verdict>);
+
+/// Puts the earlier verdicts beside the branches. Both are in the order of their names; where they are not,
+/// a verdict is lost and made again.
+fn beside(tips: Vec<Tip>, earlier: Vec<Branch>) -> Vec<Judged> {
+    let mut earlier = earlier.into_iter().peekable();
+    let judged = tips.into_iter().map(|tip| {
+        while earlier.next_if(|known| known.name < tip.branch).is_some() {}
+        let known = earlier.next_if(|known| known.name == tip.branch);
+        let known =
+            known.filter(|known| known.head.is_some() && known.head.as_ref() == tip.target.as_ref().ok());
+        (tip, known.map(|known| known.verdict))
+    });
+    judged.collect()
 }
 
 /// The context shared by all branches of a scan.
@@ -133,12 +155,17 @@ impl<'a> View<'a> {
     }
 
     /// Judges one thread's share of the branches, in their order.
-    fn judge_all(&self, repo: &Repo, tips: Vec<Tip>) -> Result<Vec<Branch>, SurveyError> {
+    fn judge_all(&self, repo: &Repo, tips: Vec<Judged>) -> Result<Vec<Branch>, SurveyError> {
         let mut resolver = Resolver::new(self.options.role.as_ref());
         tips.into_iter().map(|tip| self.judge(repo, &mut resolver, tip)).collect()
     }
 
-    fn judge(&self, repo: &Repo, resolver: &mut Resolver<'_>, tip: Tip) -> Result<Branch, SurveyError> {
+    fn judge(
+        &self,
+        repo: &Repo,
+        resolver: &mut Resolver<'_>,
+        (tip, earlier): Judged,
+    ) -> Result<Branch, SurveyError> {
         let Tip { branch: name, target } = tip;
         let head = match target {
             Ok(head) => head,
@@ -155,7 +182,9 @@ impl<'a> View<'a> {
             }
             None => {
                 let run_in = if is_current { RunIn::Checkout } else { RunIn::Worktree };
-                match self.judge_head(repo, resolver, &name, head, run_in) {
+                let earlier = earlier.filter(|_| run_in == RunIn::Worktree);
+                let again = earlier.and_then(|verdict| self.again(repo, resolver, head, verdict));
+                match again.unwrap_or_else(|| self.judge_head(repo, resolver, &name, head, run_in)) {
                     Verdict::Ready { event, command, run_in } => {
                         match self.obstacle(repo, &name, head, run_in)? {
                             Some(reason) => Verdict::Waiting { state: event.state.clone(), reason },
@@ -167,6 +196,37 @@ impl<'a> View<'a> {
             }
         };
         Ok(Branch { name, head: Some(head), verdict })
+    }
+
+    /// An earlier verdict on the same HEAD, if nothing but HEAD decides it. It does not if it depends on time,
+    /// on worktrees, on `--commands-from` or on a signature. For a missing command the disk is looked at again.
+    fn again(
+        &self,
+        repo: &Repo,
+        resolver: &mut Resolver<'_>,
+        head: CommitId,
+        verdict: Verdict,
+    ) -> Option<Verdict> {
+        let in_head = matches!(self.commands, Ok(None));
+        match verdict {
+            Verdict::Unmanaged
+            | Verdict::Invalid(Invalid::Declared { .. })
+            | Verdict::Waiting {
+                reason: Reason::ForeignBranch | Reason::ForeignState { .. } | Reason::NoTime { .. },
+                ..
+            } => Some(verdict),
+            Verdict::Waiting { state, reason: Reason::NoCommand(why) } if in_head => {
+                let why = match why {
+                    NoCommand::Unusable { source: Source::Head(_), .. } => why,
+                    NoCommand::Missing { source: Source::Head(_), .. } | NoCommand::Elsewhere { .. } => {
+                        resolver.missing(repo, head, &state)
+                    }
+                    _ => return None,
+                };
+                Some(Verdict::Waiting { state, reason: Reason::NoCommand(why) })
+            }
+            _ => None,
+        }
     }
 
     /// Judges the current branch under `--current-branch skip`: only whether it would run.
@@ -401,6 +461,33 @@ mod tests {
 
     fn globs(glob: &str) -> GlobSet {
         GlobSet::builder().add(Glob::new(glob).expect("a glob")).build().expect("globs")
+    }
+
+    #[test]
+    fn an_earlier_verdict_goes_with_its_head_alone() {
+        let id = |byte| CommitId::from_bytes(&[byte; 20]).expect("20 bytes");
+        let branch = |branch: &str, head: Option<CommitId>| Branch {
+            name: name(branch),
+            head,
+            verdict: Verdict::Unmanaged,
+        };
+        let tip = |branch: &str, target| Tip { branch: name(branch), target };
+        let earlier = vec![
+            branch("a", Some(id(1))),
+            branch("gone", Some(id(1))),
+            branch("link", None),
+            branch("moved", Some(id(1))),
+            branch("same", Some(id(2))),
+        ];
+        let tips = vec![
+            tip("a", Ok(id(1))),
+            tip("link", Err("refs/heads/a".into())),
+            tip("moved", Ok(id(3))),
+            tip("new", Ok(id(1))),
+            tip("same", Ok(id(2))),
+        ];
+        let known: Vec<bool> = beside(tips, earlier).iter().map(|(_, verdict)| verdict.is_some()).collect();
+        assert_eq!(known, [true, false, false, false, true]);
     }
 
     #[test]
