@@ -55,7 +55,7 @@ pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     }
 }
 
-/// Whether no other process has a working directory or an open file in `dir` or below it. `None` if
+/// Whether no other process has a working directory, an open file or its program in `dir` or below it. `None` if
 /// that would mean reading more than `most` open files.
 ///
 /// Linux only; elsewhere always true. Processes of other users cannot be read and do not count.
@@ -71,7 +71,9 @@ pub(crate) fn is_unused(dir: &Path, most: usize) -> Option<bool> {
             Some(true) => return Some(false),
             Some(false) => {}
         }
-        let open = open_files(&proc, pid).unwrap_or_default();
+        let mut open = open_files(&proc, pid).unwrap_or_default();
+        // A running program keeps its file from being written.
+        open.extend(readlinkat(&proc, format!("{pid}/exe").as_str()).map(PathBuf::from));
         left = left.checked_sub(open.len())?;
         if open.iter().any(|file| file.starts_with(&dir)) {
             return Some(false);
@@ -144,5 +146,18 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(occupants(scratch.path()).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_runs_from_below_uses_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = scratch.path().join("daemon");
+        fs::copy("/bin/sleep", &program).unwrap();
+        assert_eq!(is_unused(scratch.path(), 1 << 20), Some(true));
+        let daemon = duct::cmd!(&program, "60").dir("/").unchecked().start().unwrap();
+        let found = is_unused(scratch.path(), 1 << 20);
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        assert_eq!(found, Some(false));
     }
 }

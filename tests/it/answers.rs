@@ -1,6 +1,5 @@
 //! `set-state` where another holds the branch, or where it is no longer what the caller has seen.
 
-use super::scene::*;
 use super::support::*;
 
 const RUN: &str = "11111111-2222-4333-8444-555555555555";
