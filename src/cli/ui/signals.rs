@@ -3,9 +3,12 @@
 //! Most subcommands just die of one. But a call of git that waits for somebody else, which is not in our process group, would go
 //! on without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
 //! ends with 128 plus the signal's number.
+//!
+//! What is static here belongs to the process, as handlers of signals do: once they are installed nobody dies of a signal
+//! unasked, so somebody has to listen until the process ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
@@ -27,11 +30,18 @@ use crate::cli::ui::{FAINT, sanitize, styled};
 /// Signals are this process's, so there is one of it.
 static SHUTDOWN: OnceLock<Stop> = OnceLock::new();
 
-/// What ends calls, as long as nothing else listens.
-static ENDING: Mutex<Option<Subscription>> = Mutex::new(None);
+/// Who answers signals here, besides what a subcommand does.
+static ANSWERS: Mutex<Answers> = Mutex::new(Answers::Nobody);
 
-/// Whether somebody else listens.
-static LEFT: AtomicBool = AtomicBool::new(false);
+enum Answers {
+    Nobody,
+    /// Calls of git are ended.
+    Calls {
+        _until_dropped: Subscription,
+    },
+    /// A subcommand has taken over, with the terminal.
+    Subcommand,
+}
 
 /// After so long a person wonders.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -64,7 +74,7 @@ pub(crate) fn end_calls(repo: &Repo) -> Result<(), Error> {
             tracing::warn!(%error, signal, "cannot end by the signal");
         }
     });
-    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
+    *answers() = Answers::Calls { _until_dropped: subscription };
     Ok(())
 }
 
@@ -94,7 +104,7 @@ pub(crate) fn say_when_waiting(
     let interrupt = interrupt.clone();
     std::thread::spawn(move || {
         interrupt.wait_busy(SILENCE);
-        if !LEFT.load(Ordering::Relaxed) {
+        if !matches!(*answers(), Answers::Subcommand) {
             let words = format!("waiting for {remote}, which has not answered yet; Ctrl-C ends that");
             say(&styled(FAINT, sanitize(&words)));
         }
@@ -103,8 +113,11 @@ pub(crate) fn say_when_waiting(
 
 /// Leaves signals to whoever listens from now on.
 pub(crate) fn leave() {
-    LEFT.store(true, Ordering::Relaxed);
-    *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *answers() = Answers::Subcommand;
+}
+
+fn answers() -> MutexGuard<'static, Answers> {
+    ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether from now on a Ctrl-C is for a pager.

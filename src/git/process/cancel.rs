@@ -4,9 +4,13 @@
 //! Invariants: one-way, and shared by all handles of a repository. A call that is ended, or not
 //! started, because of it fails with [`crate::git::ProcessError::Stopped`]. `terminate` ends the
 //! calls; the caller maps signals to requests.
+//!
+//! It is not a [`crate::stop::Stop`], which is tripped once for everything below it. What ends here
+//! depends on the purpose of a call, and callers answer the same signal differently: the first one
+//! ends all calls of `set-state`, only the scans of `run`, and none while a pager has Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
@@ -16,14 +20,19 @@ const MOMENT: Duration = Duration::from_secs(2);
 
 /// The token; clones are the same token.
 #[derive(Debug, Clone, Default)]
-pub struct Interrupt {
-    scans: Arc<AtomicBool>,
-    all: Arc<AtomicBool>,
+pub struct Interrupt(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    scans: AtomicBool,
+    all: AtomicBool,
     /// When signing calls were asked to end, and their grace period.
-    signatures: Arc<OnceLock<(Stopwatch, Duration)>>,
+    signatures: OnceLock<(Stopwatch, Duration)>,
     /// Whether the last signing program had to be ended.
-    hung: Arc<AtomicBool>,
-    calls: Arc<(Mutex<Calls>, Condvar)>,
+    hung: AtomicBool,
+    calls: Mutex<Calls>,
+    /// Signalled when a call begins or ends.
+    changed: Condvar,
 }
 
 /// The number of running calls.
@@ -55,48 +64,53 @@ pub enum Purpose {
     Other,
 }
 
+impl Inner {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A running call; over when dropped.
 #[derive(Debug)]
-pub(crate) struct Call<'a>(&'a Interrupt, Purpose);
+pub(crate) struct Call<'a>(&'a Inner, Purpose);
 
 impl Interrupt {
     /// Ends calls that only look for work; nothing is lost.
     pub fn end_scans(&self) {
-        self.scans.store(true, Ordering::Relaxed);
+        self.0.scans.store(true, Ordering::Relaxed);
     }
 
     /// Ends every call that waits for others. The result of a push is then unknown.
     pub fn end_all(&self) {
         self.end_scans();
-        self.all.store(true, Ordering::Relaxed);
+        self.0.all.store(true, Ordering::Relaxed);
     }
 
     /// Ends signing calls once `grace` has passed. A call that begins later gets at least
     /// [`MOMENT`].
     pub fn end_signatures(&self, grace: Duration) {
-        self.signatures.get_or_init(|| (Stopwatch::start(), grace));
+        self.0.signatures.get_or_init(|| (Stopwatch::start(), grace));
     }
 
     /// Whether the last signing program had to be ended.
     pub(crate) fn has_hung(&self) -> bool {
-        self.hung.load(Ordering::Relaxed)
+        self.0.hung.load(Ordering::Relaxed)
     }
 
     /// Records whether the last signing program had to be ended.
     pub(crate) fn note_hung(&self, hung: bool) {
-        self.hung.store(hung, Ordering::Relaxed);
+        self.0.hung.store(hung, Ordering::Relaxed);
     }
 
     /// Whether no call is running.
     pub fn is_idle(&self) -> bool {
-        let calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.0.calls();
         calls.scans + calls.others == 0
     }
 
     /// Waits, without limit, until calls have been running for `long` without a gap.
     pub fn wait_busy(&self, long: Duration) {
-        let (calls, changed) = &*self.calls;
-        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut calls, changed) = (self.0.calls(), &self.0.changed);
         loop {
             calls = match calls.since.map(|since| long.saturating_sub(since.elapsed())) {
                 None => changed.wait(calls).unwrap_or_else(PoisonError::into_inner),
@@ -108,39 +122,39 @@ impl Interrupt {
 
     /// Whether a call other than a scan is running.
     pub fn is_at_work(&self) -> bool {
-        self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).others > 0
+        self.0.calls().others > 0
     }
 
     /// Whether a call of this purpose that has taken this long must end.
     pub(crate) fn ends(&self, purpose: Purpose, taken: Duration) -> bool {
         let signatures_end = || {
-            self.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
+            self.0.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
         };
         match purpose {
-            Purpose::Scan => self.scans.load(Ordering::Relaxed),
-            Purpose::Signature => self.all.load(Ordering::Relaxed) || signatures_end(),
-            Purpose::Other => self.all.load(Ordering::Relaxed),
+            Purpose::Scan => self.0.scans.load(Ordering::Relaxed),
+            Purpose::Signature => self.0.all.load(Ordering::Relaxed) || signatures_end(),
+            Purpose::Other => self.0.all.load(Ordering::Relaxed),
         }
     }
 
     /// Registers a running call.
     pub(crate) fn call(&self, purpose: Purpose) -> Call<'_> {
-        let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.0.calls();
         *calls.of(purpose) += 1;
         calls.since.get_or_insert_with(Stopwatch::start);
-        self.calls.1.notify_all();
-        Call(self, purpose)
+        self.0.changed.notify_all();
+        Call(&self.0, purpose)
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let (calls, changed) = &*self.0.calls;
-        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.0;
+        let mut calls = inner.calls();
         *calls.of(self.1) -= 1;
         if calls.scans + calls.others == 0 {
             calls.since = None;
         }
-        changed.notify_all();
+        inner.changed.notify_all();
     }
 }
