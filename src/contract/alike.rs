@@ -50,7 +50,7 @@ impl std::fmt::Display for Misspelt {
 
 /// Returns the trailers whose keys nearly match one of [`SETTABLE`]. Any other key belongs to the
 /// workflow.
-pub(crate) fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
+pub fn misspelt<'a>(trailers: impl IntoIterator<Item = &'a Trailer>) -> Vec<Misspelt> {
     let keys = trailers.into_iter().filter_map(|trailer| trailer.key.to_str().ok());
     keys.filter_map(|key| Some(Misspelt { key: key.to_owned(), near: nearest(key, SETTABLE)? })).collect()
 }

@@ -11,6 +11,7 @@ use super::carried::{Ask, KeepTrailers};
 use super::commits::advance_draft;
 use super::declaration::Declaration;
 use super::ids::StateName;
+use super::report::is_invisible_order;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
 /// The first word of a protocol line; one space and a JSON object follow.
@@ -77,6 +78,44 @@ fn user_trailer(key: &str, value: &str) -> Result<Trailer, TrailerArgError> {
         Err(TrailerArgError::RunnerManaged { key: shown() })
     } else {
         Ok(Trailer::new(name, trim(value.as_bytes())))
+    }
+}
+
+/// Returns the line that makes this declaration, without its line end. Control characters and those that nobody sees are
+/// escaped, so that the line is harmless on a terminal and in a log.
+///
+/// # Errors
+/// The reason why the runner would refuse it.
+pub fn line(declaration: &Declaration) -> Result<String, String> {
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    set("state", declaration.state.as_str().into());
+    declaration.subject.iter().for_each(|subject| drop(set("subject", subject.as_str().into())));
+    declaration.body.iter().for_each(|body| drop(set("body", body.as_str().into())));
+    if declaration.keep_body {
+        set("keep_body", true.into());
+    }
+    match declaration.keep_trailers {
+        KeepTrailers::None => None,
+        KeepTrailers::Dwp => set("keep_trailers", true.into()),
+        KeepTrailers::All => set("keep_trailers", ALL.into()),
+    };
+    if !declaration.trailers.is_empty() {
+        let text = |trailer: &Trailer| Value::from(format!("{}: {}", trailer.key, trailer.value));
+        set("trailers", declaration.trailers.iter().map(text).collect());
+    }
+    let mut line = format!("{PROTOCOL_WORD} ");
+    for c in Value::Object(fields).to_string().chars() {
+        if c.is_control() || is_invisible_order(c) {
+            line.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            line.push(c);
+        }
+    }
+    match judge_line(line.as_bytes()) {
+        LineVerdict::Declared(_) => Ok(line),
+        LineVerdict::Malformed(reason) => Err(reason),
+        LineVerdict::NotProtocol => Err(String::from("it is no protocol line")),
     }
 }
 

@@ -18,6 +18,7 @@ use super::declaration::Declaration;
 use super::head::{CommitFacts, Head};
 use super::ids::{AttemptId, CommitId, RemoteName, StateName};
 use super::message::{Draft, Message};
+use super::protocol::line as line_of;
 use super::protocol::{LineVerdict, ProtocolReader, judge_line};
 use super::trailers::tests::{ask_git, cases, message, printed, sample};
 use super::trailers::{Trailer, Trailers, is_runner_managed, locate};
@@ -414,6 +415,12 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
         LineVerdict::Malformed(reason) => return reason.trim().is_empty().then(|| "no reason".to_owned()),
         LineVerdict::Declared(declaration) => declaration,
     };
+    // What was declared can be declared again, by a line of ours.
+    match line_of(&declaration).map(|line| (judge_line(line.as_bytes()), line)) {
+        Ok((LineVerdict::Declared(again), line)) if again == declaration && line.lines().count() == 1 => {}
+        Err(long) if long.contains("1 MiB") => {}
+        other => return Some(format!("a line of ours says {other:?}")),
+    }
     if declaration.state.is_working() || declaration.trailers.iter().any(|t| is_runner_managed(&t.key)) {
         return Some(format!("declared what is the runner's: {declaration:?}"));
     }

@@ -45,6 +45,7 @@ mod log;
 mod logs;
 mod lost_work;
 mod misplaced;
+mod next;
 mod notify;
 mod output;
 mod overtaken;

@@ -71,6 +71,8 @@ pub(crate) enum Verb {
     SetWorking(SetWorking),
     /// Put what a branch has come to onto the default branch, as one clean commit
     Land(Land),
+    /// Print the SET_STATE line with which a command declares its next state
+    Next(Next),
     /// Show what a branch is, who holds it, and what would be run
     Status(Status),
     /// Show the history of a branch: attempts, how long they took, what failed and what followed
@@ -192,6 +194,27 @@ pub(crate) struct SetWorking {
     pub(crate) commit: CommitOptions,
 }
 
+/// `aynig next`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For commands without a JSON library: \"$AYNIG_BIN\" next review --subject \"review: $DWP_TITLE\" --body-file notes.txt\n\
+    It prints one line that the runner accepts and nothing else, or an error on stderr and no line. It moves no branch and needs no repository.\n\
+    Exit codes: 0 done; 2 usage: a state, trailer or text that cannot be declared; 3 set-up."
+)]
+pub(crate) struct Next {
+    /// The next state
+    #[arg(value_name = "STATE", value_parser = parse_state)]
+    pub(crate) state: StateName,
+
+    /// Keep the body of the commit that requested the work; a --body then becomes a marked section below it
+    #[arg(long)]
+    pub(crate) keep_body: bool,
+
+    /// What the commit says
+    #[command(flatten)]
+    pub(crate) text: Text,
+}
+
 /// Which trailers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Keep {
@@ -210,14 +233,9 @@ impl From<Keep> for KeepTrailers {
     }
 }
 
-/// What a commit by hand may hold.
+/// What a commit says.
 #[derive(Debug, Args)]
-pub(crate) struct CommitOptions {
-    /// Put the commit on the branch of this remote [default: AYNIG_REMOTE inside a command, else what
-    /// `dwp-source` at HEAD names]
-    #[arg(long, alias = "dwp-remote", value_name = "NAME", value_parser = parse_remote)]
-    pub(crate) remote: Option<RemoteName>,
-
+pub(crate) struct Text {
     /// The commit's subject [default: chore: set STATE]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) subject: Option<String>,
@@ -242,6 +260,19 @@ pub(crate) struct CommitOptions {
     /// the commit that requested the work. A --trailer replaces kept ones of the same key
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "dwp")]
     pub(crate) keep_trailers: Option<Keep>,
+}
+
+/// What a commit by hand may hold.
+#[derive(Debug, Args)]
+pub(crate) struct CommitOptions {
+    /// Put the commit on the branch of this remote [default: AYNIG_REMOTE inside a command, else what
+    /// `dwp-source` at HEAD names]
+    #[arg(long, alias = "dwp-remote", value_name = "NAME", value_parser = parse_remote)]
+    pub(crate) remote: Option<RemoteName>,
+
+    /// What it says
+    #[command(flatten)]
+    pub(crate) text: Text,
 
     /// Act on branch B, whatever is checked out
     #[arg(long, value_name = "B")]

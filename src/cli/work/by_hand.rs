@@ -25,13 +25,13 @@ pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
 
 /// The text of the commit. Files are found from `start`.
 pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, Error> {
-    let stdin = options.body_stdin.then_some(Path::new("-"));
-    let body = text(options.body.as_ref(), options.body_file.as_deref().or(stdin), start)?;
-    let keep_trailers = options.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from);
+    let stdin = options.text.body_stdin.then_some(Path::new("-"));
+    let body = text(options.text.body.as_ref(), options.text.body_file.as_deref().or(stdin), start)?;
+    let keep_trailers = options.text.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from);
     Ok(Content {
-        subject: options.subject.clone(),
+        subject: options.text.subject.clone(),
         body,
-        trailers: options.trailer.clone(),
+        trailers: options.text.trailer.clone(),
         keep_body: false,
         keep_trailers,
     })

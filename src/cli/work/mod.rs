@@ -2,6 +2,7 @@
 
 pub(crate) mod by_hand;
 pub(crate) mod land;
+pub(crate) mod next;
 pub(crate) mod run;
 pub(crate) mod set_state;
 pub(crate) mod set_working;

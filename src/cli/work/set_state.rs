@@ -16,7 +16,7 @@ use crate::cli::work::by_hand::{advise, content, onto, text, transition, warn};
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let options = &arguments.commit;
     // Before stdin is waited for.
-    declare::check(arguments.state.as_ref(), &options.trailer)?;
+    declare::check(arguments.state.as_ref(), &options.text.trailer)?;
     let content = content(options, &app.process.start)?;
     let reply = text(arguments.reply.as_ref(), arguments.reply_file.as_deref(), &app.process.start)?;
     if reply.as_ref().is_some_and(|reply| reply.trim_ascii().is_empty()) {
