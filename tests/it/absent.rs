@@ -1,4 +1,4 @@
-//! `run --watch` while its repository is not there: a removed one, one that was moved away for a while.
+//! `run --watch` while its repository is missing: removed for good, or moved away for a while.
 
 use super::scene::*;
 use super::support::*;
@@ -16,7 +16,7 @@ fn watching(interval: &str) -> (Repo, Running) {
     (repo, runner)
 }
 
-/// Waits until the runner has told so many times that the repository is gone.
+/// Waits until the runner has reported this many times that the repository is missing.
 fn missed(repo: &Repo, times: usize) {
     wait_until("the absence to be told", || {
         let said = std::fs::read_to_string(repo.beside("err")).expect("a file");
@@ -50,7 +50,7 @@ fn one_that_comes_back_is_watched_on() {
     std::fs::rename(&absent.path, &repo.path).expect("and back");
     let line = runner.next_line();
     assert!(line.contains("second  quick → done"), "{line}");
-    // Changes are seen as before, also of another repository in the place of the first.
+    // Changes are seen again, also those of a different repository at the same path.
     std::fs::rename(&repo.path, &absent.path).expect("moved away");
     missed(&repo, 2);
     absent.git(["clone", "--quiet", ".", repo.path.to_str().expect("text")]);

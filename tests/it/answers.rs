@@ -1,4 +1,4 @@
-//! `set-state` where another holds the branch, or where it is no longer what the caller has seen.
+//! `set-state` on a branch under a lease, or on one that moved since the caller looked at it (`--expect`).
 
 use super::support::*;
 
@@ -25,7 +25,7 @@ fn a_live_lease_is_overridden_by_force_alone() {
     assert_eq!(repo.trailer("work", "aynig-overrides"), RUN);
     let log = out(&repo.aynig_ok(["log", "work"]));
     assert!(log.contains("set by   Test Person, over the lease (--force)"), "{log}");
-    // The next command is not warned of it.
+    // The next command gets no warning about the overridden lease.
     repo.command(".aynig/command/a", r#"echo 'SET_STATE {"state":"done"}'"#);
     repo.commit_all("a command");
     repo.git(["config", "aynig.commandsFrom", "main"]);
@@ -34,7 +34,7 @@ fn a_live_lease_is_overridden_by_force_alone() {
     repo.git(["config", "--unset", "aynig.commandsFrom"]);
     repo.foreign_lease("work", RUN, "far-host", 10, 100);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
-    assert_eq!(err(&output), "", "an expired lease protects nobody");
+    assert_eq!(err(&output), "", "an expired lease protects nothing");
 }
 
 /// CONTRACT 5.25
@@ -76,7 +76,7 @@ fn only_what_was_seen_is_answered() {
     }
     assert_eq!(repo.head("work"), seen);
     assert_eq!(set(&["--expect", &seen[..9].to_uppercase(), "--if-state", "review"]).status.code(), Some(0));
-    // Whoever answers second is told so.
+    // The second answer is refused.
     let output = set(&["--expect", &seen]);
     assert_refused(&output, 1, &["which declares the state done; nothing was changed"]);
 
@@ -105,7 +105,7 @@ fn over_a_lease_by_hand_no_runner_is_promised() {
     repo.said("ready");
     let said = err(&repo.aynig_ok(["set-state", "--state", "a", "--branch", "held", "--force"]));
     assert!(said.contains("its runner will notice"), "{said}");
-    // The command waits for what never comes: its runner stops it.
+    // The command waits for a file that never appears: its runner stops it.
     let output = runner.finish();
     let answer = out(&output);
     assert!(answer.contains("lease lost: the state a was set over the lease (--force)"), "{answer}");

@@ -1,5 +1,5 @@
-//! The house rules, read off the sources: who may use whom, who alone may spawn, print or speak to `gix`, and how a
-//! file looks. The picture is in `src/lib.rs`.
+//! The house rules, checked against the sources: the arrows between rooms, the only places that may spawn,
+//! print or call `gix`, and the shape of a file. `src/lib.rs` draws the rooms.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("cli", &["ops", "runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
 ];
 
-/// Who touches the standard streams besides `cli/ui/mod.rs`, and why.
+/// Files besides `cli/ui/mod.rs` that may use the standard streams, with the reason.
 const STREAMS: [(&str, &str); 2] = [
     ("cli/ui/live.rs", "draws the lines at the foot of a terminal, and asks whether there is one"),
     ("cli/ui/logging.rs", "hands stderr to tracing, which writes the diagnosis"),
@@ -36,7 +36,8 @@ struct Source {
 }
 
 impl Source {
-    /// The code without comments and, for the rules that tests are free of, without the tests at the end of a file.
+    /// The code without comments. Without `with_tests` it also leaves out the unit tests at the end of the
+    /// file.
     fn code(&self, with_tests: bool) -> impl Iterator<Item = (usize, &str)> {
         let only_tests = self.name.ends_with("/tests.rs");
         let own_file = self.text.contains("mod tests;\n");
@@ -72,13 +73,13 @@ fn assert_none(rule: &str, violations: &[String]) {
     assert!(violations.is_empty(), "{rule}:\n{}", violations.join("\n"));
 }
 
-/// The identifier at the beginning of a text.
+/// The identifier at the beginning of `text`.
 fn word(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
 }
 
-/// How many `super::` stand in a row at the beginning of a text.
+/// Counts the consecutive `super::` at the beginning of `text`.
 fn climbs(text: &str) -> usize {
     let mut rest = text;
     let mut steps = 0;
@@ -99,7 +100,7 @@ fn paths_follow_the_arrows() {
         let room = source.room();
         let allowed = ARROWS.iter().find(|(name, _)| *name == room);
         let (_, allowed) = allowed.unwrap_or_else(|| panic!("src/{} is in no known room", source.name));
-        // `mod.rs` is its directory's module; a file is a module of its own.
+        // `mod.rs` is the module of its directory; any other file is a module of its own.
         let depth = source.name.trim_end_matches(".rs").trim_end_matches("/mod").split('/').count();
         let mut nested = 0;
         for (at, line) in source.code(true) {
@@ -113,7 +114,7 @@ fn paths_follow_the_arrows() {
                     violations.push(place.clone());
                 }
             }
-            // Out of the room by climbing.
+            // Enough `super::` to leave the room.
             if let Some(start) = line.find("super::")
                 && climbs(&line[start..]) >= depth + nested
             {
@@ -184,7 +185,7 @@ fn only_the_ui_prints() {
     }
     assert_none("only src/cli/ui/mod.rs prints", &violations);
     for (name, why) in STREAMS {
-        assert!(used.contains(&name), "{name} is excused ({why}) and does not need it any more");
+        assert!(used.contains(&name), "{name} is excused ({why}) and no longer needs it");
     }
 }
 
@@ -223,7 +224,7 @@ fn nothing_is_allowed_silently() {
 
 #[test]
 fn comments_cite_what_a_reader_has() {
-    // Put together here, so that this file does not find itself.
+    // Assembled here, so that this file does not match itself.
     let words = [format!("spec{}§", ' '), format!("runner{}spec", '-'), format!("design{}md", '.')];
     let mut violations = Vec::new();
     for source in sources("src") {

@@ -1,12 +1,12 @@
-//! What commands and people do to a runner's surroundings while it works: nothing is lost, nothing hangs, nothing runs that
-//! should not.
+//! What commands and people do to a runner's repository while it works. Nothing may be lost, hang, or run
+//! that should not.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::scene::*;
 use super::support::*;
 
-/// The scene of one command, `work`, and the branch `task` ready for it.
+/// A scene with one command, `work`, and the branch `task` ready for it.
 fn scene(script: &str) -> Repo {
     let repo = Repo::scene(&[("work", script)]);
     repo.ready("task", "work");
@@ -64,14 +64,14 @@ fn an_index_lock_left_behind_is_no_obstacle() {
 fn an_index_that_was_removed_is_no_result() {
     let repo = scene("rm \"$(git rev-parse --git-dir)/index\"; next done");
     repo.aynig(["run"]);
-    assert_eq!(repo.state("task"), "stalled", "an empty tree would be a deletion of everything");
+    assert_eq!(repo.state("task"), "stalled", "an empty tree would delete everything");
     assert!(repo.message("task").contains("the index is not there any more"), "{}", repo.message("task"));
     repo.assert_tidy();
 }
 
 #[test]
 fn a_change_in_the_moment_of_its_staging_is_seen() {
-    // One date for both versions and for the index: git then looks at the file itself.
+    // Both versions and the index get one timestamp, so git has to compare the file's content.
     let repo = scene(
         "date=@1700000000; echo v1 >a; touch -d $date a; git add a; echo v2 >a; touch -d $date a\n\
          touch -d $date \"$(git rev-parse --git-dir)/index\"; exit 1",
@@ -118,11 +118,11 @@ fn directories_that_forbid_it_are_removed_all_the_same() {
     );
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
-    assert!(!repo.path.join(".worktrees").exists(), "also for one who is not root");
+    assert!(!repo.path.join(".worktrees").exists(), "also when not root");
     repo.assert_tidy();
 }
 
-// Repositories in the worktree that the result names, or does not name any more.
+// Repositories inside the worktree that the result adds or drops.
 
 const WHO: &str = "-c user.name=A -c user.email=a@example.com";
 
@@ -170,7 +170,7 @@ fn what_comes_to_lie_where_a_worktree_was_is_not_removed_with_it() {
     repo.ready("task", "work");
     let runner = repo.aynig_start(["run"]);
     repo.said("at");
-    // Another runner has the list, and takes its time.
+    // Another runner holds the lock of the worktree list for a while.
     let list = std::fs::File::open(repo.path.join(".git/aynig")).expect("it is there");
     list.lock().expect("nobody has it");
     repo.release("release");
@@ -219,7 +219,7 @@ fn what_lies_where_registrations_are_made_is_not_followed() {
     }
     let mode = std::fs::metadata(theirs.join("inside")).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o500);
-    assert!(empty.is_dir(), "nothing says that it was ours");
+    assert!(empty.is_dir(), "no record says that it is ours");
 }
 
 // Logs.
@@ -260,7 +260,7 @@ fn what_was_declared_counts_though_the_log_was_removed() {
     repo.assert_tidy();
 }
 
-// A set-up that cannot work is told before anything is claimed.
+// A setup that cannot work is reported before anything is claimed.
 
 #[test]
 fn without_git_nothing_is_claimed() {

@@ -1,4 +1,4 @@
-//! A repository whose path is not UTF-8: everything works there as anywhere, and JSON shows such a path with U+FFFD.
+//! A repository whose path is not UTF-8: everything works as elsewhere, and JSON shows the path with U+FFFD.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use super::scene::*;
 use super::support::*;
 
-/// How the path ends, and how JSON shows that.
+/// The end of the path.
 const END: &[u8] = b"caf\xe9";
 const SHOWN: &str = "caf\u{fffd}";
 
 impl Repo {
-    /// The same repository at a path that is not UTF-8.
+    /// Moves the repository to a path that is not UTF-8.
     fn at_odd_place(mut self) -> Self {
         let mut name = self.path.file_name().expect("a name").to_owned();
         name.push(OsStr::from_bytes(END));
@@ -56,7 +56,7 @@ fn a_pass_runs_and_everything_can_be_looked_at() {
     let notice: serde_json::Value = serde_json::from_str(&repo.said("notice")).expect("JSON");
     assert!(notice["repository"].as_str().expect("text").ends_with(SHOWN), "{notice}");
     let log = std::fs::read(repo.beside("log")).expect("it was told");
-    assert!(log.windows(END.len()).any(|part| part == END), "a variable holds the path as it is");
+    assert!(log.windows(END.len()).any(|part| part == END), "a variable holds the exact bytes of the path");
     assert_eq!(std::fs::read_to_string(OsStr::from_bytes(&log)).expect("a log"), "set up\nwhy\n");
 
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_remote_at_such_a_place() {
     laptop.aynig_ok(["status", "--all", "--remote", "origin"]);
     laptop.assert_tidy();
 
-    // A hook that the server's git calls.
+    // A hook, as the server's git runs it.
     let hook = hub.path.join("hooks/pre-receive");
     std::fs::write(&hook, format!("#!/bin/sh\nexec '{}' hook pre-receive\n", binary().display()))
         .expect("a hook");

@@ -1,8 +1,8 @@
-//! Runners started, killed, stopped and woken at random, with clocks that differ and a remote that fails, until nothing is
-//! left to do; then the judge reads what came of it.
+//! Runners started, killed, stopped and continued at random, with clocks that differ and a remote that fails,
+//! until nothing is left to do. Then the judge checks the repositories.
 //!
-//! All decisions come from one seed, which is printed; `CHAOS_SEED` sets it, `CHAOS_STEPS` the number of steps. The waiting
-//! between the steps is the chaos here, it orders nothing.
+//! One seed decides everything and is printed. `CHAOS_SEED` sets it, `CHAOS_STEPS` the number of steps. The
+//! sleeps between the steps are part of the chaos; they order nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,23 +18,25 @@ use super::judge::{Law, judge, lost_work};
 use super::scene::*;
 use super::support::*;
 
-/// Steps of the runs that are part of every test run, and of those in CI.
+/// Number of steps: by default, and in CI.
 const STEPS: (u32, u32) = (60, 300);
 
 /// Steps of the long runs.
 const MANY_STEPS: u32 = 10_000;
 
 const MOST_RUNNERS: usize = 4;
-/// Branches at most: so many, and one more for each so many steps, so that there is work to the end of a long run.
+/// At most this many branches, plus one for every so many steps, so that a long run has work to its end.
 const MOST_BRANCHES: (u32, u32) = (60, 20);
 
-/// How often each host drains the field in the end: once for what had a lease, once for what was in its way, once more.
+/// How often each host drains at the end: for expired leases, for the branches that were waiting behind them,
+/// and once more.
 const ROUNDS: usize = 3;
 
-/// `--skew-seconds` where a remote decides; the clocks of the three hosts differ by this much at most.
+/// `--skew-seconds` with a remote. The clocks of the three hosts differ by at most this much.
 const SKEW: i64 = 2;
 
-/// Makes work of every kind, takes its time, and ends in one of several ways: all by its run id.
+/// Leaves work of every kind, takes its time, and ends in one of several ways. Its run id decides all of
+/// that.
 const WORK: &str = r#"
 note() { echo "$1 $AYNIG_RUN_ID $AYNIG_BRANCH $COMMIT_HASH $(date +%s%3N) $$" >>"$ROOM/journal"; }
 note began
@@ -49,7 +51,7 @@ case $id in ?[0-2]*) exit 3;; ?3*) kill -9 $$;; esac
 next review
 "#;
 
-/// Numbers from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -74,11 +76,11 @@ struct Runner {
 
 impl Runner {
     fn signal(&mut self, signal: Signal) {
-        // It may have ended meanwhile; until it is waited for the number is its own.
+        // The process may have exited. Until it is waited for, its pid is not reused.
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")), signal).ok();
     }
 
-    /// Whether it has ended; if by itself, then as a runner may.
+    /// Whether it has exited. Asserts that the exit status is one a runner may have.
     fn has_ended(&mut self) -> bool {
         let Some(status) = self.child.try_wait().expect("it is ours") else { return false };
         assert!(matches!(status.code(), None | Some(0 | 1 | 3 | 4 | 143)), "a runner ended with {status}");
@@ -95,7 +97,7 @@ impl Drop for Runner {
 
 struct Field {
     home: Repo,
-    /// Where runners are started, and by how much their clock is wrong.
+    /// The directories of the runners, and the error of each host's clock.
     hosts: Vec<(Repo, i64)>,
     faulty: Option<PathBuf>,
     branches: u32,
@@ -113,7 +115,7 @@ impl Field {
         let hosts = [(-1, "a"), (0, "b"), (1, "c")].map(|(offset, name)| (home.clone_beside(name), offset));
         let faulty = home.beside("faulty");
         let real = std::process::Command::new("sh").args(["-c", "command -v git"]).output().expect("sh runs");
-        // One call in ten fails: half of those before anything happened, half when all had happened.
+        // One call in ten fails: half of those before git does anything, half after it has finished.
         home.command(
             "../faulty/git",
             &format!(
@@ -130,7 +132,7 @@ impl Field {
     }
 
     fn scene() -> Repo {
-        // What stalled is asked for again.
+        // `stalled` runs the branch again.
         Repo::scene(&[("work", WORK), ("review", "next done"), ("stalled", "next work")])
     }
 
@@ -179,13 +181,13 @@ impl Field {
         Runner { child, stopped: false }
     }
 
-    /// Notes something for whoever reads a failure's room.
+    /// Writes a note into the room, to be read after a failure.
     fn account(&self, name: &str, text: &str) {
         let file = std::fs::File::options().create(true).append(true).open(self.home.beside(name));
         writeln!(file.expect("a file"), "{text}").expect("it is written");
     }
 
-    /// Every runner ends, each branch comes to its end, and what was left on any host is saved there.
+    /// Waits for every runner and every branch to finish, then saves what is left on each host.
     fn settle(&self, mut runners: Vec<Runner>) {
         for runner in &mut runners {
             runner.signal(Signal::SIGTERM);
@@ -205,7 +207,7 @@ impl Field {
         let pass = |host: &Repo| {
             let mut command = host.aynig_command();
             command.args(["run", "--drain", "--jobs", "3"]);
-            // Beyond the end of each lease there is.
+            // Later than the end of every lease.
             command.env("AYNIG_CLOCK_OFFSET_SECONDS", "30");
             if self.faulty.is_some() {
                 command.args(["--remote", "origin", "--skew-seconds", &SKEW.to_string()]);
@@ -247,7 +249,7 @@ impl Field {
 }
 
 impl Drop for Field {
-    /// A failure here may not come again for days: its room is kept, to be read.
+    /// A failure here may not recur for days, so its room is kept.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let hosts = self.hosts.iter_mut().map(|(host, _)| host);
@@ -259,8 +261,9 @@ impl Drop for Field {
     }
 }
 
-/// The lock of a git that a command had started, and that was killed with it, stays: only a person can know that nobody uses it,
-/// and runners tell which file it is. Their own may not stay: those hold a runner's commit.
+/// Removes lock files of gits that a command had started and that were killed with it. Only a person can know
+/// that such a lock is stale; runners report its path. Locks of the runners' own may not remain; those
+/// contain a runner's commit.
 fn remove_locks_of_commands(host: &Repo) {
     let locks = files_below(&host.path.join(".git/refs")).into_iter();
     for lock in locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock")) {
@@ -299,7 +302,7 @@ fn run(mut field: Field, seed: u64, steps: u32) {
                     runners[at].stopped = true;
                 }
             }
-            // Also those that stopped themselves at a crash point.
+            // Includes runners that stopped themselves at a crash point.
             6..8 if !runners.is_empty() => {
                 let at = dice.roll(runners.len());
                 runners[at].signal(Signal::SIGCONT);
@@ -324,7 +327,7 @@ fn run(mut field: Field, seed: u64, steps: u32) {
     assert!(runs.len() >= usize::try_from(field.branches).expect("small"), "every branch was worked on");
 }
 
-/// For whoever reads along, and for the account of a failure.
+/// Progress, and the record of a failure.
 fn tell(line: &str) {
     writeln!(std::io::stdout(), "{line}").ok();
 }

@@ -1,6 +1,6 @@
-//! No file of `src` needs a file that needs it: the graph of `use` and of paths in the code, file by file.
+//! `src` has no cyclic dependencies between files: the graph of `use` items and of paths in the code.
 //!
-//! A path counts for the file whose module it names, the longest that is one. Tests do not count.
+//! A path belongs to the file of the longest module it names. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,11 +37,11 @@ fn leaves(tree: &str, above: &[String], found: &mut Vec<Module>) {
     }
 }
 
-/// From the crate's root; none for another crate's.
+/// The path from the crate's root; `None` if it belongs to another crate.
 fn absolute(path: &[String], here: &Module) -> Option<Module> {
     let mut base = here.clone();
     match path.first().map(String::as_str)? {
-        // The binary names the library by its name.
+        // The binary refers to the library by its name.
         "crate" | "aynig" => return Some(path[1..].to_vec()),
         "self" | "super" => {}
         _ => return None,
@@ -117,5 +117,5 @@ fn no_two_files_need_each_other() {
             circles.insert(others.iter().filter(|other| reach[**other].contains(name)).copied().collect());
         }
     }
-    assert!(circles.is_empty(), "files that need each other: {circles:#?}");
+    assert!(circles.is_empty(), "files that depend on each other: {circles:#?}");
 }

@@ -1,4 +1,5 @@
-//! `aynig clean`: what goes is proven ours, over and saved; everything else stays, and is told why.
+//! `aynig clean`: it removes only what is proven to be ours, finished and saved. Everything else stays, with
+//! a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use super::support::*;
 const ATTEMPT: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 impl Repo {
-    /// A worktree at `commit`, registered as git would have it for an attempt whose runner is gone.
+    /// A worktree at `commit`, registered as for an attempt whose runner is gone.
     fn left_worktree(&self, name: &str, reason: &str, commit: &str) -> PathBuf {
         let path = self.path.join(".worktrees").join(name);
         let text = path.display().to_string();
@@ -30,7 +31,7 @@ impl Repo {
         name
     }
 
-    /// What the first command in an advice prints, typed as it stands.
+    /// The output of the first command in an advice, run exactly as printed.
     fn typed_first(&self, advice: &str) -> String {
         let line = advice.split('`').nth(1).expect("a command");
         let mut shell = std::process::Command::new("sh");
@@ -39,7 +40,7 @@ impl Repo {
         out(&output)
     }
 
-    /// A commit of an hour ago on `base` with these files; no ref is moved.
+    /// A commit on `base`, one hour old, with these files. Moves no ref.
     fn commit_files(&self, base: &str, files: &[(&str, &str)], message: &str) -> String {
         let index = self.beside("index");
         fs::remove_file(&index).ok();
@@ -60,7 +61,7 @@ impl Repo {
         git(&["commit-tree", "-p", base, "-m", message, &tree])
     }
 
-    /// Runs `clean --json`, which must end with 0.
+    /// Runs `clean --json`, which must exit with 0.
     fn clean<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
         json(&self.aynig_ok(["clean", "--json"].into_iter().chain(arguments)))
     }
@@ -71,7 +72,7 @@ impl Repo {
         found
     }
 
-    /// Makes all records of `branch` so many seconds older.
+    /// Makes all records of `branch` this many seconds older.
     fn age_records(&self, branch: &str, seconds: i64) {
         for path in self.records() {
             let mut record: Value =
@@ -203,7 +204,7 @@ fn of_a_lease_that_ran_out_it_is_told_what_closes_it() {
     repo.git(["checkout", "--quiet", "work"]);
     stays(&repo, &rescue, "aynig run --branch work --current-branch include");
     repo.git(["checkout", "--quiet", "main"]);
-    // With commits on top only who has its worktree closes it.
+    // When commits are on top of the lease, only the host that has the worktree closes it.
     let own = repo.commit_files("work", &[("own", "o\n")], "the command's own commit");
     repo.git(["update-ref", "refs/heads/work", &own]);
     stays(&repo, &rescue, "aynig set-state --retry --branch work");
@@ -215,7 +216,7 @@ fn of_a_lease_that_ran_out_it_is_told_what_closes_it() {
     assert!(!path.exists());
     assert!(!repo.clean([]).to_string().contains("ran out"));
 
-    // A remote's.
+    // The lease of a branch of a remote.
     repo.git(["update-ref", "refs/heads/far", "main"]);
     repo.foreign_lease("far", ATTEMPT, "test-host", 5, 60);
     repo.git(["update-ref", "refs/aynig/remotes/origin/far", "far"]);
@@ -232,7 +233,7 @@ fn a_runner_at_work_is_not_disturbed() {
     repo.said("started");
     let report = repo.clean(["--apply", "--older-than", "0s", "--keep", "0"]);
     assert_stays(item(&report, "/work"), "at work");
-    assert_eq!(report["items"].as_array().unwrap().len(), 1, "its logs stay: {report:#}");
+    assert_eq!(report["items"].as_array().unwrap().len(), 1, "the logs are kept: {report:#}");
     repo.release("go");
     assert!(runner.finish().status.success());
     assert_eq!(repo.state("work"), "done");
@@ -251,7 +252,7 @@ fn a_worktree_somebody_works_in_or_that_is_not_proven_ours_stays() {
     sleeper.wait().unwrap();
     assert_stays(item(&report, "/work"), &format!("process {}", sleeper.id()));
 
-    // A directory that names another registration than the one that names it.
+    // A directory whose `.git` names another registration than the one that points at it.
     let link = fs::read_to_string(path.join(".git")).unwrap();
     repo.git(["worktree", "add", "--quiet", "--detach", "../other", "work"]);
     fs::copy(repo.beside("other").join(".git"), path.join(".git")).unwrap();
@@ -311,7 +312,7 @@ fn a_kept_worktree_goes_once_all_it_holds_is_elsewhere() {
 #[test]
 fn rescued_work_that_is_in_a_branch_goes() {
     let repo = Repo::new();
-    // How a person likes to see changes is no business of the comparison.
+    // A person's diff settings do not affect the comparison.
     for setting in ["diff.noprefix", "diff.mnemonicPrefix", "log.showSignature"] {
         repo.git(["config", setting, "true"]);
     }
@@ -321,7 +322,7 @@ fn rescued_work_that_is_in_a_branch_goes() {
     repo.ready("work", "rest");
     let reached = repo.rescued("other", "reached", "main", &[("r", "r\n")]);
     repo.git(["update-ref", "refs/heads/elsewhere", &reached]);
-    // On main as other commits, then changed beside it, so that only the patch tells.
+    // On main as different commits, with changes beside it, so that only the patch id matches.
     let same = repo.rescued("gone", "same", "main", &[("dir/same", "same\n")]);
     let squashed = repo.rescued("gone", "squashed", "main", &[("list", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n")]);
     let own = repo.rescued("work", "own", "work", &[("mine", "m\n")]);
@@ -395,7 +396,7 @@ fn what_was_staged_beside_rescued_work_counts_as_well() {
     repo.commit_all("final");
     let report = repo.clean(["--apply"]);
     assert_stays(item(&report, "both"), "in no branch");
-    // What is to be typed shows the work as it was, not only the half that was staged.
+    // The suggested command shows the final work, not only the staged half.
     let shown = repo.typed_first(item(&report, "both")["next"].as_str().unwrap());
     assert!(shown.contains("+final"), "{shown}");
     repo.git(["reset", "--quiet", "--hard", "main~1"]);
@@ -425,7 +426,7 @@ fn logs_go_by_age_and_number_and_never_under_a_lease() {
         repo.git(["update-ref", "-d", "refs/heads/work"]);
         repo.ready("work", "build");
         repo.aynig_ok(["run"]);
-        // The next one is younger by its record.
+        // By its record, the next one is newer.
         repo.age_records("work", 86_400);
     }
     repo.ready("gone", "build");
@@ -448,7 +449,7 @@ fn logs_go_by_age_and_number_and_never_under_a_lease() {
         "on work\nSET_STATE {\"state\":\"done\"}\n"
     );
 
-    // The newest of a branch that is gone is nobody's newest; one under a lease stays at any age.
+    // A branch that is gone has no newest attempt to keep. An attempt under a lease is kept at any age.
     repo.age_records("gone", 86_400);
     repo.age_records("work", 86_400);
     let run = repo.trailer("work~1", "dwp-run-id");
@@ -537,7 +538,7 @@ fn merged_branches_are_listed_and_never_removed() {
     assert_eq!(merged(&report), expected.map(|(name, command)| (name.to_owned(), command.to_owned())));
     assert!(out(&repo.aynig_ok(["clean"])).contains("to remove it: git branch -D squashed\n"));
     assert_eq!(repo.git(["for-each-ref", "--format=x", "refs/heads/"]).lines().count(), 7, "all are there");
-    // The main branch is the one that is named, or what HEAD of origin names.
+    // The main branch is the one given, or the one that origin's HEAD names.
     assert_eq!(merged(&repo.clean(["--into", "open"])), []);
     repo.git(["update-ref", "refs/remotes/origin/trunk", "open"]);
     repo.git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);

@@ -1,5 +1,5 @@
-//! Completion in the shells themselves, by the scripts in `contrib/completions/`, with the branches, remotes, roles and states
-//! of a real repository.
+//! Completion in real shells, by the scripts in `contrib/completions/`, with the branches, remotes, roles and
+//! states of a real repository.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::programs::{program, shipped};
 use super::support::*;
 
-/// A repository with what can be completed, and a directory beside it that holds `aynig`.
+/// A repository with names to complete, and beside it a directory that contains `aynig`.
 fn scene() -> Repo {
     let repo = Repo::with_commands(&[("review", "true"), ("retry", "true")]);
     repo.command(".aynig/roles/careful/command/review", "true");
@@ -28,7 +28,7 @@ fn scene() -> Repo {
     repo
 }
 
-/// A shell that finds `aynig`, in the repository.
+/// A shell in the repository, with `aynig` in its PATH.
 fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     let path = format!("{}:{}", repo.beside("bin").display(), std::env::var("PATH").expect("a PATH"));
@@ -37,8 +37,8 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What each beginning of a line, which ends with the word that is to be completed, may go on with; of candidates that are
-/// options only those asked for.
+/// Beginnings of a line, whose last word is completed, and the expected candidates. Options are compared only
+/// if the line asks for options.
 const LINES: [(&[&str], &[&str]); 17] = [
     (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
     (&["aynig", "set-"], &["set-state", "set-working"]),
@@ -60,7 +60,7 @@ const LINES: [(&[&str], &[&str]); 17] = [
 ];
 
 fn sorted(text: &str) -> Vec<&str> {
-    // Where nothing fits a value, options are all that is left.
+    // If no value matches, only options are left.
     let mut found: Vec<&str> = text.lines().filter_map(|line| line.split('\t').next()).collect();
     found.retain(|line| !line.is_empty());
     found.sort_unstable();
@@ -73,7 +73,7 @@ fn bash_completes() {
     let repo = scene();
     let script = shipped("contrib/completions/aynig.bash").display().to_string();
     for (words, wanted) in LINES {
-        // As readline calls it: the function that is registered, with the command, the word and the one before it.
+        // As readline calls it: the registered function, with the command, the word and the previous word.
         let ask = r#"
             . "$1" || exit; shift
             function=$(complete -p aynig | sed 's/.*-F \([^ ]*\) .*/\1/')
@@ -100,12 +100,13 @@ fn fish_completes() {
     }
 }
 
-/// A line as it stands after the key was pressed once, in a zsh that has just started, at a terminal of its own.
+/// The line after one press of the Tab key, in a fresh zsh on a terminal of its own.
 #[test]
 fn zsh_completes() {
     let Some(zsh) = program("zsh") else { return };
     let repo = scene();
-    // The key, then the line as it stands is printed into a file. What the shell shows is read, so that it does not wait.
+    // Presses the key, then prints the line into a file. The shell's output is read, so that the shell does
+    // not block.
     let drive = r#"
         zmodload zsh/zpty
         zpty -b shell "zsh -f -i"

@@ -1,4 +1,5 @@
-//! Settings in git's configuration: each does what its option does, in git's own layers, and what is nearer wins.
+//! Settings in git's configuration: each works like its option, in git's own layers, and the nearest one
+//! wins.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +9,7 @@ use aynig::ops::settings::keys::{Fallback, KEYS, Key};
 use super::scene::*;
 use super::support::*;
 
-/// A command that writes down where and as whom it runs.
+/// A command that notes its place and its role.
 const LOOK: &str = r#"say seen "$WORKTREE_PATH|$ROLE|$AYNIG_LEASE_SECONDS"; next done"#;
 
 fn repo(settings: &[(&str, &str)]) -> Repo {
@@ -104,7 +105,7 @@ fn a_remote_can_be_settled_and_what_is_nearer_wins() {
         (hub.state("task"), hub.trailer("task~1", "dwp-source")),
         ("done".into(), "git:origin".into())
     );
-    // A trailer at HEAD is nearer than the setting.
+    // A trailer at HEAD overrides the setting.
     clone.git(["remote", "rename", "origin", "hub"]);
     hub.ready("task", "work");
     let output = clone.aynig(["run"]);
@@ -158,7 +159,7 @@ fn layers_and_includes_are_gits() {
     assert!(repo.said("seen").ends_with("|near|22"), "{}", repo.said("seen"));
 }
 
-/// What a command sees of these trailers, sorted, and what its runner warned of.
+/// The variables a command gets for these trailers, sorted, and the runner's warnings.
 fn seen_of(repo: &Repo, trailers: &str) -> (Vec<String>, String) {
     repo.branch_with_message("look", format!("x\n\n{trailers}\ndwp-state: look\n").as_bytes());
     let warned = err(&repo.aynig_ok(["run", "--branch", "look"]));
@@ -282,7 +283,7 @@ fn the_readme_has_the_table_of_settings() {
     assert_eq!(listed, KEYS.iter().map(row).collect());
 }
 
-/// Git regards it where a repository is served, not where one is worked in.
+/// Git reads it where a repository is served, not where one is worked in.
 #[test]
 fn a_namespace_hides_no_branch() {
     let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);

@@ -1,13 +1,14 @@
-//! Each rule of CONTRACT.md is cited by a test that shows it, and each citation names a rule.
+//! Each rule of CONTRACT.md is cited by a test, and each citation names an existing rule.
 //!
-//! A citation is a line `/// CONTRACT 5.4, 9.2` in the doc comment of a test. Elsewhere a comment may name a rule as `CONTRACT 5.4`.
+//! A citation is a line `/// CONTRACT 5.4, 9.2` in the doc comment of a test. Elsewhere a comment may name a
+//! rule as `CONTRACT 5.4`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::support::files_below;
 
-/// How every citation begins. In two parts, so that this file cites nothing by accident.
+/// The beginning of every citation. In two parts, so that this file cites nothing by accident.
 const WORD: &str = concat!("CONTRACT", " ");
 
 /// Section and number.
@@ -58,7 +59,7 @@ fn named(line: &str) -> Vec<Rule> {
     found
 }
 
-/// Whether the doc comment of which this line is one belongs to a test that every run of the tests includes.
+/// Whether this line is in the doc comment of a test that is not ignored.
 fn is_of_a_test(lines: &[Line]) -> bool {
     let mut above = lines.iter().map(|line| line.text.as_str());
     let mut attributes = above.by_ref().skip_while(|text| text.starts_with("///"));
@@ -66,7 +67,7 @@ fn is_of_a_test(lines: &[Line]) -> bool {
     attributes.contains(&"#[test]") && !attributes.iter().any(|text| text.starts_with("#[ignore"))
 }
 
-/// Shows what is wrong, one a line.
+/// Fails with a list of violations, one a line.
 fn assert_none(what: &str, wrong: &[String]) {
     assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
 }
@@ -118,7 +119,7 @@ fn every_citation_names_a_rule() {
 
 #[test]
 fn tests_cite_in_one_form() {
-    // Put together here, so that this file does not find itself.
+    // Assembled here, so that this file does not match itself.
     let forms = [format!("{}.md §", WORD.trim_end()), format!("ontract{}§", ' '), format!("spec{}§", ' ')];
     let in_tests =
         |line: &Line| line.place.starts_with("tests/") || line.place.starts_with("src/supervise/tests");

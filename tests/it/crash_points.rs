@@ -1,8 +1,8 @@
 //! A runner killed between any two of its effects: an ordinary pass after its lease ends the step, and nothing is lost,
 //! repeated or left behind (CONTRACT 8.1 to 8.4).
 //!
-//! Every crash point of a debug build has its cases here; a point without one does not compile. The runners that come after
-//! the dead one read a clock that is ahead, so that its lease has ended for them.
+//! Every crash point of a debug build has its cases here; a point without one does not compile. Later runners
+//! read a clock that is ahead, so that the dead runner's lease has expired for them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use super::judge::{Law, judge};
 use super::scene::*;
 use super::support::*;
 
-/// Long: nothing here waits for its end.
+/// Longer than any of these tests: none waits for its end.
 const LEASE: &str = "30";
 
-/// How far ahead the clock of a later runner is, for each that was killed before it.
+/// How far ahead the clock of a later runner is, for each runner killed before it.
 const LATER: u64 = 40;
 
-/// Work of every kind, told before and after.
+/// Leaves work of every kind, and notes its beginning and its end.
 const WORK: &str = r#"
 note() { echo "$1 $AYNIG_RUN_ID $AYNIG_BRANCH $COMMIT_HASH $(date +%s%3N) $$" >>"$ROOM/journal"; }
 note began
@@ -39,17 +39,17 @@ enum Ends {
     Well,
     /// It exits with 3.
     Badly,
-    /// It does not.
+    /// It waits until it is stopped.
     Never,
 }
 
-/// What happened before the runner with the crash point began.
+/// The history before the runner with the crash point starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {
     Nothing,
-    /// Another was killed while its command ran.
+    /// Another runner was killed while its command ran.
     MidCommand,
-    /// Another was killed when its result had landed.
+    /// Another runner was killed after its result had landed.
     Landed,
 }
 
@@ -59,7 +59,8 @@ struct Case {
     before: Before,
     /// Which visit of the point.
     visit: u32,
-    /// Who declared what, in the end; commits of the command left out, renewals as one.
+    /// The declared states in the end and their authors; without the command's commits, renewals counted
+    /// once.
     states: &'static [&'static str],
 }
 
@@ -74,20 +75,20 @@ const fn after(before: Before, ends: Ends, states: &'static [&'static str]) -> C
     Case { before, ..case(ends, states) }
 }
 
-/// In a recovery of a lease whose runner was killed.
+/// A recovery of the lease of a killed runner.
 const RECOVERY: Case = after(Before::MidCommand, Ends::Never, STALLED);
 
 fn cases(point: Point) -> Vec<Case> {
     let well = |states| case(Ends::Well, states);
     let badly = case(Ends::Badly, STALLED);
     match point {
-        // Each of these is about any of several refs or files: see the tests below.
+        // These can be any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
-        // These are for threads to panic at: in `panics`. Next to them lies nothing that a kill could leave behind.
+        // Threads panic at these: see `panics`. A kill there leaves nothing behind.
         Point::CommandWatched | Point::PushBegun | Point::NoticeTaken => vec![],
-        // These are of large repositories: in `pool`.
+        // These need a large repository: see `pool`.
         Point::PoolMarked | Point::PoolShelved | Point::PoolTaken | Point::PoolRefilled => vec![],
-        // The object is garbage; the next runner claims as if nothing had been.
+        // The lease is an unreferenced object; the next runner claims normally.
         Point::LeaseWritten => vec![well(DONE)],
         Point::LeaseMoved
         | Point::WorktreeDrafted
@@ -118,7 +119,7 @@ enum Decides {
     Remote,
 }
 
-/// One branch `task`, the host of the runners that die, and the one of those that come after.
+/// One branch `task`, the host of the runners that die, and the host of the later ones.
 struct Field {
     home: Repo,
     clones: Option<(Repo, Repo)>,
@@ -135,7 +136,7 @@ impl Field {
         };
         let home = Repo::scene(&[("work", &format!("{WORK}{end}"))]);
         home.ready("task", "work");
-        // As `git gc` does now and then.
+        // As `git gc` does from time to time.
         home.git(["pack-refs", "--all"]);
         let (home, clones) = match decides {
             Decides::Repository => (home, None),
@@ -149,12 +150,12 @@ impl Field {
         Self { home, clones, lease, later: 0 }
     }
 
-    /// Where the runner dies.
+    /// The host where the runner dies.
     fn host(&self) -> &Repo {
         self.clones.as_ref().map_or(&self.home, |(laptop, _)| laptop)
     }
 
-    /// Where the next one runs.
+    /// The host of the next runner.
     fn other(&self) -> &Repo {
         self.clones.as_ref().map_or(&self.home, |(_, desk)| desk)
     }
@@ -173,7 +174,7 @@ impl Field {
         Running::start(&mut command)
     }
 
-    /// A runner that has to die at `crash`; the next ones come when its lease is over.
+    /// Starts a runner that has to die at `crash`. Later runners start after its lease.
     fn dies_at(&mut self, crash: &str) {
         let output = self.start(self.host(), Some(crash)).finish();
         assert_eq!(output.status.signal(), Some(9), "it dies at {crash}: {}", told(&output));
@@ -181,7 +182,7 @@ impl Field {
         self.later += LATER;
     }
 
-    /// A runner that is killed while its command waits.
+    /// Starts a runner and kills it while its command waits.
     fn dies_mid_command(&mut self) {
         let runner = self.start(self.host(), None);
         let command = self.home.said_pid("at");
@@ -192,7 +193,7 @@ impl Field {
         self.later += LATER;
     }
 
-    /// Commands and their group end with the runner; a git it had started comes to its own end.
+    /// Waits for the end of the killed runner's command and its group, and of a git it had started.
     fn desert(&self) {
         for line in self.home.noted_lines("journal") {
             Process(line.split(' ').next_back().expect("a process id").parse().expect("a number")).gone();
@@ -206,10 +207,10 @@ impl Field {
         told(&output)
     }
 
-    /// Other runners come by once, and the host's own once.
+    /// Runs passes on the other host, and one on the runner's own.
     fn others_come(&self) -> String {
         let mut said = self.pass(self.other());
-        // A lease that is recovered makes the next look one at a new state.
+        // A recovered lease leaves a new state to run.
         said.push_str(&self.pass(self.other()));
         if self.clones.is_some() {
             said.push_str(&self.pass(self.host()));
@@ -225,7 +226,7 @@ impl Field {
         states
     }
 
-    /// Nothing is left, nothing is lost, and the history is one the contract allows.
+    /// Asserts that nothing is left over or lost, and that the history is one the contract allows.
     fn assert_whole(&self, what: &str) {
         for repo in [self.host(), self.other(), &self.home] {
             repo.assert_tidy();
@@ -242,7 +243,7 @@ impl Field {
                 assert!(self.is_kept(path, text), "{what}: {path} is lost");
             }
         }
-        // And it stays so.
+        // And it stays that way.
         let heads = self.home.git(["for-each-ref", "refs/heads"]);
         let said = self.pass(self.other());
         assert_eq!(self.home.git(["for-each-ref", "refs/heads"]), heads, "{what}: {said}");
@@ -261,8 +262,8 @@ impl Field {
     }
 }
 
-/// What runners may not leave behind: drafts and bodies in the directory of records, anything at the place for
-/// worktrees but what hides it.
+/// Leftovers of a runner: drafts and bodies in the directory of records, and anything but the ignore file
+/// where worktrees are made.
 fn leavings(repo: &Repo) -> Vec<PathBuf> {
     let git_dir = PathBuf::from(repo.git(["rev-parse", "--absolute-git-dir"]));
     let mut found = files_below(&git_dir.join("aynig"));
@@ -276,7 +277,7 @@ fn leavings(repo: &Repo) -> Vec<PathBuf> {
 
 fn try_case(decides: Decides, point: Point, case: Case) {
     let what = format!("{decides:?} {} {case:?}", point.name());
-    // A renewal has to come due.
+    // A renewal must become due.
     let renews = matches!(point, Point::RenewalWritten | Point::RenewalMoved);
     let mut field = Field::new(decides, case.ends, if renews { "2" } else { LEASE });
     match case.before {
@@ -288,11 +289,11 @@ fn try_case(decides: Decides, point: Point, case: Case) {
     let said = field.others_come();
     assert_eq!(field.states(), case.states, "{what}: {said}");
     let runs = field.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")).count();
-    assert!(runs <= 1, "{what}: it ran {runs} times");
+    assert!(runs <= 1, "{what}: the command ran {runs} times");
     field.assert_whole(&what);
 }
 
-/// All cases, four at a time: most of a case is waiting for processes.
+/// Runs all cases, four at a time: most of a case is waiting for processes.
 fn try_all(decides: Decides) {
     let all = Point::ALL.iter().flat_map(|point| cases(*point).into_iter().map(|case| (*point, case)));
     let ahead = Mutex::new(all);
@@ -320,7 +321,7 @@ fn killed_at_each_point_of_a_step_on_a_remote() {
     try_all(Decides::Remote);
 }
 
-/// Kills a runner at each visit of `point` in one step; says how many there are.
+/// Kills a runner at each visit of `point` in one step. Returns the number of visits.
 fn each_visit(decides: Decides, point: Point, ends: Ends) -> u32 {
     for visit in 1.. {
         let mut field = Field::new(decides, ends, LEASE);
@@ -346,7 +347,8 @@ fn killed_while_a_file_is_being_replaced() {
     assert!(visits >= 4, "a step replaces files: {visits}");
 }
 
-/// Another runner's last worktree takes the directory with it that they were all in, and does not see one without files.
+/// The last worktree of another runner takes the shared directory with it, and does not see a worktree that
+/// has no files yet.
 #[test]
 fn killed_over_a_removal_before_the_place_goes() {
     for point in [Point::RemovalBegun, Point::RemovalHalfDone, Point::Unregistered, Point::RemovalDone] {
@@ -355,7 +357,7 @@ fn killed_over_a_removal_before_the_place_goes() {
             field.dies_at(point.name());
             let place = field.home.path.join(".worktrees");
             if place.exists() {
-                std::fs::remove_dir_all(&place).expect("nobody is in it");
+                std::fs::remove_dir_all(&place).expect("the directory is empty");
             }
             let said = field.others_come();
             assert!(!said.contains("could not"), "{}: {said}", point.name());
@@ -382,12 +384,12 @@ fn killed_while_a_ref_is_locked_that_is_fetched() {
 #[test]
 fn a_lock_that_is_not_a_dead_runners_stays() {
     let mut field = Field::new(Decides::Repository, Ends::Well, LEASE);
-    // The first ref a runner moves is the branch it claims.
+    // The first ref that a runner moves is the branch it claims.
     field.dies_at("ref-locked");
     let lock = field.home.path.join(".git/refs/heads/task.lock");
     let theirs = std::fs::read_to_string(&lock).expect("it was left");
     assert_ne!(theirs, "");
-    // Somebody else's, in the same place.
+    // A lock of another program, in the same place.
     std::fs::write(&lock, field.home.head("main")).expect("a file");
     let output = field.start(&field.home, None).finish();
     assert!(err(&output).contains(lock.to_str().expect("UTF-8")), "{}", told(&output));

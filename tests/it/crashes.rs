@@ -1,4 +1,4 @@
-//! A runner killed at any moment: the next ones find their way, and nobody runs a step twice or loses a file.
+//! A runner killed at any moment: later runners finish the work, no step runs twice, and no file is lost.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use super::scene::*;
 use super::support::*;
 
-/// The worktrees that are there, finished or not.
+/// The worktree directories, complete or not.
 fn worktrees(repo: &Repo) -> BTreeSet<OsString> {
     let entries = std::fs::read_dir(repo.path.join(".worktrees")).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect()
@@ -28,7 +28,7 @@ fn killed_at_any_moment() {
     for round in 0..20 {
         let (places, began, ended) = (worktrees(&repo), count("began"), count("ended"));
         let runner = repo.aynig_start(["run", "--jobs", "2", "--lease-seconds", "1"]);
-        // Another moment of a step each time; a runner for whom no branch is left ends by itself.
+        // A different moment of a step each time. A runner that finds no branch left exits by itself.
         wait_until("its moment", || {
             let has_come = match round % 3 {
                 0 => !worktrees(&repo).is_subset(&places),

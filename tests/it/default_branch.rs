@@ -3,7 +3,8 @@
 use super::scene::*;
 use super::support::*;
 
-/// A repository whose default branch `main` asks for what there is a command for; `away` is checked out, `task` is ready as well.
+/// A repository whose default branch `main` is ready for a command. `away` is checked out, `task` is ready
+/// too.
 fn declared() -> Repo {
     let repo = Repo::scene(&[("work", "next done")]);
     repo.ready("task", "work");
@@ -92,7 +93,7 @@ fn which_one_it_is() {
     repo.git(["remote", "add", "hub", "../nowhere"]);
     repo.git(["symbolic-ref", "refs/remotes/hub/HEAD", "refs/remotes/hub/master"]);
     said(&repo, "master");
-    // Of several only `origin` counts.
+    // With several remotes only `origin` counts.
     repo.git(["remote", "add", "other", "../nowhere"]);
     said(&repo, "trunk");
     repo.git(["remote", "rename", "other", "origin"]);
@@ -139,7 +140,7 @@ fn doctor_says_what_undoes_its_state() {
     typed(&repo, &next);
     assert_eq!(repo.state("main"), "");
     assert_eq!(line(&repo, &[]), None);
-    // Who named it wants it so.
+    // A user who names it wants it to run.
     repo.branch_from("main", "main", b"again\n\ndwp-state: work\n");
     repo.git(["config", "aynig.branch", "main"]);
     assert_eq!(line(&repo, &[]), None);

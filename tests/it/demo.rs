@@ -1,11 +1,11 @@
-//! `aynig demo`: what it promises to a person who sees aynig for the first time.
+//! `aynig demo`: what it promises to a first-time user.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::support::*;
 
-/// The demo, in a directory of its own, with temporary directories made there too.
+/// The demo, in a directory of its own that also holds its temporary directories.
 fn demo(room: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(binary());
     hermetic(&mut command).arg("demo").args(arguments).current_dir(room).env("TMPDIR", room);
@@ -18,7 +18,7 @@ fn room() -> (tempfile::TempDir, PathBuf) {
     (room, path)
 }
 
-/// Adopts the repository the demo made, for the questions of `support`.
+/// Wraps the demo's repository in a `Repo`, for the helpers of `support`.
 fn assert_story_told(room: tempfile::TempDir, path: PathBuf, output: &Output) {
     let text = out(output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", err(output));

@@ -1,4 +1,4 @@
-//! `aynig doctor`: each check is seen content and seen complaining.
+//! `aynig doctor`: each check is seen passing and failing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use super::support::*;
 
 const ATTEMPT: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
-/// A repository nothing is wrong with.
+/// A repository without problems.
 fn healthy() -> Repo {
     let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);
     repo.aynig_ok(["init"]);
@@ -33,7 +33,7 @@ fn findings<'a>(report: &'a Value, check: &str) -> Vec<&'a Value> {
     found
 }
 
-/// All findings of a check are fine.
+/// Asserts that all findings of a check are `ok`.
 fn fine(report: &Value, check: &str) {
     for finding in findings(report, check) {
         assert_eq!(finding["level"], "ok", "{finding:#}");
@@ -41,7 +41,7 @@ fn fine(report: &Value, check: &str) {
     }
 }
 
-/// One finding of a check has this level, says these words, and says what to type.
+/// Asserts that one finding of a check has this level, these words, and this next command.
 fn told(report: &Value, check: &str, level: &str, words: &str, next: &str) {
     let found = findings(report, check);
     let matching = found.iter().any(|finding| {
@@ -52,7 +52,7 @@ fn told(report: &Value, check: &str, level: &str, words: &str, next: &str) {
     assert!(matching, "{level} {words:?} {next:?}: {found:#?}");
 }
 
-/// A directory with programs of this name and script.
+/// A directory with programs of these names and scripts.
 fn programs(repo: &Repo, scripts: &[(&str, &str)]) -> PathBuf {
     let bin = repo.beside("bin");
     fs::create_dir_all(&bin).expect("a directory");
@@ -73,7 +73,7 @@ impl Repo {
         doctor(&mut self.aynig_command(), exit)
     }
 
-    /// A bare repository beside as the remote `origin`, which decides.
+    /// Adds a bare repository beside it as the remote `origin`, which decides.
     fn with_origin(&self) -> PathBuf {
         self.git(["clone", "--quiet", "--bare", ".", "../origin.git"]);
         let origin = self.beside("origin.git");
@@ -342,7 +342,7 @@ fn where_a_remote_decides_its_branches_are_looked_at() {
         report.to_string().contains("every state that is asked for on origin has a command\""),
         "{report:#}"
     );
-    // What lies here alone is nothing to the runners; what is there alone, is.
+    // A branch that exists only here does not concern the runners; one that exists only on the remote does.
     repo.ready("typo", "biuld");
     fine(&repo.doctor(0), "states");
     repo.git(["push", "--quiet", "origin", "typo"]);
@@ -396,10 +396,10 @@ fn the_remote_answers_takes_pushes_and_guards() {
     let path = path_with(binary().parent().expect("its directory"));
     fine(&doctor(repo.aynig_command().env("PATH", &path), 0), "guard");
     fine(&doctor(repo.aynig_command().env("AYNIG_BIN", binary()), 0), "guard");
-    // Who cannot find the program cannot push.
+    // Pushes fail if the server cannot find the program.
     let report = doctor(repo.aynig_command().env("AYNIG_BIN", "/nowhere/aynig"), 0);
     told(&report, "guard", "warning", "calls /nowhere/aynig, which", "AYNIG=");
-    // Where the server looks for hooks is its own configuration's business.
+    // The server's own configuration decides where it looks for hooks.
     repo.git(["--git-dir", &origin.display().to_string(), "config", "core.hooksPath", "elsewhere"]);
     told(&repo.doctor(0), "guard", "warning", "can break a lease", "origin.git/elsewhere/pre-receive");
 
@@ -455,7 +455,7 @@ fn worktrees_and_locks_that_were_left() {
     add("left", &format!("aynig attempt {ATTEMPT} branch work"));
     add("kept", &format!("aynig kept from attempt {ATTEMPT}: it holds other repositories"));
     let report = repo.doctor(0);
-    // What a command started may go on as long as the lease lives.
+    // Processes that a command started may continue while the lease lives.
     let live = format!(
         "chore: set working\n\ndwp-state: working\ndwp-origin-state: work\ndwp-run-id: {ATTEMPT}\ndwp-runner-id: here\ndwp-lease-seconds: 300\n"
     );
@@ -472,11 +472,11 @@ fn worktrees_and_locks_that_were_left() {
     file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(now() - 7_200)).expect("dated");
     let report = repo.doctor(0);
     fine(&report, "locks");
-    // A program that another test is just starting has it too, for a moment.
+    // A process that another test is just forking has the file open too, for a moment.
     let held = |report: &serde_json::Value| report.to_string().contains("main.lock open");
     assert!(held(&report), "{report:#}");
     drop(file);
-    wait_until("nobody to have the lock", || !held(&repo.doctor(0)));
+    wait_until("the lock to be closed", || !held(&repo.doctor(0)));
     told(&repo.doctor(0), "locks", "warning", "main.lock is 2 h old", &format!("rm {}", lock.display()));
     let just_now = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     fs::File::create(&lock).and_then(|file| file.set_modified(just_now)).expect("dated");
@@ -510,7 +510,7 @@ fn nothing_is_written_where_no_remote_decides() {
             repo.git(["config", "commit.gpgSign", "true"]);
             repo.git(["config", "gpg.program", bin.join("signer").to_str().expect("text")]);
         }
-        // Git refreshes its index when it is asked for the state of the files.
+        // `git status` refreshes the index.
         repo.git(["status"]);
         let before = contents(&repo);
         let report = repo.doctor(0);

@@ -1,4 +1,4 @@
-//! CONTRACT.md agrees with the sources and with itself; no document speaks of anything but the product.
+//! CONTRACT.md agrees with the sources and with itself; no document mentions anything but the product.
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ fn its_references_lead_somewhere() {
     }
 }
 
-/// What sources cite exists: sections of the contract, and the README.
+/// Sources cite only existing sections of the contract, and the README.
 #[test]
 fn the_sources_cite_sections_that_exist() {
     let text = contract();
@@ -96,10 +96,10 @@ fn documents_speak_of_the_product_alone() {
     }
 }
 
-/// Where a dependency comes from is said by its name and its lock, never by the address of a registry.
+/// A dependency's origin is its name and its lock entry, never the address of a registry.
 #[test]
 fn no_file_names_the_host_of_a_registry() {
-    // Put together here, so that this file does not find itself.
+    // Assembled here, so that this file does not match itself.
     let hosts = [
         ("crates", "io"),
         ("docs", "rs"),
@@ -114,7 +114,7 @@ fn no_file_names_the_host_of_a_registry() {
     .map(|(name, end)| format!("{name}.{end}"));
     let mut git = std::process::Command::new("git");
     let listed = hermetic(&mut git).args(["ls-files", "-z"]).current_dir(top()).output().expect("git runs");
-    // Sources without their repository are all files but what was built.
+    // Without a repository, the sources are all files except build output.
     let files = match out(&listed).split_terminator('\0').map(|name| top().join(name)).collect::<Vec<_>>() {
         tracked if !tracked.is_empty() => tracked,
         _ => files_below(top()).into_iter().filter(|file| !file.starts_with(top().join("target"))).collect(),
@@ -123,7 +123,7 @@ fn no_file_names_the_host_of_a_registry() {
         let Ok(text) = std::fs::read(&file) else { continue };
         let lock = file.ends_with("Cargo.lock");
         for (at, line) in String::from_utf8_lossy(&text).lines().enumerate() {
-            // How cargo itself writes it.
+            // The form in which cargo itself writes it.
             if lock && line.starts_with("source = ") {
                 continue;
             }

@@ -1,11 +1,12 @@
-//! Clones that have not everything: shallow, partial, without the program for large files.
+//! Incomplete clones: shallow, partial, or without the filter program for large files.
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::*;
 
-/// A clone of `repo` beside it, as `Repo`, with `work` as a local branch; `repo` is moved into its own directory first.
+/// A clone of `repo` beside it, as a `Repo` with `work` as a local branch. `repo` itself moves into a
+/// directory of its own first.
 fn cloned(repo: &mut Repo, arguments: &[&str]) -> PathBuf {
     let origin = repo.path.clone();
     for (name, value) in [("uploadpack.allowFilter", "true"), ("uploadpack.allowAnySHA1InWant", "true")] {
@@ -34,7 +35,7 @@ fn a_shallow_clone_works_whole() {
     repo.assert_goes_on();
     let history = out(&repo.aynig_ok(["events", "--history", "--branch", "work"]));
     assert_eq!(history.lines().count(), 3, "{history}");
-    // The results are complete enough for the others.
+    // The pushed results are complete for other clones.
     repo.git(["push", "--quiet", "origin", "work"]);
     repo.path = origin;
     assert_eq!(repo.state("work"), "done");

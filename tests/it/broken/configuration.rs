@@ -1,4 +1,4 @@
-//! Configuration that cannot be read, and repositories that are not what they seem.
+//! Unreadable configuration, and repositories of an unexpected kind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-/// `aynig run` in `directory` is refused with these words, and no branch has moved.
+/// Asserts that `aynig run` in `directory` is refused with these words and moves no branch.
 fn assert_refused_in(repo: &Repo, directory: &Path, words: &[&str]) {
     let output = repo.run_command(&[]).current_dir(directory).output().expect("aynig runs");
     assert_refused(&output, 3, words);
@@ -73,7 +73,7 @@ fn a_git_file_that_leads_nowhere_is_named() {
 }
 
 impl Repo {
-    /// `work` goes on by a run in `directory`.
+    /// Asserts that a run in `directory` advances `work`.
     fn assert_goes_on_from(&self, directory: &Path) {
         let output = self.run_command(&[]).current_dir(directory).output().expect("aynig runs");
         assert_exit(&output, 0);

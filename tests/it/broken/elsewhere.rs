@@ -1,9 +1,9 @@
-//! Parts of the git directory on another file system, as with mounts and layers: what is renamed elsewhere is made piece by
-//! piece there.
+//! Parts of the git directory on another file system, as with mounts and overlays. There `rename` fails
+//! (EXDEV), and files are created in place.
 
 use super::*;
 
-/// A name space of its own, whose mounts end with the run.
+/// A private mount namespace, whose mounts end with the run.
 const ALONE: [&str; 2] = ["unshare", "-m"];
 
 #[test]

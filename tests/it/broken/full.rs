@@ -1,4 +1,4 @@
-//! No space: a full disk, a full disk for logs, a limit of file sizes.
+//! No space left: on the repository's disk, on the disk of the logs, or by a file size limit (`ulimit -f`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use super::*;
 
-/// A small file system, gone with this.
+/// A small file system, unmounted when dropped.
 struct Small(PathBuf);
 
 impl Small {
-    /// Mounts one at `path`, with these options.
+    /// Mounts a small file system at `path` with these options.
     fn mount(path: PathBuf, options: &str) -> Self {
         fs::create_dir_all(&path).expect("a directory");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&path).status();

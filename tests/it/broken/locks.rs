@@ -1,4 +1,4 @@
-//! Locks that were left behind, and indexes that are damaged.
+//! Stale lock files and damaged indexes.
 
 use std::fs;
 
@@ -29,7 +29,8 @@ fn a_stale_lock_of_the_packed_refs_is_in_nobodys_way() {
 
 #[test]
 fn a_lock_in_the_way_of_the_result_is_waited_for_only_so_long() {
-    // Work of a failure is saved before it is told; then nothing but the worktree is left to the next pass.
+    // A failed step's work is saved before the result is reported. The next pass then only removes the
+    // worktree.
     for (end, next) in [(DONE, "the next pass saves what is here"), ("exit 3", "the next pass removes it")] {
         let repo = Repo::one_step(&working(&format!("touch \"$AYNIG_GIT_DIR/refs/heads/work.lock\"\n{end}")));
         let lock = repo.path.join(".git/refs/heads/work.lock");
@@ -46,7 +47,7 @@ fn a_lock_in_the_way_of_the_result_is_waited_for_only_so_long() {
     }
 }
 
-/// A repository whose current branch is ready for a step that notes that it ran.
+/// A repository whose checked-out branch is ready for a step that notes its run.
 fn in_place() -> Repo {
     let repo = Repo::one_step(&format!("touch \"$ROOM/ran\"\necho made > made; git add made\n{DONE}"));
     repo.ready("other", "step");
@@ -54,7 +55,8 @@ fn in_place() -> Repo {
     repo
 }
 
-/// In place, `work` is passed over with these words and nothing else is touched; the other branch is run.
+/// Asserts that an in-place run skips `work` with these words, touches nothing else, and runs the other
+/// branch.
 fn assert_passed_over(repo: &Repo, words: &[&str]) {
     let head = fs::read_to_string(repo.path.join(".git/refs/heads/work")).expect("a branch");
     let index = fs::read(repo.path.join(".git/index")).expect("an index");

@@ -1,7 +1,7 @@
-//! Broken surroundings: each ends in a message that says what was tried, why it failed and what to do, with a documented exit
-//! code and nothing half-written; and once the trouble is gone, the next pass goes on as if nothing had been.
+//! Broken environments. Each ends in a message that says what was tried, why it failed and what to do, with a
+//! documented exit code and no half-written file. Once the cause is gone, the next pass works normally.
 //!
-//! Some need a mount or another user. Where the tests may not do that, they print the reason and prove nothing.
+//! Some tests need a mount or another user. Where that is not possible they print the reason and are skipped.
 
 mod clones;
 mod configuration;
@@ -18,18 +18,18 @@ use std::process::{Command, Output};
 use super::probe::*;
 use super::support::*;
 
-/// A command that stages a file, makes another, and then does this.
+/// A command that stages a file, creates another, and then runs `rest`.
 fn working(rest: &str) -> String {
     format!("echo made > made; git add made; echo loose > loose\n{rest}")
 }
 
-/// Says why a test proves nothing here.
+/// Prints why a test is skipped.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to see it")]
 fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// Whether we are root; tests that need to be say so otherwise.
+/// Whether the tests run as root. Tests that need root and do not have it print a skip.
 fn is_root() -> bool {
     let root = std::fs::metadata("/proc/self").expect("it is there").uid() == 0;
     if !root {
@@ -38,7 +38,7 @@ fn is_root() -> bool {
     root
 }
 
-/// Whether mounts can be made in a name space of our own.
+/// Whether mounts can be made in a private namespace.
 fn may_mount() -> bool {
     let made = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     let may = is_root() && made.as_ref().is_ok_and(|output| output.status.success());
@@ -49,7 +49,7 @@ fn may_mount() -> bool {
 }
 
 impl Repo {
-    /// `aynig run` after a piece of shell, which finds `ROOM` in its environment; mounts end with it.
+    /// Runs `aynig run` after a piece of shell, which finds `ROOM` in its environment. Mounts end with it.
     fn run_after(&self, wrapper: &[&str], shell: &str, arguments: &[&str]) -> Output {
         let script = format!("{shell}\nexec \"$@\"");
         let mut command = Command::new(wrapper.first().copied().unwrap_or("sh"));
@@ -62,13 +62,13 @@ impl Repo {
         command.output().expect("it starts")
     }
 
-    /// The loose object behind a revision.
+    /// The path of the loose object that a revision names.
     fn object(&self, revision: &str) -> PathBuf {
         let id = self.git(["rev-parse", "--verify", revision]);
         self.path.join(".git/objects").join(&id[..2]).join(&id[2..])
     }
 
-    /// No lock and no half-written object lies in the git directory.
+    /// Asserts that the git directory has no lock file and no half-written object.
     fn assert_nothing_half_written(&self) {
         let odd: Vec<PathBuf> = files_below(&self.path.join(".git"))
             .into_iter()
@@ -80,21 +80,21 @@ impl Repo {
         assert_eq!(odd, Vec::<PathBuf>::new());
     }
 
-    /// The trouble is gone: `work` goes on from where it was, to `done`.
+    /// Asserts that, with the cause gone, `work` continues from where it was to `done`.
     fn assert_goes_on(&self) {
         self.run_expecting(0, &["--branch", "work"]);
         assert_eq!(self.state("work"), "done");
         self.assert_tidy();
     }
 
-    /// The branch was stalled for the trouble and is asked for again.
+    /// Asserts that the branch was stalled, and that `--retry` runs it to its end.
     fn assert_goes_on_after_retry(&self) {
         assert_eq!(self.state("work"), "stalled");
         self.aynig_ok(["set-state", "--retry", "--branch", "work"]);
         self.assert_goes_on();
     }
 
-    /// The one worktree there is, named in the output as left in place.
+    /// Asserts that exactly one worktree is left, and that the output reports it as left in place.
     fn assert_left(&self, output: &Output) -> PathBuf {
         let worktrees = self.worktrees();
         assert_eq!(worktrees.len(), 1, "{}{}", out(output), err(output));
@@ -102,7 +102,7 @@ impl Repo {
         PathBuf::from(&worktrees[0])
     }
 
-    /// Passes until the lease that could not be settled is over; the work is then in the rescue.
+    /// Runs passes until the lease that could not be settled expires. The work is in the rescue then.
     fn assert_recovers_with_work(&self) {
         self.run_until("work", "stalled", &["run"]);
         let rescues = self.rescues();
@@ -114,7 +114,7 @@ impl Repo {
     }
 }
 
-/// Asserts a run that ended with `code` and told each of these words on stderr.
+/// Asserts that a run exited with `code` and printed each of these words on stderr.
 fn assert_told(output: &Output, code: i32, words: &[&str]) {
     assert_exit(output, code);
     for word in words {
@@ -122,7 +122,7 @@ fn assert_told(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// A file that takes up all the space there is where it lies; removed to give it back.
+/// A file that fills the file system below `directory`. Removing it frees the space.
 fn fill(directory: &Path) -> PathBuf {
     let filler = directory.join("filler");
     let mut file = std::fs::File::create(&filler).expect("a file");

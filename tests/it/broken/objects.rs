@@ -1,4 +1,5 @@
-//! Damaged and missing objects: the branch is named, its neighbours run, nothing is written over it.
+//! Damaged and missing objects: the branch is reported, other branches run, and nothing overwrites the
+//! object.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use super::*;
 
-/// What can have happened to an object.
+/// The kinds of damage.
 const DAMAGES: [&str; 4] = ["emptied", "cut", "zeroed", "gone"];
 
 fn damage(object: &Path, how: &str, whole: &[u8]) {

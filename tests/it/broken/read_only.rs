@@ -1,4 +1,4 @@
-//! Directories that cannot be written, by mount or by permission, and repositories of other people.
+//! Directories that are read-only, by mount or by permission, and repositories owned by another user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -57,10 +57,10 @@ fn what_becomes_read_only_under_a_command_loses_nothing() {
     }
 }
 
-/// The user and group of nobody in particular.
+/// The user and group id of `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Gives all of a repository to nobody, and a binary that they can reach.
+/// Gives a repository to `nobody`, with a copy of the binary that this user can run.
 fn give_away(repo: &Repo) -> std::path::PathBuf {
     let program = repo.beside("aynig");
     fs::copy(binary(), &program).expect("a copy");
@@ -71,7 +71,7 @@ fn give_away(repo: &Repo) -> std::path::PathBuf {
     program
 }
 
-/// A program as nobody, in the repository.
+/// A program run as `nobody` in the repository.
 fn as_nobody(repo: &Repo, program: &std::path::Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).arg("--clear-groups");
@@ -157,7 +157,7 @@ fn another_persons_repository_is_not_run() {
         let hint = format!("safe.directory {}\n", place.display());
         assert_told(&output, 3, &["belongs to another user", &hint]);
         assert!(!repo.was_noted("ran"));
-        // And it does once that was done.
+        // It runs after the advice was followed.
         let config = repo.beside("config");
         fs::write(&config, format!("[safe]\n\tdirectory = {}\n", place.display())).expect("a file");
         let output = repo

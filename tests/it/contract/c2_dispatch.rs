@@ -3,7 +3,7 @@
 use super::super::probe::*;
 use super::super::support::*;
 
-/// `step` of everybody and of the role `night`, each saying who it is; `day` has no commands.
+/// `step` for every role and for `night`, each noting which one ran. `day` has no commands.
 fn with_roles() -> Repo {
     let repo = Repo::new();
     repo.command(".aynig/command/step", r#"echo 'SET_STATE {"state":"by-all"}'"#);
@@ -141,7 +141,7 @@ fn c2_the_command_is_started_without_arguments_and_without_a_shell_around_it() {
     repo.ready("look", "look");
     repo.run_expecting(0, &[]);
     assert_eq!([repo.noted("count"), repo.noted("parent")], ["0", "aynig"]);
-    // As everywhere: a text that names no interpreter is one for `sh`.
+    // A text file without an interpreter line is run by `sh`, as everywhere.
     repo.command(".aynig/command/bare", "");
     repo.write(".aynig/command/bare", &DONE.replace("done", "bare-done"));
     repo.commit_all("a text");

@@ -13,14 +13,15 @@ fn printing(bytes: &[u8], code: i32) -> (Repo, Output) {
     (repo, output)
 }
 
-/// The same for text that must lead to a state of this name.
+/// Runs a command that prints `text`, which must lead to this state.
 fn leads_to(text: &str, state: &str) -> Repo {
     let (repo, output) = printing(text.as_bytes(), 0);
     assert_eq!(repo.state("work"), state, "{text:?}\n{}{}", out(&output), err(&output));
     repo
 }
 
-/// For lines that must each be refused, with a warning that holds this reason, and together change nothing.
+/// Asserts that each of these lines is refused, with a warning that contains the reason, and that together
+/// they change nothing.
 fn refused(lines: &[(&str, &str)]) {
     let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
     let (repo, output) = printing(text.as_bytes(), 0);

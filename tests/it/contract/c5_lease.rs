@@ -140,8 +140,7 @@ fn c5_the_committers_date_counts_not_the_authors() {
 #[test]
 fn c5_a_lease_is_alive_through_its_last_second() {
     let repo = Repo::with_commands(&[("step", DONE)]);
-    // Its last second is this one. The claim is about one instant: where a whole pass does not fit into the second,
-    // it is tried with another.
+    // This second is its last. A pass that does not fit into the second is tried again with another lease.
     for attempt in 0_u32.. {
         assert!(attempt < 100, "no pass ever fits into one second here");
         let start = now();
@@ -180,7 +179,7 @@ fn c5_of_two_recoverers_one_wins() {
         assert_eq!(repo.state(branch), "stalled");
         assert_eq!(repo.head(&format!("{branch}~1")), *lease, "one stalled commit");
     }
-    assert_eq!(told, branches.len(), "each recovery is told by the one who made it");
+    assert_eq!(told, branches.len(), "each recovery is reported by the runner that made it");
     repo.assert_tidy();
 }
 

@@ -16,7 +16,7 @@ fn c7_no_state_means_anything_by_itself() {
     for (name, head) in names.iter().zip(&heads) {
         without.assert_untouched(name, head);
     }
-    // With a command each of them leads to what that command says.
+    // If a command exists for such a state, it runs like any other.
     let commands = names.map(|name| (name, format!("echo 'SET_STATE {{\"state\":\"after-{name}\"}}'")));
     let with = Repo::with_commands(&commands.each_ref().map(|(name, script)| (*name, script.as_str())));
     for name in names {
@@ -51,7 +51,7 @@ fn c7_merges_are_the_commands_business() {
         repo.ready(branch, "change");
     }
     repo.run_expecting(0, &[]);
-    // Both changed the same line, and nobody was asked about it.
+    // Both changed the same line, and there was no merge.
     assert_eq!(["a", "b"].map(|branch| repo.git(["show", &format!("{branch}:README")])), ["a", "b"]);
     repo.branch_from("b", "b", b"merge\n\ndwp-state: merge\n");
     repo.run_expecting(0, &[]);

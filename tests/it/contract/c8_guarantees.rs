@@ -75,7 +75,7 @@ fn c8_head_alone_decides() {
     repo.ready("work", "one");
     repo.run_expecting(0, &[]);
     assert_eq!(repo.state("work"), "two");
-    // Everything beside the commits is cache and log: without it the branch goes on just the same.
+    // Everything except the commits is cache and log: without it the branch continues as before.
     for cache in [".git/aynig", ".aynig/logs"] {
         fs::remove_dir_all(repo.path.join(cache)).expect("it was made");
     }

@@ -1,5 +1,5 @@
-//! Section 9, "Worktrees and rescued work": what their registration says. What becomes of the work in them is in `lost_work`,
-//! `misplaced` and `pool`.
+//! Section 9, "Worktrees and rescued work": the registration of worktrees. `lost_work`, `misplaced` and
+//! `pool` test the work in them.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Sections of `CONTRACT.md`: `c2_…` is about a rule of its section 2. Which rule is cited above each test, here and elsewhere.
+//! Sections of `CONTRACT.md`: `c2_…` tests a rule of section 2. A line above each test, here and elsewhere,
+//! cites the rules.
 
 mod c1_state_events;
 mod c2_dispatch;
