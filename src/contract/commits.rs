@@ -99,6 +99,7 @@ pub(crate) fn advance_draft(
     let subject = subject.map_or_else(|| default_subject(&declaration.state), BString::from);
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, declaration.state.as_str()));
+    trailers.extend(seconds_trailer(declaration.lease_seconds));
     let (keep, given) = (declaration.keep_trailers, &declaration.trailers);
     trailers.extend(kept_and_given(keep, lease, &ask.message.trailers, given));
     trailers.extend(source_trailer(source));
@@ -154,6 +155,10 @@ pub fn wish<'a>(message: &'a Message, state: &StateName) -> Option<&'a BStr> {
 
 pub(crate) fn source_trailer(source: Option<&RemoteName>) -> Option<Trailer> {
     source.map(|remote| Trailer::new(SOURCE_KEY, remote.to_source()))
+}
+
+pub(crate) fn seconds_trailer(seconds: Option<u64>) -> Option<Trailer> {
+    seconds.map(|seconds| Trailer::new(SECONDS_KEY, seconds.to_string()))
 }
 
 /// The attempt a stalled commit closed, as written in `dwp-stalled-run`.
@@ -226,6 +231,7 @@ mod tests {
             state: StateName::parse("review").unwrap(),
             subject: None,
             body: Some(String::from("look\n\nhere\n")),
+            lease_seconds: None,
             keep_body: false,
             keep_trailers,
             trailers: trailers.iter().map(|(key, value)| Trailer::new(*key, *value)).collect(),
@@ -252,6 +258,12 @@ mod tests {
         let kept = Declaration { keep_body: true, ..declaration(KeepTrailers::None, &[]) };
         let draft = encoded(&advance_draft(&kept, &lease, &ask, None));
         assert_eq!(draft, "chore: set review\n\nprompt\n\n[reply]\n\nlook\n\nhere\n\ndwp-state: review\n");
+        let asked = Declaration { lease_seconds: Some(60), ..declaration(KeepTrailers::Dwp, &[]) };
+        let draft = encoded(&advance_draft(&asked, &lease, &ask, None));
+        assert!(
+            draft.ends_with("dwp-state: review\ndwp-lease-seconds: 60\ndwp-log-level: debug\ndwp-pr: 7\n"),
+            "{draft}"
+        );
         let titled = Declaration {
             subject: Some(String::from(" review: ready ")),
             ..declaration(KeepTrailers::None, &[])

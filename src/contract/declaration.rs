@@ -14,6 +14,8 @@ pub struct Declaration {
     pub subject: Option<String>,
     /// The commit's body.
     pub body: Option<String>,
+    /// The lease length requested for the next command, in seconds.
+    pub lease_seconds: Option<u64>,
     /// Whether the body of the request is carried over, and `body` becomes a section below it.
     pub keep_body: bool,
     /// Which trailers are carried over.

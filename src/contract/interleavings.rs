@@ -230,6 +230,7 @@ impl World {
                 state: StateName::parse("done").expect("a state"),
                 subject: None,
                 body: None,
+                lease_seconds: None,
                 keep_body: false,
                 keep_trailers: KeepTrailers::None,
                 trailers: Vec::new(),

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::commits::SECONDS_KEY;
 use super::ids::{AttemptId, CommitId, StateName};
 use super::message::Message;
+use super::trailers::Trailers;
 
 /// Lease length when `dwp-lease-seconds` is missing or invalid (CONTRACT 5.7).
 pub(crate) const DEFAULT_LEASE_SECONDS: u64 = 300;
@@ -58,8 +60,7 @@ impl Lease {
         Self {
             commit,
             committed_at,
-            seconds: text("dwp-lease-seconds")
-                .map_or(DEFAULT_LEASE_SECONDS, |value| parse_seconds(value.as_bstr())),
+            seconds: text(SECONDS_KEY).map_or(DEFAULT_LEASE_SECONDS, |value| parse_seconds(value.as_bstr())),
             run_id: text("dwp-run-id").unwrap_or_default(),
             runner: text("dwp-runner-id").unwrap_or_default(),
             origin: text("dwp-origin-state").and_then(|value| StateName::parse(value).ok()),
@@ -105,6 +106,23 @@ pub fn liveness_at(end: i64, now: i64) -> Liveness {
     }
 }
 
+/// The lease length that a state requests for its command, if it requests one (CONTRACT 5.27).
+///
+/// # Errors
+/// The reason why `dwp-lease-seconds` is no such length.
+pub(crate) fn requested_seconds(trailers: &Trailers) -> Result<Option<u64>, String> {
+    let Some(value) = trailers.last(SECONDS_KEY) else { return Ok(None) };
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let seconds = value.to_str().ok().filter(|_| digits).and_then(|text| text.parse().ok());
+    match seconds {
+        Some(seconds @ 1..=MAX_LEASE_SECONDS) => Ok(Some(seconds)),
+        Some(_) | None => Err(format!(
+            "{SECONDS_KEY} {:?} is not a number from 1 to {MAX_LEASE_SECONDS}",
+            value.to_str_lossy().chars().take(60).collect::<String>()
+        )),
+    }
+}
+
 /// Parses `dwp-lease-seconds`: decimal digits above zero. More than 64 bits becomes the largest
 /// number, anything else the default.
 pub(crate) fn parse_seconds(value: &BStr) -> u64 {
@@ -120,6 +138,7 @@ pub(crate) fn parse_seconds(value: &BStr) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trailers::Trailer;
     use proptest::prelude::*;
 
     use super::*;
@@ -221,6 +240,22 @@ mod tests {
             let live = matches!(lease.liveness(now), Liveness::Live { .. });
             prop_assert_eq!(live, now <= lease.expires_at());
             prop_assert!(lease.dated_ahead(now, 0).is_some() == (at > now));
+        }
+    }
+
+    /// CONTRACT 5.27
+    #[test]
+    fn a_state_requests_a_length() {
+        let requested = |value: &str| {
+            let trailers = [("x", "y"), (SECONDS_KEY, value)].map(|(key, value)| Trailer::new(key, value));
+            requested_seconds(&trailers.into_iter().collect())
+        };
+        assert_eq!(requested_seconds(&Trailers::new()), Ok(None));
+        for (value, seconds) in [("1", 1), ("60", 60), ("0900", 900), ("31536000", MAX_LEASE_SECONDS)] {
+            assert_eq!(requested(value), Ok(Some(seconds)), "{value}");
+        }
+        for odd in ["", "0", "-1", "+5", "5s", "1.5", "31536001", "99999999999999999999"] {
+            assert!(requested(odd).is_err_and(|why| why.contains(&format!("{odd:?}"))), "{odd}");
         }
     }
 }

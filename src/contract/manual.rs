@@ -9,7 +9,7 @@ use bstr::{BStr, BString};
 use super::carried::{KeepTrailers, kept_and_given};
 use super::commits::{
     LeaseTerms, ORIGIN_KEY, OVERRIDES_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject,
-    lease_head, source_trailer,
+    lease_head, seconds_trailer, source_trailer,
 };
 use super::head::STATE_KEY;
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -26,6 +26,8 @@ pub struct ManualState {
     pub subject: Option<String>,
     /// The body, as bytes since it may come from a file.
     pub body: Option<Vec<u8>>,
+    /// The lease length requested for the command, in seconds.
+    pub lease_seconds: Option<u64>,
     /// The trailers, those that are kept included, in their order.
     pub trailers: Vec<Trailer>,
     /// The remote the commit is pushed to.
@@ -89,6 +91,7 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     check(&asked.trailers)?;
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, asked.state.as_str()));
+    trailers.extend(seconds_trailer(asked.lease_seconds));
     trailers.extend(asked.trailers.iter().cloned());
     trailers.extend(source_trailer(asked.source.as_ref()));
     trailers.extend(asked.overrides.as_ref().map(|run| Trailer::new(OVERRIDES_KEY, run.clone())));
@@ -165,6 +168,7 @@ mod tests {
             state: StateName::parse(name).expect("legal"),
             subject: None,
             body: None,
+            lease_seconds: None,
             trailers: Vec::new(),
             source: None,
             overrides: None,

@@ -11,6 +11,7 @@ use super::carried::{Ask, KeepTrailers};
 use super::commits::advance_draft;
 use super::declaration::Declaration;
 use super::ids::StateName;
+use super::lease::MAX_LEASE_SECONDS;
 use super::report::is_invisible_order;
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
@@ -92,6 +93,7 @@ pub fn line(declaration: &Declaration) -> Result<String, String> {
     set("state", declaration.state.as_str().into());
     declaration.subject.iter().for_each(|subject| drop(set("subject", subject.as_str().into())));
     declaration.body.iter().for_each(|body| drop(set("body", body.as_str().into())));
+    declaration.lease_seconds.iter().for_each(|seconds| drop(set("lease_seconds", (*seconds).into())));
     if declaration.keep_body {
         set("keep_body", true.into());
     }
@@ -160,6 +162,7 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         state: state(&fields)?,
         subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
         body: text(&fields, "body")?,
+        lease_seconds: lease_seconds(&fields)?,
         keep_body: flag(&fields, "keep_body")?,
         keep_trailers: keep_trailers(&fields)?,
         trailers: trailers(&fields)?,
@@ -203,6 +206,14 @@ fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool, String> {
             value.as_bool().ok_or_else(|| format!("{name:?} is {}, not true or false", kind(value)))
         }
     }
+}
+
+fn lease_seconds(fields: &Map<String, Value>) -> Result<Option<u64>, String> {
+    let Some(value) = field(fields, "lease_seconds") else { return Ok(None) };
+    let seconds = value.as_u64().filter(|seconds| (1..=MAX_LEASE_SECONDS).contains(seconds));
+    seconds.map(Some).ok_or_else(|| {
+        format!("\"lease_seconds\" is {value}, not a whole number from 1 to {MAX_LEASE_SECONDS}")
+    })
 }
 
 fn keep_trailers(fields: &Map<String, Value>) -> Result<KeepTrailers, String> {

@@ -160,6 +160,7 @@ mod tests {
             state: StateName::parse("review").unwrap(),
             subject: None,
             body: None,
+            lease_seconds: None,
             keep_body: false,
             keep_trailers: KeepTrailers::None,
             trailers: Vec::new(),

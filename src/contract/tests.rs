@@ -275,6 +275,7 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
         state: StateName::parse("next").expect("a state"),
         subject: None,
         body: Some(leased.message.body.to_str_lossy().replace('\0', "").replace(">8", "8")),
+        lease_seconds: None,
         keep_body: true,
         keep_trailers: KeepTrailers::All,
         trailers: Vec::new(),

@@ -40,6 +40,7 @@ mod install_refused;
 mod judge;
 mod land;
 mod lease;
+mod lease_length;
 mod left_behind;
 mod log;
 mod logs;

@@ -168,6 +168,11 @@ pub(crate) struct SetState {
     #[arg(long, value_name = "FILE", conflicts_with = "body_source", group = "reply_source")]
     pub(crate) reply_file: Option<PathBuf>,
 
+    /// Length of the lease that the command runs under [default: as before with --retry, else
+    /// that of the runner]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
+    pub(crate) lease_seconds: Option<u64>,
+
     /// Override the live lease of another runner, which then stops the command and saves its work; the commit names the attempt
     #[arg(long)]
     pub(crate) force: bool,
@@ -209,6 +214,10 @@ pub(crate) struct Next {
     /// Keep the body of the commit that requested the work; a --body then becomes a marked section below it
     #[arg(long)]
     pub(crate) keep_body: bool,
+
+    /// Length of the lease that the command of STATE runs under [default: the runner's aynig.leaseSeconds]
+    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
+    pub(crate) lease_seconds: Option<u64>,
 
     /// What the commit says
     #[command(flatten)]

@@ -31,6 +31,7 @@ pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, 
     Ok(Content {
         subject: options.text.subject.clone(),
         body,
+        lease_seconds: None,
         trailers: options.text.trailer.clone(),
         keep_body: false,
         keep_trailers,

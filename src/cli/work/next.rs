@@ -25,6 +25,7 @@ pub(crate) fn run(process: &Process, arguments: &Next) -> Result<Exit, Error> {
         state: arguments.state.clone(),
         subject: options.subject.clone(),
         body: given.map(utf8).transpose()?,
+        lease_seconds: arguments.lease_seconds,
         keep_body: arguments.keep_body,
         keep_trailers: options.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from),
         trailers: options.trailer.clone(),

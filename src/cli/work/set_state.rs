@@ -28,9 +28,10 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let wanted = match arguments.state.clone() {
         Some(state) => {
             let keep_body = arguments.keep_body || reply.is_some();
-            Wanted::State { state, content: Content { keep_body, body: reply.or(content.body), ..content } }
+            let (body, lease_seconds) = (reply.or(content.body), arguments.lease_seconds);
+            Wanted::State { state, content: Content { keep_body, body, lease_seconds, ..content } }
         }
-        None => Wanted::Retry { reply },
+        None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply },
     };
     let request = StateRequest { onto: Onto { force: arguments.force, ..onto(options)? }, wanted };
     let written = declare::state(&repo, &authority, &request)?;

@@ -17,6 +17,7 @@ fn declared() -> Declaration {
         state: StateName::parse("review").expect("legal"),
         subject: None,
         body: None,
+        lease_seconds: None,
         keep_body: false,
         keep_trailers: KeepTrailers::None,
         trailers: Vec::new(),

@@ -104,6 +104,7 @@ fn all_fields() {
         state: StateName::parse("review").unwrap(),
         subject: Some(String::from("review: ready")),
         body: Some(String::from("b")),
+        lease_seconds: None,
         keep_body: true,
         keep_trailers: KeepTrailers::Dwp,
         trailers: vec![Trailer::new("dwp-pr", "7"), Trailer::new("z", ""), Trailer::new("a", "é")],

@@ -52,6 +52,8 @@ pub struct Content {
     pub subject: Option<String>,
     /// The body, as bytes since it may come from a file.
     pub body: Option<Vec<u8>>,
+    /// The lease length requested for the command; `None` for the runner's default.
+    pub lease_seconds: Option<u64>,
     /// Extra trailers.
     pub trailers: Vec<Trailer>,
     /// Whether the body of the request is kept, and `body` becomes a section below it.
@@ -72,6 +74,8 @@ pub enum Wanted {
     },
     /// The newest state of the branch that is neither a lease nor stalled, due at once.
     Retry {
+        /// Another lease length for the command; `None` for the one that was requested before.
+        lease_seconds: Option<u64>,
         /// A section to add to its body.
         reply: Option<Vec<u8>>,
     },

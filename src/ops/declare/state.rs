@@ -7,6 +7,7 @@ use crate::contract::alike::misspelt;
 use crate::contract::carried::{Ask, KeepTrailers, heading, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
+use crate::contract::lease::requested_seconds;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
@@ -51,13 +52,15 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
                 state: state.clone(),
                 subject: content.subject.clone(),
                 body: body(repo, target, &request.onto, content)?,
+                lease_seconds: content.lease_seconds,
                 trailers: trailers(repo, target, &request.onto, content)?,
                 source: authority.source().cloned(),
                 overrides,
             },
-            Wanted::Retry { reply } => {
+            Wanted::Retry { lease_seconds, reply } => {
                 let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
-                ManualState { overrides, ..again }
+                let lease_seconds = lease_seconds.or(again.lease_seconds);
+                ManualState { lease_seconds, overrides, ..again }
             }
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
@@ -149,6 +152,7 @@ fn retry(
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
         body: Some(with_reply(repo, target, request, reply).into()),
+        lease_seconds: requested_seconds(&message.trailers).ok().flatten(),
         // A retry is due at once.
         trailers: message
             .trailers

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::contract::commits::{LeaseTerms, lease_draft};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::lease::requested_seconds;
 use crate::contract::message::{Message, MessageError};
 use crate::git::objects::commits::NewCommit;
 use crate::git::process::cancel::Purpose;
@@ -177,10 +178,12 @@ fn draft(
     let trigger = Arc::unwrap_or_clone(event);
     let failed = |source| ClaimError::Commit { branch: branch.clone(), source };
     let attempt = AttemptId::random();
+    let requested = requested_seconds(&trigger.message.trailers);
+    let seconds = requested.ok().flatten().unwrap_or(options.lease_seconds);
     let terms = LeaseTerms {
         attempt,
         runner: options.runner_id.clone(),
-        seconds: options.lease_seconds,
+        seconds,
         source: authority.source().cloned(),
     };
     let encoded = lease_draft(&trigger, &terms)
@@ -188,13 +191,12 @@ fn draft(
         .map_err(|source| ClaimError::Message { branch: branch.clone(), source })?;
     let tree = repo.commit(trigger.commit).map_err(failed)?.tree;
     // The commit is dated now, so a signature that takes longer would leave too little of the lease.
-    let within = Duration::from_secs((options.lease_seconds / 2).max(1));
+    let within = Duration::from_secs((seconds / 2).max(1));
     let new = NewCommit { tree, parents: &[trigger.commit], message: &encoded, attempt: None };
     let lease = repo.write_commit_for(&new, Purpose::Scan, within).map_err(failed)?;
     crate::crashpoint::reach(crate::crashpoint::Point::LeaseWritten);
     let leased_at = repo.commit(lease).map_err(failed)?.committed_at;
     let message = Message::parse(&encoded);
-    let seconds = options.lease_seconds;
     Ok(Claim {
         branch,
         trigger,

@@ -12,6 +12,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::commits::OVERRIDES_KEY;
 use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariables, trailer_variables};
+use crate::contract::lease::requested_seconds;
 use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
 use crate::git::process::call::LOCAL_VARIABLES;
@@ -106,6 +107,9 @@ pub(crate) fn environment(
         variables.insert(name.into(), OsString::from_vec(value.into()));
     }
 
+    if let Err(why) = requested_seconds(&claim.trigger.message.trailers) {
+        warnings.push(Warning::LeaseLengthIgnored { why, seconds: claim.seconds });
+    }
     let mut give = |name: &str, value: OsString| variables.insert(name.into(), value);
     let body = &claim.trigger.message.body;
     if body.len() > BODY_INLINE_LIMIT {

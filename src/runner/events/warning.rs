@@ -112,6 +112,13 @@ pub enum Warning {
         /// Their number.
         count: usize,
     },
+    /// The state requests no valid lease length (CONTRACT 5.27).
+    LeaseLengthIgnored {
+        /// The fault.
+        why: String,
+        /// The length of its lease instead, in seconds.
+        seconds: u64,
+    },
     /// The body is too long for an environment variable.
     BodyTooLong {
         /// Its length.
@@ -209,6 +216,7 @@ impl Warning {
             Self::RemoteSilent { .. } => "remoteSilent",
             Self::Misspelt(_) => "misspelt",
             Self::TrailerNotPassed { .. } | Self::MoreTrailersNotPassed { .. } => "trailerNotPassed",
+            Self::LeaseLengthIgnored { .. } => "leaseLengthIgnored",
             Self::BodyTooLong { .. } => "bodyTooLong",
             Self::FilesNotCopied { .. } => "filesNotCopied",
             Self::Submodules { .. } => "submodules",
@@ -262,6 +270,9 @@ impl Display for Warning {
             }
             Self::MoreTrailersNotPassed { count } => {
                 write!(f, "{count} more of its trailers are not passed to the command")
+            }
+            Self::LeaseLengthIgnored { why, seconds } => {
+                write!(f, "{why}; its lease lasts {seconds} s instead")
             }
             Self::BodyTooLong { bytes } => write!(
                 f,

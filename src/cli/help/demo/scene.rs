@@ -116,6 +116,7 @@ fn wish(feature: &Feature) -> Result<Draft, Error> {
         state: StateName::parse("implement").expect("a state name"),
         subject: Some(format!("{}: wanted", feature.name)),
         body: Some(feature.wish.into()),
+        lease_seconds: None,
         trailers: vec![Trailer::new("dwp-feature", feature.name), Trailer::new("dwp-attempt", "1")],
         source: None,
         overrides: None,
