@@ -1,5 +1,4 @@
-//! `aynig clean`: it removes only what is proven to be ours, finished and saved. Everything else stays, with
-//! a reason.
+//! `aynig clean` removes only what is proven ours, finished and saved. Everything else stays, with a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Files that are generated and committed are what they would be if generated now.
+//! Files that are generated and committed equal their freshly generated contents: the pages in `man/` and the
+//! scripts in `contrib/completions/`.
 //!
-//! `AYNIG_UPDATE=1 cargo test --test it generated` writes them anew: the pages in `man/`, the scripts in
-//! `contrib/completions/`.
+//! `AYNIG_UPDATE=1 cargo test --test it generated` rewrites them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Command;
 use super::programs::{program, shipped};
 use super::support::*;
 
-/// What packages install the script of a shell as.
+/// The name under which packages install each shell's script.
 pub(crate) const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "aynig.bash"), ("zsh", "_aynig"), ("fish", "aynig.fish")];
 
@@ -31,7 +31,7 @@ fn assert_current(file: &Path, wanted: &[u8]) {
     );
 }
 
-/// All subcommands `--help` shows.
+/// All subcommands that `--help` shows.
 fn verbs(repo: &Repo) -> Vec<String> {
     let help = out(&repo.aynig_ok(["--help"]));
     let list = help.split("Commands:\n").nth(1).expect("a list");
@@ -113,14 +113,14 @@ fn assert_sections(page: &str, sections: &[&str]) {
     }
 }
 
-/// By mandoc, whose reading is the stricter one, and by man, as people read them.
+/// Checked by mandoc, the stricter reader, and by man.
 #[test]
 fn readers_of_manual_pages_find_nothing_to_complain_of() {
     let pages = || fs::read_dir(shipped("man")).expect("pages").flatten().map(|page| page.path());
     if let Some(mandoc) = program("mandoc") {
         let output = Command::new(mandoc).args(["-T", "lint", "-W", "warning"]).args(pages()).output();
         let said = out(&output.expect("mandoc runs"));
-        // They carry a version, not a date.
+        // Pages carry a version instead of a date.
         let complaints: Vec<&str> = said.lines().filter(|line| !line.contains("missing date")).collect();
         assert_eq!(complaints, Vec::<&str>::new());
     }

@@ -1,5 +1,5 @@
-//! What anybody who may push a commit can put into it. In each case: nothing escapes, nothing is forged, no crash, one
-//! clear message that names the branch, and the other branches of the same pass run.
+//! Hostile contents of a commit that anyone with push access may send. Nothing escapes, is forged or crashes.
+//! One clear message names the branch, and the other branches of the pass run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::process::Output;
 use super::probe::*;
 use super::support::*;
 
-/// Runs a pass in which the branch `zz-neighbour` is ready too, and asserts that it did its step and nothing crashed.
+/// Runs a pass in which the branch `zz-neighbour` is ready too. Asserts that it ran and nothing crashed.
 fn pass_beside(repo: &Repo, code: i32, arguments: &[&str]) -> Output {
     repo.ready("zz-neighbour", "fine");
     let output = repo.run_expecting(code, arguments);
@@ -61,7 +61,7 @@ fn a_state_of_100_bytes_is_run() {
 
 // Commands.
 
-/// Replaces `.aynig/command/step` by a link to `target`, and returns the debug line about the branch `aa-link`.
+/// Replaces `.aynig/command/step` by a symlink to `target`. Returns the debug line about `aa-link`.
 fn linked(target: &str) -> (Repo, String) {
     let repo = hostile(DONE);
     fs::remove_file(repo.path.join(".aynig/command/step")).expect("it was there");
@@ -217,7 +217,7 @@ fn a_huge_trailer_block_is_survived() {
 
 // Declarations.
 
-/// Runs a command that prints these lines and returns the repository with the branch `aa-said`.
+/// Runs a command that prints these lines. Returns the repository, with the branch `aa-said`.
 fn said(lines: &str) -> (Repo, Output) {
     let repo = hostile("cat \"$ROOM/print\"");
     fs::write(repo.beside("print"), lines).expect("a file");
@@ -334,7 +334,7 @@ fn a_nul_in_a_message_is_named() {
 
 // Branch names.
 
-/// Creates a branch of any name, as bytes, and returns the directory its command ran in and the final state.
+/// Creates branches with these names and runs them. Returns also the directories their commands ran in.
 fn named(names: &[&[u8]]) -> (Repo, Vec<String>) {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
@@ -424,7 +424,7 @@ fn a_branch_name_that_git_branch_would_refuse_is_named() {
     repo.assert_untouched("refs/heads/-odd", &head);
 }
 
-// Links where the runner writes.
+// Symlinks in the paths that the runner writes.
 
 /// CONTRACT 3.11
 #[test]
@@ -596,5 +596,5 @@ fn escape_sequences_reach_neither_terminal_nor_history() {
     assert!(body.contains("    red\n") && body.contains("    blink"), "{body}");
     let log = fs::read(repo.path.join(format!(".aynig/logs/{}.stdout.log", repo.head("aa-loud~2"))))
         .expect("a log");
-    assert!(log.starts_with(b"\x1b]0;owned"), "the log itself is as it was written");
+    assert!(log.starts_with(b"\x1b]0;owned"), "the log itself is unchanged");
 }

@@ -1,4 +1,4 @@
-//! A pass that finds nothing to do is cheap: it reads HEADs, and starts no process for them.
+//! A pass that finds nothing to do is cheap: it reads HEADs without starting a process for them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::scene::*;
 use super::support::*;
 
-/// Runs with a `git` first in the path that notes every call before it does it.
+/// Runs with a `git` first in the PATH that logs every call before it runs it.
 #[expect(
     clippy::print_stdout,
     reason = "the time is for people to read; a busy machine decides it, so no test does"
@@ -48,7 +48,7 @@ fn assert_idle(repo: &Repo, branches: usize) {
     repo.assert_tidy();
 }
 
-/// Branches of the large repositories.
+/// Number of branches in the large repositories.
 fn many() -> usize {
     sized(2_000, 10_000)
 }
@@ -80,7 +80,7 @@ fn the_noting_git_does_note() {
     idle(&repo, &["run"]);
     assert_eq!(repo.state("task"), "done");
     let calls = repo.noted_lines("calls");
-    // All that a step whose command changes nothing costs: two for the process, and the checkout.
+    // The whole cost of a step whose command changes nothing: two calls at startup, and the checkout.
     assert_eq!(calls.len(), 3, "{calls:?}");
     for call in ["config --list -z --show-origin", "rev-parse --git-dir", "read-tree"] {
         assert!(calls.iter().any(|line| line.contains(call)), "{calls:?}");

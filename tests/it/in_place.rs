@@ -1,9 +1,9 @@
-//! The checkout's own branch: in place, beside a person's files, or not at all.
+//! The checked-out branch: run in place, beside a person's files, or skipped.
 
 use super::scene::*;
 use super::support::*;
 
-/// A repository whose checkout is on the ready branch `task`, with a person's unstaged and untracked files in it.
+/// A repository whose checkout is on the ready branch `task` and has a person's unstaged and untracked files.
 fn personal(script: &str) -> Repo {
     let repo = Repo::scene(&[("work", script)]);
     repo.git(["checkout", "-q", "-b", "task"]);
@@ -46,7 +46,7 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
         (&["run", "--branch", "task"], warning),
         (&["run", "--drain", "--branch", "task"], warning),
         (&["run", "--json"], warning),
-        // Timers do this, and send what is said.
+        // Timers use these options, and cron mails every output.
         (&["run", "--drain"], ""),
         (&["run", "--branch", "other"], "warning: no branch matches --branch"),
     ] {
@@ -61,13 +61,13 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
             told(&output)
         );
     }
-    // Who has done something else was not asked for this.
+    // A pass that ran something else does not mention the skipped branch.
     repo.ready("other", "work");
     assert_eq!(err(&repo.aynig_ok(["run"])), "");
     assert_eq!(repo.state("other"), "done");
     let (shown, exit) = repo.in_terminal((24, 200), &[], &["run", "--drain"]).finish();
     assert!(shown.contains("`aynig run --current-branch include` runs it in place") && exit == 0, "{shown}");
-    // What would not run elsewhere either is nobody's business.
+    // A branch that would not run elsewhere either is not mentioned.
     for message in [
         "s\n\ndwp-state: elsewhere\n",
         "s\n\ndwp-state: work\ndwp-not-before: 2999-01-01T00:00:00Z\n",
@@ -94,7 +94,7 @@ fn included_it_runs_in_the_checkout() {
     assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "", "index and HEAD agree");
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/task");
     assert_personal_files_untouched(&repo);
-    assert_eq!(repo.rescues(), Vec::<String>::new(), "nothing is taken from a person");
+    assert_eq!(repo.rescues(), Vec::<String>::new(), "no file of the person is taken");
     assert_eq!(repo.state("other"), "work");
 }
 
@@ -330,6 +330,6 @@ fn in_place_from_a_directory_below_the_top() {
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{}", told(&output));
-    assert_eq!(repo.said("pwd"), repo.path.display().to_string(), "the top, wherever it was started");
+    assert_eq!(repo.said("pwd"), repo.path.display().to_string(), "the top, from any directory");
     assert_personal_files_untouched(&repo);
 }

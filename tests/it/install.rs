@@ -1,4 +1,5 @@
-//! `aynig install`: what it shows, writes, keeps and takes back. Sources are repositories beside the one under test.
+//! `aynig install`: the files it shows, writes, keeps and reverts. Sources are repositories beside the one
+//! under test.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::scene::told;
 use super::support::*;
 
-/// A source with these files below `.aynig/`, executable where they begin with `#!`.
+/// A source with these files below `.aynig/`, executable if they begin with `#!`.
 pub(crate) fn source(files: &[(&str, &str)]) -> Repo {
     let repo = Repo::new();
     put(&repo, files);
@@ -41,7 +42,7 @@ fn installed(repo: &Repo, arguments: &[&str]) {
     repo.commit_all("installed");
 }
 
-/// `path change` of each file, as the answer in JSON says.
+/// `path change` for each file of the JSON answer.
 fn changes(answer: &Value) -> Vec<String> {
     let files = answer["files"].as_array().unwrap_or_else(|| panic!("{answer}"));
     files
@@ -56,7 +57,7 @@ fn changes(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Asserts that an install left nothing but what it wrote: no fetched objects, no refs, no temporary files.
+/// Asserts that an install leaves only the files it wrote: no fetched objects, no refs, no temporary files.
 pub(crate) fn assert_nothing_left(repo: &Repo) {
     assert_eq!(
         repo.git(["for-each-ref", "--format=%(refname)"])
@@ -208,7 +209,7 @@ fn a_newer_pack_meets_what_was_changed_here() {
     assert!(!repo.path.join(".aynig/left").exists() && !repo.path.join(".aynig/gone").exists());
     assert!(repo.git(["ls-files", "-s", ".aynig/run"]).starts_with("100755"));
 
-    // What was told once is known: it stays, and is no conflict any more.
+    // A reported conflict is recorded: the file stays, and the conflict is not reported again.
     let again = json(&repo.aynig_ok(["install", at(&pack), "--apply", "--json"]));
     assert_eq!(again["upToDate"], true, "{again}");
     assert_eq!(changes(&again).iter().filter(|change| change.ends_with(" kept")).count(), 4);
@@ -218,7 +219,7 @@ fn a_newer_pack_meets_what_was_changed_here() {
     for name in ["both", "here", "mine", "gone"] {
         assert_eq!(read(&repo, &format!(".aynig/{name}")), read(&pack, &format!(".aynig/{name}")), "{name}");
     }
-    assert_eq!(read(&repo, ".aynig/left-changed"), "my\n", "it is of no pack any more");
+    assert_eq!(read(&repo, ".aynig/left-changed"), "my\n", "it no longer belongs to a pack");
     assert_nothing_left(&repo);
 }
 
@@ -277,7 +278,7 @@ fn a_pack_is_had_by_path_url_name_ref_and_subfolder() {
             );
         }
     }
-    // A path of that shape that exists wins over the forge.
+    // An existing path of that form wins over the forge.
     fs::create_dir(repo.path.join("owner")).expect("as the test made it");
     symlink(&pack.path, repo.path.join("owner/name")).expect("as the test made it");
     let answer = json(&repo.aynig_ok(["install", "owner/name", "--json"]));
@@ -344,7 +345,7 @@ fn a_source_that_does_not_answer_is_told_without_its_password() {
             assert!(!err(&output).contains("secret-word"), "{}", told(&output));
         }
     }
-    // A directory that is no repository is no source either.
+    // A directory that is not a repository is no source either.
     fs::create_dir(&nowhere).expect("as the test made it");
     assert_refused(
         &repo.aynig(["install", nowhere.to_str().expect("as the test made it")]),
@@ -360,7 +361,7 @@ fn what_cannot_be_written_as_a_whole_is_not_begun() {
     let pack = source(&[("a", "1\n"), ("tool", "1\n"), ("z", "1\n")]);
     let repo = Repo::new();
     installed(&repo, &[at(&pack)]);
-    // In the pack it becomes a directory, here it is a file with changes, which stays.
+    // A directory in the pack, but a modified file here, which stays.
     pack.git(["rm", "--quiet", ".aynig/tool", ".aynig/z"]);
     put(&pack, &[("a", "2\n"), ("new/deep", "2\n"), ("tool/part", "2\n")]);
     pack.commit_all("second");
@@ -396,7 +397,7 @@ fn line_endings_are_those_of_this_checkout() {
 #[test]
 fn an_interrupted_fetch_leaves_nothing_and_says_so() {
     let repo = Repo::new();
-    // A server that takes the connection and never answers.
+    // A server that accepts the connection and never answers.
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = server.local_addr().expect("bound").port();
     let room = repo.beside("room");
@@ -410,7 +411,7 @@ fn an_interrupted_fetch_leaves_nothing_and_says_so() {
     let output = running.finish();
     assert_eq!(output.status.code(), Some(130), "{}", told(&output));
     assert!(err(&output).contains("nothing was installed"), "{}", told(&output));
-    // The git that fetched is gone, too: its end of the connection is closed.
+    // The fetching git is gone too: its end of the connection is closed.
     let mut rest = Vec::new();
     connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     std::io::Read::read_to_end(&mut &connection, &mut rest).expect("the end of the connection");

@@ -1,4 +1,4 @@
-//! `aynig install`: what it refuses, and that a refusal changes nothing.
+//! `aynig install`: its refusals, and that a refusal changes nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -59,14 +59,14 @@ fn what_is_not_committed_is_not_touched() {
         );
         assert_eq!(before, after, "{what}");
     }
-    // Beside `.aynig/` anything may lie, and a repository need not have a commit.
+    // Untracked files outside `.aynig/` are fine, and the repository may have no commit yet.
     let repo = Repo::unborn();
     repo.write("other", "untracked\n");
     repo.aynig_ok(["install", at(&pack), "--apply"]);
     assert_eq!(read(&repo, ".aynig/command/hello"), HELLO);
 }
 
-/// A commit in `repo` whose `.aynig/` has these entries, written past all checks of git.
+/// A commit in `repo` whose `.aynig/` has these entries, written without git's checks.
 fn hostile(repo: &Repo, entries: &[(&str, &str, &str)]) {
     let raw = |id: &str| -> Vec<u8> {
         (0..id.len())
@@ -133,7 +133,7 @@ fn packs_that_could_reach_out_are_refused_as_a_whole() {
     }
 }
 
-/// Files over HTTP, whose trees git does not check when it fetches them.
+/// A repository over dumb HTTP: git does not check the trees it fetches from there.
 const SERVER: &str = "import http.server as h, functools as f, sys
 server = h.HTTPServer(('127.0.0.1', 0), f.partial(h.SimpleHTTPRequestHandler, directory=sys.argv[1]))
 print(server.server_port, flush=True)
@@ -175,7 +175,8 @@ fn links_and_other_repositories_here_are_not_written_through() {
         assert!(err(&output).contains(&way), "{}", told(&output));
         assert_eq!(files_below(&elsewhere), Vec::<std::path::PathBuf>::new());
     }
-    // The commit of a submodule that is not checked out: an empty directory, which git takes for that submodule.
+    // The gitlink of a submodule that is not checked out. Its empty directory counts as that submodule for
+    // git.
     for module in [".aynig", ".aynig/command"] {
         let repo = Repo::new();
         let head = repo.head("HEAD");
@@ -189,7 +190,8 @@ fn links_and_other_repositories_here_are_not_written_through() {
     repo.git(["init", "--quiet", ".aynig/command"]);
     let output = repo.aynig(["install", at(&pack), "--apply"]);
     assert_refused(&output, 3, &["not what is committed: .aynig/command/"]);
-    // A link at the very path is itself replaced, once it is committed and --force is given.
+    // A symlink at a path that the pack writes is itself replaced, once it is committed and `--force` is
+    // given.
     let repo = Repo::new();
     let victim = repo.beside("victim");
     fs::write(&victim, "victim\n").expect("as the test made it");

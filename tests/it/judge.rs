@@ -1,7 +1,8 @@
-//! Judges finished repositories by the contract, with nothing but the git program: each branch's history commit by commit,
-//! and what commands noted about their own running.
+//! Judges finished repositories by the contract with nothing but the git program: the history of each branch,
+//! commit by commit, and the journal that commands wrote about their runs.
 //!
-//! A journal line is `WORD RUN-ID BRANCH TRIGGER MILLISECONDS …`, where the words are `began`, `made` and `ended`.
+//! A journal line is `WORD RUN-ID BRANCH TRIGGER MILLISECONDS …`, where the word is `began`, `made` or
+//! `ended`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use super::support::*;
 
 mod wrong;
 
-/// What differs from field to field.
+/// The properties that differ between fields.
 pub(crate) struct Law {
     /// Whether a remote decides.
     pub remote: bool,
@@ -17,7 +18,7 @@ pub(crate) struct Law {
     pub skew: i64,
 }
 
-/// A person's commits in these tests begin so.
+/// Beginnings of the subjects of a person's commits in these tests.
 const BY_HAND: [&str; 2] = ["please ", "again "];
 
 #[derive(Clone, Debug)]
@@ -45,12 +46,12 @@ impl Commit {
     }
 }
 
-/// An attempt as the history has it.
+/// An attempt, as the history shows it.
 #[derive(Debug)]
 struct Attempt {
     branch: String,
     trigger: String,
-    /// Closed by another runner, which found its lease expired.
+    /// Closed by another runner after its lease expired.
     recovered: bool,
 }
 
@@ -63,7 +64,7 @@ struct Line {
     at: u64,
 }
 
-/// All that is wrong; empty if the contract was kept.
+/// All violations; empty if the contract was kept.
 pub(crate) fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
     let commits = commits(repo);
@@ -79,7 +80,8 @@ pub(crate) fn judge(repo: &Repo, law: &Law, journal: &[String]) -> Vec<String> {
     wrong
 }
 
-/// The files `own-RUN`, `staged-RUN` and `loose-RUN` of each attempt that noted `made` and that no commit in any of `repos` has.
+/// The files `own-RUN`, `staged-RUN` and `loose-RUN` of each attempt that noted `made`, if no commit in any
+/// of `repos` contains them.
 pub(crate) fn lost_work(repos: &[&Repo], journal: &[String]) -> Vec<String> {
     let mut kept: BTreeSet<String> = BTreeSet::new();
     for repo in repos {
@@ -91,7 +93,7 @@ pub(crate) fn lost_work(repos: &[&Repo], journal: &[String]) -> Vec<String> {
     names.filter(|name| !kept.contains(name)).collect()
 }
 
-/// Every commit beyond `main` that some ref leads to.
+/// Every commit beyond `main` that is reachable from a ref.
 fn commits(repo: &Repo) -> BTreeMap<String, Commit> {
     let format = "--format=%H%x1f%P%x1f%T%x1f%ct%x1f%s%x1f%b%x1f%(trailers:only=true,unfold=true)%x1e";
     let log = repo.git(["log", format, "--branches", "--not", "main"]);
@@ -114,7 +116,7 @@ fn commits(repo: &Repo) -> BTreeMap<String, Commit> {
         .collect()
 }
 
-/// First parents from beyond `main` up to `head`.
+/// The first-parent chain from beyond `main` up to `head`.
 fn chain<'a>(commits: &'a BTreeMap<String, Commit>, head: &str) -> Vec<&'a Commit> {
     let mut chain = Vec::new();
     let mut next = commits.get(head);
@@ -126,7 +128,7 @@ fn chain<'a>(commits: &'a BTreeMap<String, Commit>, head: &str) -> Vec<&'a Commi
     chain
 }
 
-/// Where a branch stands after a commit.
+/// The state of a branch after a commit.
 enum At<'a> {
     Start,
     State(&'a Commit),
@@ -134,7 +136,7 @@ enum At<'a> {
         lease: &'a Commit,
         /// The newest commit on it: the lease, a renewal, or the command's.
         newest: &'a Commit,
-        /// When it ends by what the branch says.
+        /// The end of the lease, by the commits of the branch.
         until: i64,
     },
 }
@@ -192,7 +194,8 @@ fn judge_branch(
                 if commit.tree != newest.tree {
                     say("a renewal that changes files");
                 }
-                // By its own date alone, which may lie before that of a command's commit below it: their clocks differ.
+                // By its own date alone. A command's commit below it may have a later date, since their
+                // clocks differ.
                 At::Leased { lease, newest: commit, until: end_of(commit) }
             }
             (At::Leased { lease, newest, until }, Some("stalled")) => {
@@ -233,7 +236,7 @@ fn judge_branch(
     }
 }
 
-/// The runner's trailers of a commit, without those it should have.
+/// The runner's trailers of a commit, except the expected ones.
 fn managed_but(commit: &Commit, own: &[&str]) -> Vec<&'static str> {
     let foreign = MANAGED_KEYS.into_iter().filter(|key| !own.contains(key));
     foreign.filter(|key| commit.trailer(key).is_some()).collect()
@@ -282,7 +285,7 @@ fn end_of(lease: &Commit) -> i64 {
     lease.dated + seconds_of(lease)
 }
 
-/// What commands noted, against the attempts of the histories.
+/// Compares the journal of the commands with the attempts in the histories.
 fn judge_runs(attempts: &BTreeMap<String, Attempt>, journal: &[String], wrong: &mut Vec<String>) {
     let lines: Vec<Line> = journal
         .iter()
@@ -316,7 +319,7 @@ fn judge_runs(attempts: &BTreeMap<String, Attempt>, journal: &[String], wrong: &
     for line in lines.iter().filter(|line| !runs.contains(line.run.as_str())) {
         wrong.push(format!("{}: attempt {} {} and never began", line.branch, line.run, line.word));
     }
-    // Whoever shows signs of life after the next attempt began must have had its lease closed by another runner.
+    // An attempt that still ran after the next one began must have had its lease closed by another runner.
     for next in lines.iter().filter(|line| line.word == "began") {
         let earlier = lines.iter().filter(|line| {
             line.branch == next.branch

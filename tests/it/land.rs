@@ -1,4 +1,4 @@
-//! `aynig land`: one clean commit on the default branch, never over anybody's work.
+//! `aynig land`: one clean commit on the default branch, never over another's work.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
@@ -8,7 +8,7 @@ use super::support::*;
 
 const MAKE: &str = "echo made >made.txt; git add made.txt; next done";
 
-/// A repository with `task`, asked for and done, and nothing checked out but `away`.
+/// A repository with the finished branch `task` and the checkout on `away`.
 fn finished() -> Repo {
     let repo = Repo::scene(&[("work", MAKE)]);
     repo.branch_with_message(
@@ -21,7 +21,7 @@ fn finished() -> Repo {
     repo
 }
 
-/// A commit with one file, without a state, on a branch.
+/// A commit with one file and no state, on a branch.
 fn plain(repo: &Repo, branch: &str, file: &str, text: &str, message: &str) -> String {
     let here = repo.git(["rev-parse", "--abbrev-ref", "HEAD"]);
     repo.git(["checkout", "-q", branch]);
@@ -46,7 +46,7 @@ fn landed(repo: &Repo, options: &[&str]) -> Output {
     output
 }
 
-/// Nothing has happened to `main`.
+/// Asserts that `land` is refused with these words and that `main` did not move.
 fn refused(repo: &Repo, options: &[&str], code: i32, words: &[&str]) {
     let before = repo.head("main");
     assert_refused(&land(repo, options), code, words);
@@ -65,7 +65,7 @@ fn a_finished_branch_becomes_one_commit_without_the_workflows_trailers() {
     assert_eq!(parents(&repo, "main"), [main]);
     assert_eq!(repo.show("main:made.txt"), "made");
     assert_eq!(repo.head("task"), task);
-    assert_eq!(repo.git(["status", "--porcelain"]), "", "what is checked out is left alone");
+    assert_eq!(repo.git(["status", "--porcelain"]), "", "the checked-out branch is left alone");
     let again = landed(&repo, &["--json"]);
     let again = json(&again);
     assert_eq!((&again["landed"], &again["into"]), (&false.into(), &"main".into()), "{again:#}");
@@ -92,7 +92,7 @@ fn the_message_is_of_who_did_the_work() {
     let repo = finished();
     refused(&repo, &["--subject", "two\n\nparts"], 2, &["could not land task", "--subject TEXT"]);
 
-    // What would be read as a trailer is not written for one.
+    // Lines that would be parsed as trailers are left out.
     let repo = Repo::scene(&[]);
     repo.git(["branch", "task"]);
     plain(&repo, "task", "c.txt", "c\n", "Do c\n\ndwp-state: work\n\ndwp-note: y");
@@ -133,7 +133,7 @@ fn a_clean_checkout_goes_along_and_no_other() {
     assert_eq!(std::fs::read_to_string(repo.path.join("made.txt")).expect("there"), "made\n");
     assert_eq!(repo.git(["status", "--porcelain"]), "?? other.txt");
 
-    // In another worktree it is the same.
+    // The same in another worktree.
     let repo = finished();
     repo.git(["worktree", "add", "-q", "../elsewhere", "main"]);
     repo.write("../elsewhere/README", "mine\n");
@@ -174,7 +174,7 @@ fn conflicts_are_told_and_nothing_is_written() {
     let output = land(&repo, &["--json"]);
     assert_eq!(json(&output)["conflicts"], serde_json::json!(["made.txt"]), "{}", told(&output));
     assert_eq!(repo.git(["status", "--porcelain"]), "");
-    // What it says helps.
+    // Its advice works.
     repo.git(["switch", "-q", "task"]);
     repo.git(["merge", "-q", "-X", "ours", "-m", "merged", "main"]);
     landed(&repo, &[]);
@@ -189,7 +189,7 @@ fn a_lease_keeps_others_away_until_it_is_over() {
     let done = repo.head("task");
     repo.taken_by_other(&done, "task", 300);
     refused(&repo, &[], 1, &["task is under a lease of other-host", "aynig status --watch --branch task"]);
-    // A command's own commits do not hide it.
+    // Commits of the command on top do not hide the lease.
     repo.branch_from("task", "task", b"own\n");
     refused(&repo, &[], 1, &["task is under a lease of other-host"]);
     repo.git(["update-ref", "refs/heads/task", &done]);
@@ -231,7 +231,7 @@ fn what_a_person_may_have_overlooked_is_told() {
 fn a_target_that_moves_meanwhile_is_left_as_it_is_then() {
     let repo = finished();
     let git_dir = repo.path.join(".git");
-    // It signs, and somebody else commits in that moment.
+    // A signing program that commits to the branch while it signs.
     let script = format!(
         "#!/bin/sh\ncat >/dev/null\nexport GIT_DIR='{0}'\n\
          git update-ref refs/heads/main $(git -c commit.gpgSign=false commit-tree -m other -p main main^{{tree}})\n\
@@ -333,7 +333,7 @@ fn a_git_that_cannot_merge_without_a_checkout_is_told_of() {
         repo.aynig_command().env("PATH", &path).args(["land", branch]).output().expect("aynig runs")
     };
     repo.git(["branch", "second", "task"]);
-    // Where nothing is to be merged, none is needed.
+    // If there is nothing to merge, the newer git is not needed.
     let output = old("task");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     plain(&repo, "second", "second.txt", "2\n", "second");

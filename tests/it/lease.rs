@@ -1,9 +1,9 @@
-//! The lease while a command runs: kept by the heartbeat, and what happens when it is lost.
+//! The lease while a command runs: heartbeat, and loss of the lease.
 
 use super::scene::*;
 use super::support::*;
 
-/// Leaves one of each kind of work behind, says so, and stays.
+/// Leaves one of each kind of work behind, reports ready, and stays.
 const WORKER: &str = r#"
     echo own >own.txt; git add own.txt; git commit -q -m "own work"; say own "$(git rev-parse HEAD)"
     echo staged >staged.txt; git add staged.txt
@@ -25,7 +25,7 @@ fn trailers(repo: &Repo, commit: &str) -> String {
     repo.git(["log", "-1", "--format=%(trailers)", commit])
 }
 
-/// Waits until the branch shows at least `count` working commits since `trigger`.
+/// Waits until the branch has at least `count` working commits since `trigger`.
 fn wait_for_renewals(repo: &Repo, trigger: &str, count: usize) {
     wait_until("renewals of the lease", || {
         let range = format!("{trigger}..task");
@@ -34,7 +34,7 @@ fn wait_for_renewals(repo: &Repo, trigger: &str, count: usize) {
     });
 }
 
-/// Everything [`WORKER`] made is in the rescue, and the branch is as it was.
+/// Asserts that everything [`WORKER`] made is in the rescue, and that the branch is unchanged.
 fn assert_rescued(repo: &Repo) {
     let rescue = repo.rescue();
     assert_eq!(repo.show(&format!("{rescue}:own.txt")), "own");
@@ -55,7 +55,8 @@ fn a_command_three_times_as_long_as_its_lease_keeps_it() {
     let trigger = repo.head("task");
     let runner = repo.aynig_start(["run", "--lease-seconds", "2"]);
     repo.said("ready");
-    // Each renewal comes after two thirds of the lease: the sixth working commit after more than three leases.
+    // A renewal is due after two thirds of the lease, so the sixth working commit comes after more than three
+    // leases.
     for count in 2..=6 {
         wait_for_renewals(&repo, &trigger, count);
         let other = repo.aynig_ok(["run", "--log-level", "debug"]);
@@ -75,10 +76,7 @@ fn a_command_three_times_as_long_as_its_lease_keeps_it() {
         .collect();
     for (commit, pair) in working[1..].iter().zip(dates.windows(2)) {
         assert_eq!(trailers(&repo, commit), trailers(&repo, &working[0]), "the same trailers");
-        assert!(
-            pair[1] > pair[0] && pair[1] <= pair[0] + 2,
-            "renewed in time and not all the time: {dates:?}"
-        );
+        assert!(pair[1] > pair[0] && pair[1] <= pair[0] + 2, "renewed in time, and not too often: {dates:?}");
     }
     assert_eq!(repo.rescues(), Vec::<String>::new());
     repo.assert_tidy();
@@ -91,7 +89,8 @@ fn without_heartbeat_another_run_recovers_it_and_the_first_lands_nothing() {
     let runner = repo.aynig_start(["run", "--lease-seconds", "1", "--no-heartbeat"]);
     let (command, child) = (repo.said_pid("ready"), repo.said_pid("child"));
     let run_id = repo.trailer("task~1", "dwp-run-id");
-    // The command's own commit is HEAD and declares nothing; a working commit on top is what another pass can judge.
+    // HEAD is the command's own commit and declares nothing. With a working commit on top another pass can
+    // judge it.
     let lease = repo.git(["log", "-1", "--format=%B", "task~1"]);
     let head = repo.branch_from("task", "task", format!("{lease}\n").as_bytes());
     repo.run_until("task", "stalled", &["run"]);
@@ -173,7 +172,7 @@ fn a_deleted_branch_stops_the_command() {
 /// CONTRACT 6.8, 10.4
 #[test]
 fn a_state_on_top_of_the_lease_ends_it_without_a_landing() {
-    // Such a HEAD was advanced by the command or by what it started. The command may still be finishing.
+    // Such a HEAD comes from the command or a process it started. The command may still be finishing.
     let repo = scene(WORKER);
     let runner = repo.aynig_start(["run"]);
     let command = repo.said_pid("ready");
@@ -197,7 +196,10 @@ fn a_command_that_goes_on_after_its_branch_moved_on_is_stopped() {
     let advanced = repo.branch_from("task", "task", b"on\n\nbody\n\ndwp-state: parked\n");
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(!command.lives(), "the next state is anybody's to run: the old command must not go on beside it");
+    assert!(
+        !command.lives(),
+        "any runner may run the next state: the old command must not continue beside it"
+    );
     assert_eq!(repo.head("task"), advanced, "nothing is written on top");
     assert_rescued(&repo);
     repo.assert_tidy();
@@ -312,7 +314,7 @@ fn in_place_a_lost_lease_leaves_a_persons_files() {
 /// CONTRACT 10.4
 #[test]
 fn an_unreachable_lease_is_not_outlived() {
-    // The branch cannot be moved while its lock exists, so the lease cannot be renewed either.
+    // While its lock file exists the branch cannot be moved, so the lease cannot be renewed either.
     let repo = scene("echo draft >draft.txt; say ready $$; await release; next done");
     let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
     let command = repo.said_pid("ready");

@@ -1,10 +1,11 @@
-//! Commits that a command made and left, so that only the log of its worktree's HEAD names them: they are rescued with the rest
-//! (CONTRACT 9.5). What was replaced by something newer, or was never made there, is not.
+//! Commits that a command made and left, so that only the reflog of its worktree's HEAD has them: they are
+//! rescued with the rest (CONTRACT 9.5). Commits that were replaced by newer ones, or were not made there,
+//! are not.
 
 use super::scene::*;
 use super::support::*;
 
-/// Commits the file `w`, and says which commit that is.
+/// Commits the file `w`, and reports the commit's id.
 const COMMIT: &str = "echo w >w; git add w; git commit -q -m work; say commit $(git rev-parse HEAD); ";
 
 fn repo(script: &str) -> Repo {
@@ -13,7 +14,7 @@ fn repo(script: &str) -> Repo {
     repo
 }
 
-/// The commit is in the one rescue, which `said` names.
+/// Asserts that the commit is in the one rescue, which `said` names.
 #[track_caller]
 fn assert_saved(repo: &Repo, commit: &str, said: &str) {
     let rescue = repo.rescue();
@@ -115,7 +116,7 @@ fn what_was_replaced_or_made_elsewhere_is_not() {
         assert_eq!(hub.state("task"), if rebased { "stalled" } else { "done" }, "{what}: {}", told(&output));
         assert_eq!(clone.rescues().len(), usize::from(rebased), "{what}: {}", told(&output));
     }
-    // On a branch, its own log names what was reset.
+    // On a branch, the branch's own reflog has the reset commit.
     let repo = repo(&format!("{COMMIT}git reset -q --hard HEAD^; next done"));
     repo.aynig_ok(["run"]);
     assert_eq!(repo.rescues(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! `aynig log`: the life of a branch, told from its commits.
+//! `aynig log`: the history of a branch, read from its commits.
 
 use std::process::Stdio;
 
@@ -22,7 +22,7 @@ fn stalled(run: &str, body: &str) -> String {
     )
 }
 
-/// Commits on top of `main`, or of nothing: their dates, authors and messages, oldest first.
+/// Commits on top of `main`, or of nothing, with their dates, authors and messages, oldest first.
 fn history(repo: &Repo, branch: &str, commits: &[(i64, &str, &str)]) {
     let mut stream = String::new();
     for (date, author, message) in commits {
@@ -85,7 +85,7 @@ fn a_real_life_from_the_wish_to_the_end() {
     assert!(out(&silent).is_empty() && err(&silent).contains("add --stderr"), "{}", err(&silent));
     assert!(said.contains("beside   1 commit by Test Person: own work"), "{said}");
     assert_eq!(said.matches("printed").count(), 1, "of what went well nobody asks: {said}");
-    // The current branch is meant when none is named.
+    // The current branch is the default.
     repo.git(["checkout", "--quiet", "task"]);
     assert_eq!(told(&repo, &[]), lines);
     assert_eq!(told(&repo, &["--branch", "task"]), lines);
@@ -147,7 +147,7 @@ fn leases_takeovers_recoveries_and_clocks_are_told_as_they_are() {
         without_ids(&unfolded).into_iter().filter(|line| line.starts_with("lease    ")).collect();
     assert_eq!(leases.len(), 6, "{unfolded:#?}");
     assert!(leases[2].ends_with("1970-01-01T00:20:00Z  for 60 s"), "{leases:?}");
-    // The whole and its parts.
+    // The full log and its parts.
     let mut reversed = told(&repo, &["--reverse", "task"]);
     assert!(reversed.remove(0).ends_with("before the first state: first"), "{reversed:#?}");
     assert_eq!(told(&repo, &["-n", "2", "task"]), lines[..2]);
@@ -304,7 +304,7 @@ fn json_has_the_same_story() {
     assert_eq!(reversed.as_array().unwrap().iter().rev().collect::<Vec<_>>(), [&entries[0], &entries[1]]);
 }
 
-/// The `saved` lines of a story, without what is before the names.
+/// The `saved` lines of a log, without the text before the names.
 fn saved(repo: &Repo, arguments: &[&str]) -> Vec<String> {
     let lines = told(repo, arguments);
     lines.iter().filter_map(|line| line.trim_start().strip_prefix("saved    ")).map(str::to_owned).collect()
@@ -330,7 +330,7 @@ fn work_that_was_saved_after_a_success_is_told_of_and_its_further_refs_as_well()
     let entries = json(&repo.aynig_ok(["log", "--json", "task"]));
     assert_eq!(entries[0]["rescueRef"], first.as_str(), "{entries:#}");
     assert_eq!(entries[0]["rescueRefs"], Value::from(all.to_vec()), "{entries:#}");
-    // Elsewhere nobody knows.
+    // Another clone does not have them.
     let clone = repo.clone_beside("clone");
     clone.git(["branch", "task", "origin/task"]);
     assert_eq!(saved(&clone, &["task"]), Vec::<String>::new());
@@ -387,7 +387,7 @@ fn where_nothing_was_ever_declared_it_says_so() {
     }
 }
 
-/// 10,000 commits: 2,500 times asked, leased twice, and advanced.
+/// 10,000 commits: 2,500 requests, each leased twice and advanced.
 fn long(repo: &Repo) {
     let held = lease("one", "alpha");
     let mut commits = Vec::new();
@@ -442,7 +442,7 @@ fn lines_fit_the_terminal_and_names_below_them_are_whole() {
         for line in shown.lines().filter(|line| !line.starts_with("            ")) {
             assert!(line.width() <= usize::from(columns), "{columns}: {line:?}");
         }
-        // What there is to say has a line of its own where there is no room for it.
+        // Without room in its line, the reason gets a line of its own.
         let below = shown.contains("\n            It broke.\n");
         assert_eq!(
             (shown.contains("It broke."), below),
@@ -508,7 +508,7 @@ fn a_terminal_is_paged_as_git_does_it() {
         let shown = paged(&[("GIT_PAGER", pager)], arguments);
         assert!(plain(&shown).starts_with(&repo.head("task")[..10]), "{pager}: {shown:?}");
     }
-    // What is no answer is not paged, nor what goes to no terminal.
+    // Only the log itself is paged, and only on a terminal.
     assert!(paged(&[("GIT_PAGER", "sed 's/^/paged: /'")], &["log", "main"]).starts_with("main has no"));
     let output = repo.aynig_command().env("GIT_PAGER", "false").args(log).output().expect("aynig runs");
     assert!(out(&output).contains("please build"), "{}", out(&output));

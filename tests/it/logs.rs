@@ -16,7 +16,7 @@ fn after_a_run() -> Repo {
     repo
 }
 
-/// What `aynig logs` shows on a terminal.
+/// The output of `aynig logs` on a terminal.
 fn on_terminal(repo: &Repo, variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let (shown, code) = repo.in_terminal((24, 80), variables, arguments).finish();
     assert_eq!(code, 0, "{shown}");
@@ -142,7 +142,8 @@ fn following_ends_with_the_attempt_and_misses_nothing() {
     assert!(wait_for("the runner to end", || runner.try_wait().unwrap()).success());
 }
 
-/// A title, a screen wiped, a clipboard written, colours, a line drawn anew, a C1 control and an order of text turned round.
+/// A window title, an erased screen, a clipboard write, colours, a redrawn line, a C1 control and a bidi
+/// override.
 const HOSTILE: &str = r"printf '\033]0;TITLE\007a\033[2J\033]52;c;ZXZpbA==\007\033[1;31mred\033[0m\tend\r\n50%%\r\302\233x\342\200\256y\377\033[38;5;1m'";
 
 #[test]

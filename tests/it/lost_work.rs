@@ -1,11 +1,11 @@
-//! Nothing a command made is ever lost: whatever ends its step, its files come back from a rescue ref.
+//! No work of a command is ever lost: however its step ends, its files come back from a rescue ref.
 
 use nix::sys::signal::Signal;
 
 use super::scene::*;
 use super::support::*;
 
-/// Work of every kind; what follows it is the command's end.
+/// Leaves work of every kind. The script that follows ends the command.
 pub(crate) const MESS: &str = r#"
     echo v1 >both.txt; git add both.txt; echo v2 >both.txt
     echo staged >staged.txt; git add staged.txt
@@ -25,7 +25,7 @@ fn repo(script: &str) -> Repo {
     repo
 }
 
-/// Everything of [`MESS`] is in the one rescue; returns it.
+/// Asserts that everything of [`MESS`] is in the one rescue, and returns it.
 fn assert_mess_saved(repo: &Repo) -> String {
     let rescue = repo.rescue();
     let show = |path: &str| repo.show(&format!("{rescue}:{path}"));
@@ -41,7 +41,7 @@ fn assert_mess_saved(repo: &Repo) -> String {
     rescue
 }
 
-/// What was staged is beside it, with the older version of what changed since.
+/// Asserts that the staged version is kept beside it, where the file changed after staging.
 fn assert_staging_saved(repo: &Repo, rescue: &str) {
     assert_eq!(repo.show(&format!("{rescue}^2:both.txt")), "v1");
     assert_eq!(repo.show(&format!("{rescue}^2:staged.txt")), "staged");
@@ -153,7 +153,7 @@ fn after_the_runner_was_killed() {
 /// CONTRACT 5.13
 #[test]
 fn after_the_runner_was_killed_over_the_commands_own_commit() {
-    // HEAD is the command's commit then, and says nothing of a state; only this host knows better.
+    // HEAD is the command's commit then and declares no state; only this host knows the attempt.
     let repo = repo(&format!("git commit -q --allow-empty -m own\n{MESS}\nsay ready $$\nawait release"));
     let runner = repo.aynig_start(["run", "--lease-seconds", "1", "--no-heartbeat"]);
     let command = repo.said_pid("ready");
@@ -172,7 +172,7 @@ fn after_the_runner_was_killed_over_the_commands_own_commit() {
     assert_staging_saved(&repo, &rescue);
 }
 
-/// The command's clock may be ahead; its commit is a sign of life all the same.
+/// The command's clock may be ahead; its commit still counts as a sign of life.
 /// CONTRACT 5.13
 #[test]
 fn a_lease_below_a_commit_counts_from_that_commit_if_it_is_later() {
@@ -265,7 +265,7 @@ fn a_clean_worktree_leaves_nothing() {
     }
 }
 
-/// Another repository inside the worktree cannot be saved in ours.
+/// A nested repository cannot be saved in ours.
 fn nested(make: &str, end: &str, state: &str) {
     let repo = repo(&format!("{make}\n{end}"));
     let output = repo.aynig(["run"]);
@@ -336,7 +336,7 @@ fn commits_off_the_branch_are_saved() {
     repo.assert_tidy();
 }
 
-/// A runner is killed over a command that got as far as `say ready $$`.
+/// A runner killed while its command waits after `say ready $$`.
 fn killed(script: &str) -> Repo {
     let repo = repo(&format!("{script}\nsay ready $$\nawait release"));
     repo.killed_over_its_command(&["run", "--lease-seconds", "2"]);
@@ -350,7 +350,7 @@ fn commits_on_a_detached_head_outlive_a_killed_runner() {
             "echo {name} >{name}; git add {name}; git commit -q -m {name}; say {name} $(git rev-parse HEAD)\n"
         )
     };
-    // The second one takes back what the first did: no file tells of them.
+    // The second commit reverts the first, so no file shows either.
     let repo = killed(&format!(
         "git checkout -q --detach\n{}git rm -q one; git commit -q -m two; say two $(git rev-parse HEAD)",
         own("one")
@@ -363,7 +363,7 @@ fn commits_on_a_detached_head_outlive_a_killed_runner() {
     repo.assert_tidy();
 }
 
-/// What a rebase or merge that stops at a conflict has put aside is named by the registration alone.
+/// Commits that a stopped rebase or merge has put aside are referenced only by the worktree's registration.
 /// CONTRACT 9.5
 #[test]
 fn what_git_had_put_aside_is_saved() {
@@ -392,20 +392,20 @@ echo precious >notes\n";
         is_kept(&repo, &repo.said("theirs"));
         repo.assert_tidy();
     }
-    // Off the branch, as all commits of a worktree for a remote's branch are.
+    // Detached, as all commits in a worktree for a remote's branch are.
     let begin = begin.replace("git switch -q task;", "git switch -q --detach task;");
     let repo = repo(&format!("{begin}git checkout -q notes; git rebase -q $theirs || exit 1"));
     let output = repo.aynig(["run"]);
     assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
     is_kept(&repo, &repo.said("mine"));
-    // A ref of the worktree's own.
+    // A ref of that worktree only.
     let own = "git commit -q --allow-empty -m own; say own $(git rev-parse HEAD); git tag -a -m note tag; git update-ref refs/worktree/own tag; git tag -d tag; git reset -q --hard HEAD~1; exit 1";
     let repo = self::repo(own);
     repo.aynig(["run"]);
     is_kept(&repo, &repo.said("own"));
 }
 
-/// Once only, also by who comes after a runner that was killed when it had saved it.
+/// Saved only once, also after a runner that was killed right after saving it.
 #[test]
 fn what_git_had_put_aside_is_saved_once() {
     let repo = repo(
@@ -425,7 +425,7 @@ git switch -q task; echo mine >>README; git commit -q -a -m mine; git merge -q $
     repo.assert_tidy();
 }
 
-/// Who still works there when an expired lease is closed may write something after it was saved.
+/// A process still running in the worktree of an expired lease may write after the work was saved.
 /// CONTRACT 9.5
 #[test]
 fn what_is_written_while_an_expired_lease_is_closed_is_saved() {
@@ -434,7 +434,7 @@ fn what_is_written_while_an_expired_lease_is_closed_is_saved() {
          until [ -e '$ROOM/write' ]; do [ -d '$ROOM' ] || exit; sleep 0.05; done; echo late >late; rm '$ROOM/write'\" & )
 await ready; exit 0",
     );
-    // It ends with the first pass: its lease is kept for what it left behind.
+    // The runner exits with the first pass. The lease stays, because of the process left behind.
     repo.aynig(["run", "--lease-seconds", "2"]);
     let survivor = repo.said_pid("ready");
     let mut later = repo.aynig_command();
@@ -459,7 +459,7 @@ await ready; exit 0",
     repo.assert_tidy();
 }
 
-/// Who may name a branch may not have a person type what they please.
+/// A branch name must not make a person run arbitrary shell code.
 #[test]
 fn what_a_stalled_commit_advises_can_be_typed_whatever_the_branch_is_called() {
     let branch = "it's;touch${IFS}oops";

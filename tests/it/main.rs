@@ -1,7 +1,7 @@
 //! The one integration test binary: the real `aynig` against the real `git`, in repositories of their own.
 //!
-//! `support` makes the repositories and holds the waiting; every other file is one subject. Crash points, and clocks that are
-//! wrong, are in debug builds only; so is what needs them.
+//! `support` creates the repositories and has the waiting helpers; every other file is one subject. Crash
+//! points and clock offsets exist in debug builds only, and so do the tests that need them.
 
 #![expect(
     clippy::disallowed_methods,

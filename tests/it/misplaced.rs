@@ -1,5 +1,5 @@
-//! A worktree that is not where it was made, or whose directory is another by now: what its registration holds is saved, and nobody's
-//! files are touched.
+//! A worktree that was moved, or whose directory is a different one by now. The contents of its registration
+//! are saved, and files of others are left alone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::lost_work::MESS;
 use super::scene::*;
 use super::support::*;
 
-/// A runner was killed over its command, which had made a mess.
+/// A runner killed while its command, which had made a mess, was running.
 fn killed(script: &str, arguments: &[&str]) -> Repo {
     let repo = Repo::scene(&[("work", &format!("{script}\nsay ready $$\nawait release"))]);
     repo.write("gone.txt", "to be deleted\n");
@@ -18,7 +18,7 @@ fn killed(script: &str, arguments: &[&str]) -> Repo {
     repo
 }
 
-/// A directory of a person, with files that git ignores.
+/// A person's directory, with files that git ignores.
 fn persons(repo: &Repo) -> PathBuf {
     for (name, text) in
         [("doc", "persons\n"), ("key", "ignored\n"), (".gitignore", "key\n"), ("task/key", "ignored\n")]
@@ -28,7 +28,7 @@ fn persons(repo: &Repo) -> PathBuf {
     repo.beside("person")
 }
 
-/// The person has all their files, and the worktree is theirs to see to.
+/// Asserts that the person's files are intact and that the worktree is left in place.
 fn assert_left(repo: &Repo, words: &str) {
     let output = repo.run_until("task", "stalled", &["run"]);
     assert!(err(&output).contains(words), "{}", told(&output));
@@ -36,7 +36,7 @@ fn assert_left(repo: &Repo, words: &str) {
     assert_eq!(names.len(), 4, "{names:?}");
     assert_eq!(repo.worktrees().len(), 1, "its registration stays");
     assert!(repo.message("task").contains("Left in place: "), "{}", repo.message("task"));
-    // What is advised does not empty what a link leads to.
+    // The advice does not empty the target of a symlink.
     let output = repo.aynig_ok(["clean", "--worktrees"]);
     let next = out(&output);
     let next = next.lines().find_map(|line| line.trim().strip_prefix("next: take out what you need, then: "));
@@ -68,7 +68,7 @@ fn a_link_above_a_worktree_is_not_followed() {
     let place = repo.path.join(".worktrees");
     fs::remove_dir_all(&place).expect("it was there");
     std::os::unix::fs::symlink(persons(&repo), &place).expect("a link");
-    // A step of another branch would have its place there.
+    // A step of another branch would get this place.
     assert_left(&repo, "leads through a symbolic link");
 }
 
@@ -99,7 +99,7 @@ fn a_file_in_the_place_of_a_worktree_stays() {
     assert_eq!(fs::read_to_string(repo.path.join(".worktrees/task.away")).expect("moved"), "a person's");
 }
 
-/// Neither is the directory below it its place, nor one that another step has made there.
+/// Neither a directory below it counts as its place, nor a new one that another step has made there.
 /// CONTRACT 9.7
 #[test]
 fn a_place_that_is_not_mounted_is_not_forgotten() {
@@ -121,7 +121,7 @@ fn a_place_that_is_not_mounted_is_not_forgotten() {
     }
 }
 
-/// Git may write them so (`worktree.useRelativePaths`).
+/// Git can write relative links (`worktree.useRelativePaths`).
 #[test]
 fn registrations_may_be_relative() {
     let repo = killed(MESS, &[]);
@@ -148,8 +148,8 @@ fn a_registration_that_names_nothing_is_not_taken_for_one_of_everything() {
     assert_eq!(fs::read_to_string(repo.path.join(".worktrees/task/staged.txt")).expect("left"), "staged\n");
 }
 
-/// The place that the worktree was in goes: a person makes room, or another runner takes the directory for empty since the dead one had
-/// removed the files already. What was staged still lies in the registration.
+/// Its directory is removed: by a person, or by another runner after the dead one had removed the files. The
+/// staged work is still in the registration.
 fn the_place_is_removed(script: &str) -> (Repo, String) {
     let repo = killed(script, &[]);
     fs::remove_dir_all(repo.path.join(".worktrees")).expect("it was there");
@@ -178,11 +178,11 @@ fn conflicts_and_a_place_that_is_gone() {
          printf '100644 %s 2\\tHEAD\\n100644 %s 3\\tHEAD\\n' $one $two | git update-index --index-info",
     );
     assert_eq!(repo.show(&format!("{rescue}:staged.txt")), "staged");
-    // Not the registration's file of this name.
+    // The work's own file `HEAD`, not the registration's.
     assert_eq!(repo.show(&format!("{rescue}:HEAD")), "two", "what HEAD does not have");
 }
 
-/// A file where a directory is staged, and the other way round.
+/// A file where a directory is staged, and the reverse.
 #[test]
 fn conflicts_of_directories_with_files_and_a_place_that_is_gone() {
     let (repo, rescue) = the_place_is_removed(

@@ -199,7 +199,7 @@ fn two_recoverers_close_a_lease_once() {
         assert_eq!(output.status.code(), Some(0), "{}", told(output));
     }
     let said: usize = outputs.iter().map(|output| out(output).matches("stalled").count()).sum();
-    assert_eq!(said, 10, "each was told by the one who closed it");
+    assert_eq!(said, 10, "each is reported by the runner that closed it");
     for n in 0..10 {
         let branch = format!("b{n}");
         assert_eq!(repo.state(&branch), "stalled");

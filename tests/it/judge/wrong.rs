@@ -1,9 +1,9 @@
-//! Histories and journals that break the contract, each in one way: the judge names what is wrong with them, and nothing else.
-//! What it is held against is a lawful one of each kind, in which it finds nothing.
+//! Histories and journals that break the contract in one way each. The judge must report exactly that
+//! violation. Each is a change to a lawful history or journal in which it finds nothing.
 
 use super::*;
 
-/// When the histories begin, seconds since the epoch; their leases last [`LENGTH`].
+/// The start of the histories, in seconds since the epoch. Their leases last [`LENGTH`].
 const BEGIN: i64 = 1_700_000_000;
 const LENGTH: i64 = 60;
 
@@ -13,12 +13,12 @@ const OTHER_RUN: &str = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
 const LOCAL: Law = Law { remote: false, skew: 0 };
 const REMOTE: Law = Law { remote: true, skew: 2 };
 
-/// A commit to be made on the one before it.
+/// A commit to be made on top of the previous one.
 #[derive(Clone)]
 struct Made {
     /// Parents beyond the first.
     merged: Vec<&'static str>,
-    /// Whose tree it has.
+    /// The revision whose tree it has.
     files: &'static str,
     dated: i64,
     subject: &'static str,
@@ -65,7 +65,7 @@ fn lease(after: i64, run: &str) -> Made {
     Made::new(after, "chore: working", &trailers)
 }
 
-/// By its own runner.
+/// A `stalled` commit by the attempt's own runner.
 fn stalled(after: i64, run: &str) -> Made {
     let trailers = [("dwp-state", "stalled"), ("dwp-stalled-run", run), ("dwp-origin-state", "work")];
     Made { body: "`work` exited with 1.", ..Made::new(after, "chore: set stalled", &trailers) }
@@ -82,14 +82,14 @@ fn carried_out() -> History {
     vec![trigger(0), lease(10, RUN), own, renewal, result]
 }
 
-/// Trigger, lease, the end of that lease by another runner, and asked for again by hand.
+/// Trigger, lease, the end of that lease by another runner, and a retry by hand.
 fn given_up() -> History {
     let closed = Made { body: "The lease of host expired.", ..stalled(10 + LENGTH + 1, RUN) };
     let again = Made { subject: "again work", ..trigger(100) };
     vec![trigger(0), lease(10, RUN), closed, again]
 }
 
-/// The same where a remote decides.
+/// Turns a history into one with a remote as arbiter.
 fn on_remote(mut history: History) -> History {
     for made in &mut history {
         let is_leases = made.trailers.iter().any(|(key, value)| *key == "dwp-state" && value == "working");
@@ -111,7 +111,7 @@ fn court() -> Repo {
     repo
 }
 
-/// Puts a history on `branch`, on top of `main`; the ids of its commits.
+/// Puts a history on `branch`, on top of `main`. Returns the ids of its commits.
 fn enact(repo: &Repo, branch: &str, history: &[Made]) -> Vec<String> {
     let mut ids = vec![repo.head("main")];
     for made in history {
@@ -132,7 +132,7 @@ fn enact(repo: &Repo, branch: &str, history: &[Made]) -> Vec<String> {
     ids.split_off(1)
 }
 
-/// What the judge says of one history, without its first words, which name branch and commit.
+/// The judge's findings for one history, without the branch and commit they begin with.
 fn sentence(history: &[Made], law: &Law) -> Vec<String> {
     let repo = court();
     enact(&repo, "task", history);
@@ -140,10 +140,10 @@ fn sentence(history: &[Made], law: &Law) -> Vec<String> {
     wrong.iter().map(|line| line.splitn(3, ' ').nth(2).unwrap_or(line).to_owned()).collect()
 }
 
-/// A change to a lawful history, and what is wrong with it then.
+/// A change to a lawful history, and the resulting violations.
 type Case<'a> = (&'a dyn Fn(&mut History), &'a [&'a str]);
 
-/// Each change to a lawful history is named with these words, and with no others.
+/// Asserts that each change to a lawful history is reported with these words and no others.
 fn each_is_named(lawful: &dyn Fn() -> History, law: &Law, cases: &[Case<'_>]) {
     assert_eq!(sentence(&lawful(), law), Vec::<String>::new(), "it is lawful");
     for (number, (change, words)) in cases.iter().enumerate() {
@@ -177,7 +177,7 @@ fn a_branch_goes_from_state_to_lease_and_from_lease_to_state() {
 
 #[test]
 fn a_lease_is_its_triggers() {
-    // What is changed in the lease is changed in its renewal, so that one thing is wrong.
+    // The lease and its renewal are changed alike, so that there is one violation.
     let both = |made: &mut History, change: &dyn Fn(&mut Made)| {
         [1, 3].into_iter().for_each(|at| change(&mut made[at]))
     };
@@ -251,7 +251,7 @@ fn a_trigger_is_won_once_and_a_renewal_is_the_same_lease() {
             (&|made| made[3].files = "main", &["a renewal that changes files"]),
         ],
     );
-    // The same attempt on two branches.
+    // One attempt on two branches.
     let repo = court();
     enact(&repo, "one", &carried_out());
     enact(&repo, "two", &carried_out());
@@ -304,10 +304,11 @@ fn a_lease_is_closed_by_its_name_and_not_before_its_end() {
             (&|made| made[2].add("dwp-source", "git:origin"), &["a stalled commit with dwp-source"]),
             (&|made| made[2].add("dwp-stalled-run", RUN), &["dwp-stalled-run twice"]),
             (&|made| made[2].dated -= 1, &[early]),
-            // A renewal, and a commit of the command, are signs of life.
+            // A renewal and a commit of the command are signs of life.
             (&|made| made.insert(2, lease(30, RUN)), &[early]),
             (&|made| made.insert(2, Made::new(30, "own work", &[])), &[early]),
-            // What is at HEAD decides, also where the command's clock is ahead of its runner's (CONTRACT 5.4).
+            // The commit at HEAD decides, even if the command's clock is ahead of its runner's
+            // (CONTRACT 5.4).
             (&|made| made.splice(2..2, [Made::new(30, "own work", &[]), lease(10, RUN)]).for_each(drop), &[]),
             // Its own runner may close it at any time.
             (&|made| made[2] = stalled(11, RUN), &[]),
@@ -328,7 +329,7 @@ struct Field {
 }
 
 impl Field {
-    /// The first attempt was closed by another runner, or by its own.
+    /// The first attempt was closed by another runner if `recovered`, else by its own.
     fn new(recovered: bool) -> Self {
         let repo = court();
         let mut history = given_up();

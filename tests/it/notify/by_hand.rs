@@ -1,4 +1,4 @@
-//! States that `set-state` writes: told by it, from outside and inside of commands, once.
+//! States written by `set-state`, from outside and inside of commands: it notifies, once.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn a_teller_that_fails_or_is_misconfigured_does_not_fail_it() {
     assert!(err(&output).contains("aynig.notifySeconds"), "{}", told(&output));
 }
 
-/// The runner may stop the command as soon as the branch has moved on, and the telling must not keep the command either.
+/// The runner may stop the command once the branch has moved; notifying must not delay the command either.
 #[test]
 fn inside_a_command_it_is_told_beside_it_and_once() {
     let repo =
@@ -40,24 +40,24 @@ fn inside_a_command_it_is_told_beside_it_and_once() {
     repo.teller(
         r#"echo begun >>"$ROOM/begun"; env >"$ROOM/env"; pwd -P >"$ROOM/where"; await release; cat >>"$ROOM/told""#,
     );
-    // A trailer becomes a variable of the command, but must not tell the program where to go.
+    // A trailer becomes a variable of the command, but must not redirect the notify program.
     let asked = b"please work\n\nthe body\n\ndwp-state: work\nwebhook-url: http://example.com/\n";
     repo.branch_with_message("task", asked);
     let runner = repo.aynig_start(["run"]);
     assert_eq!(
         repo.said("set"),
         "0http://example.com/",
-        "the command goes on while nobody has been told yet"
+        "the command continues before the notice is delivered"
     );
-    wait_until("somebody to be told", || repo.beside("begun").exists());
+    wait_until("a notice", || repo.beside("begun").exists());
     assert_eq!(repo.told(), Vec::<Value>::new());
     repo.release("end");
     let output = runner.finish();
     exits(&output, 0);
     repo.release("release");
-    wait_until("it to be told", || repo.told().len() == 1);
+    wait_until("the notice", || repo.told().len() == 1);
     assert_eq!(repo.told_briefly(), [["state", "task", "review"]]);
-    assert_eq!(repo.noted_lines("begun").len(), 1, "by the one who wrote it, and nobody else");
+    assert_eq!(repo.noted_lines("begun").len(), 1, "by the process that wrote it, and only by it");
     assert_eq!(repo.said("where"), repo.path.display().to_string());
     let environment = repo.said("env");
     for name in ["AYNIG_RUN_ID=", "AYNIG_BRANCH=", "WORKTREE_PATH=", "WEBHOOK_URL="] {
@@ -76,11 +76,11 @@ fn what_a_command_left_behind_sets_later_is_told() {
     exits(&repo.aynig(["run"]), 0);
     assert_eq!(repo.told(), Vec::<Value>::new());
     repo.release("release");
-    wait_until("it to be told", || repo.told().len() == 1);
+    wait_until("the notice", || repo.told().len() == 1);
     assert_eq!(repo.told_briefly(), [["state", "task", "done"]]);
 }
 
-/// What is told waits in a file without a name for the process that tells it.
+/// The notice waits in an unnamed file for the process that delivers it.
 #[test]
 fn it_is_told_although_the_commands_own_place_for_temporary_files_is_gone() {
     let repo = repo(&[(
@@ -89,6 +89,6 @@ fn it_is_told_although_the_commands_own_place_for_temporary_files_is_gone() {
     )]);
     repo.ready("task", "work");
     exits(&repo.aynig(["run"]), 0);
-    wait_until("it to be told", || !repo.told().is_empty());
+    wait_until("the notice", || !repo.told().is_empty());
     assert_eq!(repo.told_briefly(), [["stalled", "task", "stalled"]]);
 }

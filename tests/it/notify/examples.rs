@@ -1,4 +1,5 @@
-//! The examples in `contrib/notify/`, for real: a `notify-send` that writes down its arguments, and a server on loopback.
+//! The examples in `contrib/notify/`, run for real: with a `notify-send` that logs its arguments, and a
+//! server on loopback.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -58,7 +59,7 @@ fn without_a_desktop_there_is_a_warning() {
     assert!(err(&output).contains("exited with 127"), "{}", told(&output));
 }
 
-/// A server that keeps what it is sent and answers each request with a status, of which there may be several.
+/// A server that keeps the requests and answers them with these statuses in turn.
 struct Server {
     child: Child,
     port: String,

@@ -1,8 +1,8 @@
-//! What the program may not do: hold up or fail a step, outlive its time, or be many at once.
+//! Limits of the notify program: it may not delay or fail a step, run too long, or run many times at once.
 
 use super::*;
 
-/// Tells that it was started, and waits to be let go.
+/// Reports its start, and waits for its release.
 const SLOW: &str = r#"echo "$AYNIG_NOTICE_BRANCH" >>"$ROOM/begun"; await release; cat >>"$ROOM/told""#;
 
 fn begun(repo: &Repo) -> usize {
@@ -16,8 +16,8 @@ fn one_that_hangs_delays_no_step_and_the_end_of_the_run_waits_for_it() {
     repo.ready("a", "fail");
     repo.ready("b", "one");
     let runner = repo.aynig_start(["run", "--drain", "--jobs", "1"]);
-    wait_until("somebody to be told", || begun(&repo) == 1);
-    // Three more steps, while nobody has been told yet.
+    wait_until("a notice", || begun(&repo) == 1);
+    // Three more steps before the first notice is delivered.
     wait_until("the other branch", || repo.state("b") == "done");
     assert_eq!(repo.told(), Vec::<Value>::new());
     repo.release("release");
@@ -98,7 +98,7 @@ fn a_storm_is_told_one_at_a_time() {
     wait_until("every branch to be stalled", || {
         branches.iter().all(|branch| repo.state(branch) == "stalled")
     });
-    wait_until("somebody to be told", || begun(&repo) > 0);
+    wait_until("a notice", || begun(&repo) > 0);
     assert_eq!(begun(&repo), 1);
     repo.release("release");
     exits(&runner.finish(), 1);
@@ -109,7 +109,7 @@ fn a_storm_is_told_one_at_a_time() {
 fn a_signal_while_the_end_waits_ends_the_waiting() {
     let repo = repo(&[("work", "next review")]);
     repo.git(["config", "aynig.notifyStates", "review"]);
-    // Longer than this test has.
+    // Longer than this test may take.
     repo.git(["config", "aynig.notifySeconds", "3600"]);
     repo.teller("say self $$; await never");
     repo.ready("task", "work");
@@ -117,7 +117,8 @@ fn a_signal_while_the_end_waits_ends_the_waiting() {
     let teller = repo.said_pid("self");
     let line = runner.next_line();
     assert!(line.contains("review"), "{line}");
-    // The step is over. The first may come right before the waiting begins; then the second is one too many.
+    // The step has ended. The first signal may arrive just before the wait begins; then the second is one too
+    // many.
     runner.signal(Signal::SIGINT);
     runner.signal(Signal::SIGTERM);
     let output = runner.finish();
@@ -132,11 +133,11 @@ fn a_long_watch_leaves_nothing_behind() {
     let runner = repo.aynig_start(["run", "--watch=1"]);
     for n in 0..5 {
         repo.ready(&format!("task-{n}"), "fail");
-        wait_until("it to be told", || repo.told().len() == n + 1);
+        wait_until("the notice", || repo.told().len() == n + 1);
     }
     let status = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let runner_pid = runner.pid().to_string();
-    wait_until("all who told to be gone", || {
+    wait_until("the notify programs to end", || {
         let children = fs::read_dir("/proc").expect("it is there").flatten().filter(|entry| {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 return false;
@@ -144,7 +145,7 @@ fn a_long_watch_leaves_nothing_behind() {
             let stat = status(pid);
             stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&runner_pid)
         });
-        // The watchdog is the only one that stays.
+        // Only the watchdog stays.
         children.count() == 1
     });
     let threads = || {
@@ -152,18 +153,18 @@ fn a_long_watch_leaves_nothing_behind() {
         let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|name| name.trim() == "notifier").count()
     };
-    assert!(threads() <= 1, "one tells all");
+    assert!(threads() <= 1, "one thread delivers all notices");
     runner.signal(Signal::SIGTERM);
     exits(&runner.finish(), 143);
     assert_eq!(repo.told().len(), 5);
 }
 
-/// Counts its calls, and acts on the first few only, lest a failing test go on for ever.
+/// Counts its calls, and acts only on the first few, so that a failing test ends.
 fn acting(act: &str) -> String {
     format!(r#"echo x >>"$ROOM/begun"; [ "$(wc -l <"$ROOM/begun")" -lt 5 ] || exit 0; {act}"#)
 }
 
-/// How often the log says that somebody was not notified, and why.
+/// The failures to notify in the log, with their reasons.
 fn refusals(repo: &Repo) -> usize {
     let log = fs::read_to_string(repo.path.join(".aynig/logs/notify.log")).expect("a log");
     log.lines()
@@ -205,7 +206,7 @@ fn a_run_that_it_starts_notifies_nobody_and_neither_do_its_commands() {
     assert_eq!(said.matches("nobody is notified").count(), 1, "the command's own: {said}");
 }
 
-/// The sizes of its log and of the older one, and the text of both.
+/// The sizes of the log and of the older one, and their text.
 fn logs(repo: &Repo) -> (Vec<usize>, String) {
     let all = files_below(&repo.path.join(".aynig/logs")).into_iter();
     let texts = all

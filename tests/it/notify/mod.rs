@@ -1,4 +1,5 @@
-//! Being told: `aynig.notify` is run for what has become true, once, beside the work and never in its way.
+//! Notifications: `aynig.notify` runs once for each event that has happened, beside the work and never in its
+//! way.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,11 +16,11 @@ mod examples;
 mod limits;
 mod remote;
 
-/// A program that keeps what it is told, one notice a line.
+/// A program that appends each notice as a line.
 const KEEP: &str = r#"cat >>"$ROOM/told""#;
 
 impl Repo {
-    /// Lets this script be told.
+    /// Sets this script as `aynig.notify`.
     fn teller(&self, script: &str) {
         let path = self.beside("teller");
         fs::write(&path, format!("#!/bin/sh\n{}", self.scripted(script) + "\n")).expect("a file");
@@ -27,13 +28,13 @@ impl Repo {
         self.git(["config", "aynig.notify", path.to_str().expect("UTF-8")]);
     }
 
-    /// What was told, in that order.
+    /// The delivered notices, in order.
     fn told(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.beside("told")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Of what was told: event, branch and state.
+    /// Event, branch and state of the delivered notices.
     fn told_briefly(&self) -> Vec<[String; 3]> {
         let word = |notice: &Value, key: &str| notice[key].as_str().unwrap_or("").to_owned();
         let mut all: Vec<_> = self
@@ -46,7 +47,7 @@ impl Repo {
     }
 }
 
-/// A repository with these commands, one of which fails, whose teller keeps what it is told.
+/// A repository with these commands, one of which fails, and a notify program that keeps the notices.
 fn repo(commands: &[(&str, &str)]) -> Repo {
     let mut all = vec![("fail", "exit 7")];
     all.extend(commands);
@@ -66,7 +67,7 @@ fn a_stalled_branch_is_told_with_all_there_is_to_know() {
     let trigger = repo.ready("task", "build");
     let output = repo.aynig(["run", "--role", "tester"]);
     exits(&output, 1);
-    assert_eq!(err(&output), "", "nothing to warn of");
+    assert_eq!(err(&output), "", "no warnings");
     let [notice] = <[Value; 1]>::try_from(repo.told()).expect("one notice");
     let logs = repo.path.join(".aynig/logs");
     let expected = json!({
@@ -139,7 +140,7 @@ fn states_are_told_that_the_globs_name_and_no_others() {
     repo.ready("e", "one");
     repo.ready("f", "fail");
     exits(&repo.aynig(["run"]), 1);
-    assert_eq!(repo.told().len(), 4, "without globs only what is stalled");
+    assert_eq!(repo.told().len(), 4, "without globs only stalled branches");
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn a_lost_lease_is_told_with_where_the_work_is() {
     assert_eq!(notice["rescueRef"], repo.rescue().as_str());
 }
 
-/// The environment is the runner's, not that of a command: what is called from it acts as from outside.
+/// The environment is the runner's, not a command's: `aynig` called from it acts as from outside.
 /// CONTRACT 11.11
 #[test]
 fn it_runs_in_the_main_directory_with_nothing_of_a_command_around_it() {
@@ -230,7 +231,7 @@ ps -o pgid= -p $$ | tr -d ' ' >"$ROOM/group"
     assert_eq!(of("AYNIG_NOTICE_BRANCH").as_deref(), Some("task"));
     assert_eq!(of("AYNIG_NOTICE_COMMIT"), Some(repo.head("task")));
     assert_eq!(of("AYNIG_NOTICE_EXIT_CODE").as_deref(), Some("7"));
-    assert_eq!(of("AYNIG_NOTICE_RESCUE_REF"), None, "what is not known is not there");
+    assert_eq!(of("AYNIG_NOTICE_RESCUE_REF"), None, "unknown values are left out");
     assert!(of("AYNIG_NOTICE_NEXT").is_some_and(|next| next.ends_with("--retry --branch task")));
 }
 
@@ -258,9 +259,9 @@ fn hostile_text_stays_text() {
     let [notice] = <[Value; 1]>::try_from(repo.told()).expect("one notice");
     assert_eq!(notice["branch"], branch);
     let shown = notice["subject"].as_str().expect("text");
-    assert!(shown.starts_with("$(touch"), "what is plain text stays: {shown}");
+    assert!(shown.starts_with("$(touch"), "plain text stays: {shown}");
     assert_eq!(repo.said("variables"), format!("{branch}\n{shown}"));
-    // A lease that somebody else made says what it likes.
+    // The trailers of a foreign lease can contain anything.
     let lease = "x\n\ndwp-state: working\ndwp-origin-state: odd\ndwp-run-id: \u{1b}[31m$(touch pwned)\u{202e}\n\
                  dwp-runner-id: \u{1b}]0;title\u{7}`touch pwned`\ndwp-lease-seconds: 1\n";
     repo.branch_from(branch, branch, lease.as_bytes());
@@ -286,7 +287,7 @@ fn the_line_is_one_for_a_shell_and_comes_from_any_layer_of_the_configuration() {
     repo.ready("a", "fail");
     run(1);
     assert_eq!(repo.told_briefly(), [["stalled", "a", "stalled"]]);
-    // What is nearer wins, and an empty one tells nobody.
+    // The nearer setting wins, and an empty one turns notifications off.
     repo.git(["config", "aynig.notify", ""]);
     repo.ready("b", "fail");
     run(1);
@@ -316,7 +317,7 @@ fn what_it_prints_is_kept_and_no_link_is_followed() {
     let log = repo.path.join(".aynig/logs/notify.log");
     let text = fs::read_to_string(&log).expect("a log");
     assert!(text.contains("Z stalled a\n") && text.ends_with("heard\ntrouble\n"), "{text}");
-    // Such a link may have come with what is checked out.
+    // Such a symlink may have come with the checkout.
     let victim = repo.beside("victim");
     fs::write(&victim, "precious\n").expect("a file");
     fs::remove_file(&log).expect("it is there");
@@ -325,7 +326,7 @@ fn what_it_prints_is_kept_and_no_link_is_followed() {
     repo.ready("b", "fail");
     exits(&repo.aynig(["run"]), 1);
     assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious\n");
-    assert_eq!(repo.told_briefly(), [["stalled", "b", "stalled"]], "it was told nevertheless");
+    assert_eq!(repo.told_briefly(), [["stalled", "b", "stalled"]], "the notice was delivered nevertheless");
 }
 
 #[test]
@@ -355,7 +356,7 @@ fn doctor_looks_whether_it_can_be_found() {
         assert!(text.contains(words), "{line}: {text}");
     }
     repo.git(["config", "--unset", "aynig.notify"]);
-    assert_eq!(finding(), Value::Null, "who tells nobody needs no check");
+    assert_eq!(finding(), Value::Null, "without a program there is nothing to check");
     for state in ["done", "working"] {
         repo.git(["config", "aynig.notifyStates", state]);
         let (level, text) = level();

@@ -1,8 +1,8 @@
-//! With a remote: told is what the remote has taken, and nothing else.
+//! With a remote: only states that the remote has accepted are announced.
 
 use super::*;
 
-/// Keeps what it is told, and whether the remote has it at that moment.
+/// Keeps the notice, and whether the remote has the state at that moment.
 const LOOK: &str = r#"cat >>"$ROOM/told"
 [ "$(git ls-remote origin "refs/heads/$AYNIG_NOTICE_BRANCH" | cut -f1)" = "$AYNIG_NOTICE_COMMIT" ] && echo yes >>"$ROOM/there""#;
 
@@ -46,7 +46,7 @@ fn what_the_remote_refuses_is_not_told() {
 #[test]
 fn an_answer_that_is_lost_is_asked_for_and_then_told_once() {
     let (hub, clone) = pair(&[("work", "next review")]);
-    // The result is taken, and the connection breaks before anybody hears of it.
+    // The result is accepted, and the connection breaks before the answer.
     let wrapper = clone.beside("wrapper");
     fs::create_dir(&wrapper).expect("a directory");
     let script = format!(
