@@ -9,7 +9,7 @@ use aynig::ops::settings::keys::{Fallback, KEYS, Key};
 use super::scene::*;
 use super::support::*;
 
-/// A command that notes its place and its role.
+/// A command that notes its worktree, role and lease length.
 const LOOK: &str = r#"say seen "$WORKTREE_PATH|$ROLE|$AYNIG_LEASE_SECONDS"; next done"#;
 
 fn repo(settings: &[(&str, &str)]) -> Repo {

@@ -1,12 +1,13 @@
-//! Standard output: a disk that is full is an error that undoes nothing, a reader that went away is none, and a terminal is shown no
-//! characters of others that act on it.
+//! Standard output: a full disk is an error that undoes nothing, a closed pipe is not an error, and a
+//! terminal never gets control characters from foreign text.
 
 use std::fs::OpenOptions;
 use std::process::{Output, Stdio};
 
 use super::support::*;
 
-/// Every subcommand that prints, as a set-up with a branch `old` that has a history, and branches to act on.
+/// Every subcommand that prints, for a repository with a branch `old` that has a history, and branches to act
+/// on.
 const PRINTING: [&[&str]; 26] = [
     &["--help"],
     &["--version"],
@@ -48,7 +49,7 @@ fn repo() -> Repo {
     repo
 }
 
-/// With a standard output that takes nothing.
+/// With `/dev/full` as standard output.
 fn full(repo: &Repo, arguments: &[&str]) -> Output {
     let full = OpenOptions::new().write(true).open("/dev/full").expect("a device that Linux has");
     repo.aynig_command().args(arguments).stdout(full).output().expect("aynig runs")
@@ -114,7 +115,8 @@ fn a_watch_whose_output_is_lost_goes_on_and_says_so_once() {
 
 #[test]
 fn names_of_others_do_not_act_on_a_terminal() {
-    // Legal in a ref: an order of text turned round, and what some terminals take for the beginning of a sequence.
+    // Both are legal in a ref: a bidi override, and a C1 control that some terminals take for an escape
+    // sequence.
     const NAME: &str = "a\u{202e}b\u{9b}31mc";
     let repo = Repo::scene(&[
         ("fail", "echo x >left.txt; git add left.txt; exit 7"),
@@ -135,7 +137,7 @@ fn names_of_others_do_not_act_on_a_terminal() {
         &["clean"],
         &["doctor"],
         &["set-state", "--branch", NAME, "--state", "hang"],
-        // Killed by its own command; the next one closes the lease and saves the work.
+        // Killed by its own command. The next run closes the lease and saves the work.
         &["run", "--lease-seconds", "1"],
     ] {
         look(arguments);

@@ -1,5 +1,6 @@
-//! Somebody else's commit reaches a leased branch (CONTRACT 5.10, 6.12): no result undoes it, the work of the command is saved,
-//! and the stalled commit names it. What the command itself puts onto its branch counts as its own, however it does so.
+//! Another person's commit reaches a leased branch (CONTRACT 5.10, 6.12). No result undoes it, the command's
+//! work is saved, and the stalled commit names that person's commit. Commits that the command itself puts on
+//! its branch, by whatever means, count as its own.
 
 use super::scene::*;
 use super::support::*;
@@ -13,7 +14,7 @@ fn repo(script: &str) -> Repo {
     repo
 }
 
-/// A commit of Jane Doe's on top of `base` that adds the file `hers`; nothing points at it.
+/// A commit by Jane Doe on top of `base` that adds the file `hers`. No ref points at it.
 fn hers(repo: &Repo, base: &str) -> String {
     let blob = repo.git_with_input(&["hash-object", "-w", "--stdin"], b"hers\n");
     let tree = repo.git(["ls-tree", base]) + &format!("\n100644 blob {blob}\thers\n");
@@ -25,14 +26,14 @@ fn hers(repo: &Repo, base: &str) -> String {
     out(&output).trim_end().to_owned()
 }
 
-/// Puts such a commit onto the branch, as a server's API does, or another tool that moves refs itself.
+/// Puts such a commit on the branch without a push, as a server's API or another tool does.
 fn overtake(repo: &Repo) -> String {
     let commit = hers(repo, "task");
     repo.git(["update-ref", "refs/heads/task", &commit]);
     commit
 }
 
-/// Runs it to its end, with her commit on the branch while the command works.
+/// Runs the branch to its end, and puts her commit on it while the command works.
 fn overtaken(repo: &Repo, arguments: &[&str]) -> (String, std::process::Output) {
     let runner = repo.aynig_start(arguments.iter().copied());
     repo.said("ready");
@@ -41,7 +42,8 @@ fn overtaken(repo: &Repo, arguments: &[&str]) -> (String, std::process::Output) 
     (commit, runner.finish())
 }
 
-/// The branch of `repo` is stalled on top of her commit, whose file it keeps; nothing of the command's was landed.
+/// Asserts that the branch is stalled on top of her commit, keeps her file, and has nothing of the command's
+/// work.
 #[track_caller]
 fn assert_kept(repo: &Repo, hers: &str, output: &std::process::Output) {
     assert_eq!(output.status.code(), Some(1), "{}", told(output));
@@ -56,7 +58,7 @@ fn assert_kept(repo: &Repo, hers: &str, output: &std::process::Output) {
     }
 }
 
-/// The one rescue has the command's file, and takes nothing of hers away.
+/// Asserts that the one rescue has the command's file and removes none of hers.
 #[track_caller]
 fn assert_saved(repo: &Repo) {
     let rescue = repo.rescue();
@@ -92,7 +94,7 @@ fn nor_does_one_after_a_renewal() {
 
 #[test]
 fn nor_does_a_commit_of_the_commands_on_top() {
-    // Git takes the files from an index that has never seen hers: that commit undoes it, and the stalled one says so.
+    // The index lacks her file, so the command's commit deletes it. The stalled commit reports that.
     let repo = repo("say ready $$; await release; echo r >out; git add out; git commit -q -m own; next done");
     let (hers, output) = overtaken(&repo, &["run"]);
     assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
@@ -213,7 +215,7 @@ fn what_the_command_itself_puts_onto_its_branch_is_its_own() {
             "a rebase",
             "git commit -q -m own; git checkout -q -b x HEAD^; git commit -q --allow-empty -m y; git rebase -q task; git branch -q -f task; git checkout -q task",
         ),
-        // As a program does that keeps no logs.
+        // As by a program that writes no reflogs.
         (
             "a commit without a log",
             "c=$(git commit-tree -p HEAD -m own $(git write-tree)); GIT_DIR=$AYNIG_GIT_DIR git update-ref refs/heads/task $c",

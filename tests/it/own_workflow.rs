@@ -1,4 +1,4 @@
-//! The commands with which this repository is checked by its own program.
+//! The commands by which aynig checks its own repository.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn top() -> &'static Path {
 
 fn scripts() -> Vec<PathBuf> {
     let mut scripts = files_below(&top().join(".aynig/command"));
-    // Those of the pack are tried with it.
+    // The pack's tests run those.
     scripts.retain(|script| !script.is_symlink());
     scripts.extend(files_below(&top().join("src/cli/help/demo/commands")));
     scripts.push(top().join("src/cli/help/demo/files/run"));
@@ -27,7 +27,7 @@ fn all_scripts_are_executable_and_parse() {
         let mode = std::fs::metadata(&script).expect("it exists").permissions().mode();
         assert_ne!(mode & 0o111, 0, "{}", script.display());
         let text = std::fs::read_to_string(&script).expect("text");
-        assert!(text.starts_with("#!/bin/sh\n# "), "{}: says what it is for", script.display());
+        assert!(text.starts_with("#!/bin/sh\n# "), "{}: its header states its purpose", script.display());
         let output = Command::new("sh").arg("-n").arg(&script).output().expect("sh runs");
         assert!(output.status.success(), "{}: {}", script.display(), err(&output));
     }
@@ -87,7 +87,7 @@ fn the_first_check_runs() {
     assert_eq!(repo.state("topic"), "check-lints", "{}{}", out(&output), repo.message("topic"));
     repo.assert_tidy();
 
-    // The same check, when there is something to find.
+    // The same check with a problem to find.
     repo.write("src/main.rs", "//! Badly formatted.\nfn main( ) { }\n");
     repo.commit_all("worse");
     repo.ready("worse", "check-format");

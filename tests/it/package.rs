@@ -1,7 +1,8 @@
-//! The Debian package: what it is made of is there and complete; built for real, it installs, works and goes.
+//! The Debian package: its sources exist and are complete; a real build installs, works and is removed.
 //!
-//! Building it takes `cargo deb` (`cargo install cargo-deb`), so that test is run by its name:
-//! `cargo test --test it -- --ignored package`. It installs into a copy of this system's files that ends with the test.
+//! The real build needs `cargo deb` (`cargo install cargo-deb`), so that test is ignored by default:
+//! `cargo test --test it -- --ignored package`. It installs into a copy of this system's files, which the
+//! test discards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,8 @@ use super::generated::COMPLETIONS;
 use super::programs::{program, shipped};
 use super::support::*;
 
-/// What of `contrib/` is not in the package: packs come by `aynig install`, and what the package itself is made with.
+/// Files of `contrib/` that the package leaves out: packs come by `aynig install`, the others are used to
+/// build it.
 const NOT_PACKED: [&str; 3] = ["contrib/packs/", "contrib/debian/scripts/", "contrib/debian/changelog"];
 
 fn metadata() -> serde_json::Value {
@@ -99,7 +101,7 @@ fn its_version_and_what_it_needs_are_those_of_the_program() {
     assert!(readme.contains(&format!("git {git} or newer is needed")), "{git}");
 }
 
-/// Builds the package with the program under test in the place of a release.
+/// Builds the package with the tested program in place of a release build.
 fn build(room: &Path) -> Option<PathBuf> {
     let cargo_deb = program("cargo-deb")?;
     let package = room.join("aynig.deb");
@@ -128,7 +130,7 @@ fn the_package_installs_works_and_goes() {
         };
         assert!(out(&list).contains(&name), "{name} is not in\n{}", out(&list));
     }
-    // Changes to this system's files go to a directory of the test.
+    // Changes to this system's files go into a directory of the test.
     const APART: &str = r#"
         set -e
         mount -t tmpfs none /mnt && mkdir /mnt/changes /mnt/work /mnt/root

@@ -1,4 +1,4 @@
-//! The packs in `contrib/packs`: each is installed from a repository that holds them, and run to its end.
+//! The packs in `contrib/packs`: each is installed from a repository that contains them, and run to its end.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn packs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/packs")
 }
 
-/// A repository into which a pack was installed as its README says, out of one that has them all where this one has them.
+/// A repository with a pack installed as its README says, from a repository with all packs.
 fn with_pack(name: &str) -> Repo {
     let source = Repo::new();
     source.write("contrib/README", "packs\n");
@@ -33,7 +33,7 @@ fn with_pack(name: &str) -> Repo {
     repo
 }
 
-/// All subjects on a branch above `main`, oldest first, without the leases.
+/// All subjects on a branch above `main` except leases, oldest first.
 fn subjects(repo: &Repo, branch: &str) -> Vec<String> {
     let range = format!("main..{branch}");
     let log = repo.git([
@@ -46,7 +46,7 @@ fn subjects(repo: &Repo, branch: &str) -> Vec<String> {
     lines.filter(|(_, state)| *state != "working").map(|(subject, _)| subject.to_owned()).collect()
 }
 
-/// A script in place of another of the checkout, committed on `main`.
+/// Replaces a script of the checkout, and commits it on `main`.
 fn command(repo: &Repo, path: &str, script: &str) {
     repo.command(path, script);
     repo.commit_all(path);
@@ -78,7 +78,7 @@ fn every_pack_has_a_readme_and_sound_scripts() {
         for word in ["/work/", "/root/", "/home/", "TODO"] {
             assert!(!about.contains(word), "{name}: {word}");
         }
-        // Every state with a command is in its table.
+        // The README's table lists every state that has a command.
         let files = files_below(&packs().join(&name).join(".aynig"));
         for file in &files {
             let text = std::fs::read_to_string(file).expect("as the test made it");
@@ -115,7 +115,7 @@ fn hello_answers() {
     repo.assert_tidy();
 }
 
-/// A policy for `ops` in place of the one it comes with.
+/// Replaces the policy of `ops`.
 fn policy(repo: &Repo, text: &str) {
     repo.write(".aynig/policy.json", text);
     repo.commit_all("a policy");
@@ -155,10 +155,10 @@ fn ops_tries_again_and_then_hands_the_evidence_to_a_person() {
         assert!(handed.contains(words), "{words:?} is missing in {handed}");
     }
     assert_eq!(repo.trailer("task", "dwp-gave-up"), "work");
-    // What it collected is in its log, too.
+    // Its log contains the collected history too.
     assert!(out(&repo.aynig_ok(["logs", "--branch", "task"])).contains("How it came to that:"));
 
-    // A person mends the cause, and asks again; the count begins anew.
+    // A person fixes the cause and retries; counting starts again.
     repo.git(["checkout", "--quiet", "task"]);
     repo.command(".aynig/command/work", "echo 'SET_STATE {\"state\":\"done\"}'");
     repo.commit_all("mended");
@@ -224,7 +224,7 @@ fn ops_never_fails_itself() {
             repo.message("task")
         );
     }
-    // A lease that was abandoned is stalled by its recovery, and nothing on this host knows the attempt.
+    // The recovery stalls an abandoned lease. This host has no record of the attempt.
     let repo = with_pack("ops");
     policy(&repo, "{\"delay_seconds\": 0}");
     command(&repo, ".aynig/command/work", "echo 'SET_STATE {\"state\":\"done\"}'");
@@ -232,7 +232,7 @@ fn ops_never_fails_itself() {
     repo.foreign_lease("task", "21111111-2222-4333-8444-555555555555", "dead-host", 1, 3600);
     let output = run(&repo, &[]);
     assert_eq!(repo.state("task"), "done", "{}", told(&output));
-    // Nothing was ever asked: a branch that somebody set to stalled by hand.
+    // A branch that a person set to stalled by hand has no request to repeat.
     repo.branch_with_message("odd", b"odd\n\ndwp-state: stalled\n");
     run(&repo, &["--branch", "odd"]);
     assert_eq!(repo.state("odd"), "needs-person");
@@ -272,7 +272,7 @@ fn review_runs_out_of_the_box_in_three_rounds() {
     ];
     assert_eq!(subjects(&repo, "topic"), expected, "{}", told(&output));
     assert_eq!(repo.git(["show", "topic:stand-in.md"]), "# Describe the parser.\n\nDescribe the parser.");
-    assert_eq!(repo.git(["diff", "--name-only", "main", "topic"]), "stand-in.md", "nothing else came of it");
+    assert_eq!(repo.git(["diff", "--name-only", "main", "topic"]), "stand-in.md", "nothing else changed");
     let body = repo.git(["log", "-1", "--format=%b", "topic"]);
     assert!(body.starts_with("Describe the parser.\n\nIn short.\n\ndwp-"), "the ask is as it was: {body}");
     let found = repo.git(["log", "--format=%B", "--grep=round 2 is needed", "topic"]);
@@ -280,7 +280,7 @@ fn review_runs_out_of_the_box_in_three_rounds() {
     assert_eq!(repo.rescues(), Vec::<String>::new());
     repo.assert_tidy();
 
-    // In the role `careful` two have to approve.
+    // The role `careful` needs two approvals.
     let output = implement(&repo, "second", &["--role", "careful"]);
     assert_eq!(
         subjects(&repo, "second").last().map(String::as_str),

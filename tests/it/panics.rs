@@ -1,5 +1,5 @@
-//! A panic of any thread of a runner: it stops its commands, saves their work and ends with exit code 70; it never
-//! hangs, and signals still end it (CONTRACT 10.5).
+//! A panic in any thread of a runner: it stops its commands, saves their work and exits with 70. It never
+//! hangs, and signals still stop it (CONTRACT 10.5).
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use super::scene::*;
 use super::support::*;
 
-/// Leaves work that is in no commit, and ends on SIGTERM once it has said so.
+/// Leaves uncommitted work, and exits on SIGTERM once it has reported ready.
 const WORKS: &str = r#"
 trap 'say "cleaned-$AYNIG_BRANCH" yes; exit 0' TERM
 echo staged >staged.txt; git add staged.txt; echo loose >loose.txt
@@ -27,7 +27,7 @@ fn start(repo: &Repo, crash: &str, arguments: &[&str]) -> Running {
     Running::start(&mut command)
 }
 
-/// Asserts that it ended as after a bug, and said what to do.
+/// Asserts the exit code of a bug, and the advice.
 fn assert_failed(output: &Output) {
     assert_eq!(output.status.code(), Some(70), "{}", told(output));
     let said = err(output);
@@ -36,7 +36,7 @@ fn assert_failed(output: &Output) {
     }
 }
 
-/// A branch whose work was saved when its command was stopped because the runner failed.
+/// Asserts that the branch was stopped because of the runner's bug, and that its work was saved.
 fn assert_stopped(repo: &Repo, branch: &str) {
     assert_eq!(repo.state(branch), "stalled", "{branch}");
     let message = repo.message(branch);
@@ -91,7 +91,7 @@ fn a_command_whose_watcher_panics_is_stopped() {
     assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
     repo.assert_tidy();
 
-    // Also where it was being stopped already, and with what is left of its grace.
+    // Also if the command was already being stopped: it keeps the rest of its grace period.
     let repo = Repo::scene(&[("works", WORKS)]);
     repo.ready("task", "works");
     let runner = start(&repo, "command-watched:panic:2", &["--grace-seconds", "3600"]);
@@ -146,7 +146,7 @@ fn those_who_wait_for_a_push_that_panics_are_answered() {
     }
     let hub = hub.into_bare();
     let laptop = hub.clone_beside("laptop");
-    // The first is that of the claims.
+    // The first push carries the claims.
     let arguments = ["--remote", "origin", "--jobs", "3", "--lease-seconds", "600"];
     let runner = start(&laptop, "push-begun:panic:2", &arguments);
     for branch in ["one", "two", "three"] {
@@ -178,7 +178,7 @@ fn signals_still_end_a_runner_that_panicked() {
     repo.assert_tidy();
 }
 
-/// Whatever a runner hangs in that has panicked: here a filter of git's that its rescue needs.
+/// A runner that has panicked may hang: here in a git filter that its rescue needs.
 #[test]
 fn a_runner_that_hangs_after_a_panic_dies_of_the_second_signal() {
     let repo = Repo::scene(&[("works", "echo '*.txt filter=slow' >.gitattributes; echo x >x.txt; exit 1")]);

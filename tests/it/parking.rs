@@ -1,12 +1,12 @@
-//! Parking: `dwp-not-before` keeps a state from being run before its time, everybody can see until when, and `--watch`
-//! wakes for it. The example commands in `contrib/commands` that park are run here as they are.
+//! Parking: `dwp-not-before` delays a state until its time, the time is visible to everyone, and `--watch`
+//! wakes up for it. The example commands in `contrib/commands` that park are run unchanged.
 
 use std::path::Path;
 
 use super::scene::*;
 use super::support::*;
 
-/// A time so many seconds from now, as a trailer has it.
+/// The time this many seconds from now, in the trailer's format.
 fn seconds_from_now(seconds: i64) -> String {
     let output = std::process::Command::new("date")
         .args([
@@ -71,7 +71,7 @@ fn a_command_parks_its_branch_and_a_watch_wakes_on_time() {
     )]);
     repo.ready("task", "work");
     let runner = repo.aynig_start(["run", "--watch=3600"]);
-    // The interval is an hour: nothing but the end of the parking can wake it.
+    // The interval is an hour, so only the end of the parking can wake it.
     wait_until("the state after it", || repo.state("task") == "done");
     let date = "--date=format-local:%Y-%m-%dT%H:%M:%SZ";
     let claimed = repo.git(["log", "-1", "--format=%cd", date, "task~1"]);
@@ -92,7 +92,7 @@ fn example(name: &str, settings: &[(&str, &str)]) -> String {
     text
 }
 
-/// A repository whose state `work` is the example, and with a program `tool` in its tree.
+/// A repository whose state `work` runs the example, with a program `tool` in its tree.
 fn with_example(name: &str, settings: &[(&str, &str)], tool: &str) -> Repo {
     let repo = Repo::new();
     repo.command("tool", &repo.scripted(tool));
@@ -123,7 +123,7 @@ fn an_agent_at_its_limit_is_asked_again_when_the_limit_ends() {
         assert_eq!(row[0]["kind"], "parked", "{row}");
         let wake = repo.trailer("task", "dwp-not-before");
         assert!(wake >= seconds_from_now(wait) && wake <= seconds_from_now(wait + 40), "{says}: {wake}");
-        // The limit is over, and somebody wants it now.
+        // The limit has ended, and a person wants to run it now.
         repo.release("free");
         repo.branch_from("task", "task", b"now\n\nwrite all of it\n\ndwp-state: work\n");
         let output = repo.aynig_ok(["run"]);

@@ -1,4 +1,4 @@
-//! What a pass selects, how many run at once, when it comes again, and what it says.
+//! A pass: which branches it selects, how many run at once, when the next pass runs, and what it prints.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ fn globs_select_branches() {
 /// CONTRACT 11.6
 #[test]
 fn jobs_is_how_many_run_at_once() {
-    // Each waits until three have begun, so fewer than three at once would never end; each counts who is in.
+    // Each command waits until three have begun, so it would never end with fewer at once. Each counts the
+    // running ones.
     let repo = Repo::scene(&[(
         "work",
         r#"mkdir -p "$ROOM/begun/$AYNIG_BRANCH" "$ROOM/in/$AYNIG_BRANCH"
@@ -133,14 +134,14 @@ fn drain_goes_on_after_a_failure_and_says_so() {
 fn watch_wakes_when_a_branch_changes() {
     let repo = Repo::scene(&[("work", "next done")]);
     let runner = repo.aynig_start(["run", "--watch=3600"]);
-    // Several in a row: at least the later ones find it asleep, and only the change can wake it.
+    // Several in a row: the later ones find it asleep, and only the change can wake it.
     for branch in ["one", "two", "deep/er/three", "deep/four", "five"] {
         repo.ready(branch, "work");
         wait_until(&format!("{branch} to be done"), || repo.state(branch) == "done");
         wait_until("its worktree to go", || repo.worktrees().is_empty());
     }
     repo.git(["pack-refs", "--all", "--prune"]);
-    // On top of what there is: all this takes less than a second, and the same commit again would be the same request.
+    // On top of the last commit: the dates are equal, so the same commit on `main` would be the same request.
     repo.branch_from("one", "one", b"again\n\ndwp-state: work\n");
     wait_until("a packed branch to be done again", || repo.state("one") == "done");
     runner.signal(nix::sys::signal::Signal::SIGTERM);
@@ -306,7 +307,7 @@ fn a_foreign_directory_at_its_place_is_not_touched() {
     repo.ready("task", "work");
     repo.aynig_ok(["run"]);
     let place = repo.said("pwd");
-    // Now somebody has put a directory of their own exactly there.
+    // A directory of a person is at exactly that path now.
     std::fs::create_dir_all(&place).expect("a directory");
     let theirs = Path::new(&place).join("theirs.txt");
     std::fs::write(&theirs, "precious\n").expect("a file");
@@ -329,7 +330,7 @@ fn a_worktree_that_cannot_be_made_stalls_the_branch_and_runs_nowhere_else() {
         assert_eq!(output.status.code(), Some(3), "{}", told(&output));
         assert_eq!(repo.state("task"), "work", "what can be seen beforehand costs no branch its state");
     }
-    // A filter that must work and does not: seen only when the files are written.
+    // A required filter that fails only when the files are written.
     repo.write(".git/info/attributes", "* filter=broken\n");
     repo.git(["config", "filter.broken.smudge", "false"]);
     repo.git(["config", "filter.broken.required", "true"]);
@@ -396,7 +397,7 @@ fn a_command_without_the_executable_bit_is_named_with_its_cure() {
     let said = err(&output);
     let cure = said.split('`').nth(1).unwrap_or_else(|| panic!("{said}"));
     assert!(cure.starts_with("chmod +x .aynig/command/work && git add"), "{said}");
-    // Typed as it stands, on that branch, it helps.
+    // On that branch the printed command works as it is.
     repo.git(["switch", "--quiet", "task"]);
     let cure = cure.replace("aynig ", &format!("'{}' ", binary().display()));
     let typed =
@@ -418,8 +419,8 @@ fn drain_ends_where_a_command_sets_its_branch_back() {
     assert_eq!(repo.head("loop"), trigger);
 }
 
-/// A pass takes over what the one before found, but nothing that can change while HEAD stays: here what is on disk, and what a
-/// branch that was judged before declares by now.
+/// A pass keeps the findings of the previous one, except those that can change while HEAD stays. Here these
+/// are files on disk, and the state of a branch that was judged before.
 #[test]
 fn the_next_pass_sees_what_changed_though_its_heads_did_not() {
     let add = "mkdir -p \"$MAIN/.aynig/command\" && echo '#!/bin/sh' >\"$MAIN/.aynig/command/later\" && chmod +x \"$MAIN/.aynig/command/later\"";

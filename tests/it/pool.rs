@@ -1,4 +1,5 @@
-//! Worktrees that are kept where a checkout is expensive: the next step is spared the checkout, and finds nothing of the one before.
+//! Worktrees that are kept where a checkout is expensive: the next step needs no checkout, and finds nothing
+//! of the previous one.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ fn large(commands: &[(&str, &str)]) -> Repo {
     repo
 }
 
-/// Tells what is in the worktree: every path with its kind and permissions but for `.git`, and its inode's number for one file.
+/// Lists the worktree: every path except `.git` with its kind and permissions, and the inode of one file.
 pub(crate) const CENSUS: &str = r#"
 find . -name .git -prune -o -printf '%y %m %n %p %l\n' | sort >"$ROOM/census.$AYNIG_BRANCH"
 GIT_OPTIONAL_LOCKS=0 git status --porcelain --ignored >"$ROOM/status.$AYNIG_BRANCH"
@@ -33,7 +34,7 @@ stat -c %i dir0/file1 >"$ROOM/inode.$AYNIG_BRANCH"
 next done
 "#;
 
-/// What steps leave, each on a branch of its own.
+/// Leftovers of steps, each on a branch of its own.
 pub(crate) const LEFTOVERS: [(&str, &str); 23] = [
     ("ignored", "mkdir -p deep/er && echo x >deep/er/a.ignored && echo y >dir0/b.ignored"),
     ("untracked", "echo x >new && mkdir empty && ln -s / everything"),
@@ -75,7 +76,7 @@ pub(crate) const LEFTOVERS: [(&str, &str); 23] = [
     ("gone", "rm -rf dir0 dir1 .git"),
 ];
 
-/// What somebody does to a kept worktree.
+/// Damage done to a kept worktree.
 type Harm = fn(&Repo, PathBuf);
 
 impl Repo {
@@ -93,15 +94,15 @@ impl Repo {
         assert_eq!(self.state(branch), "done", "{}", self.message(branch));
     }
 
-    /// What a command finds in a worktree that was made for it alone.
+    /// Records the contents of a fresh worktree for a command.
     pub(crate) fn fresh(&self, of: &str) {
         self.git(["config", "aynig.pool", "0"]);
         self.step("fresh", of);
         self.git(["config", "--unset", "aynig.pool"]);
-        assert_eq!(self.pool(), Vec::<String>::new(), "what is turned off is gone");
+        assert_eq!(self.pool(), Vec::<String>::new(), "a pool that is turned off is emptied");
     }
 
-    /// A branch found what a fresh worktree has.
+    /// Asserts that a branch found the contents of a fresh worktree.
     pub(crate) fn assert_like_fresh(&self, branch: &str) {
         for what in ["census", "status", "flags", "registration"] {
             let (fresh, found) =
@@ -110,7 +111,7 @@ impl Repo {
                 found.lines().filter(|line| !fresh.lines().any(|known| known == *line)).collect();
             let gone: Vec<&str> =
                 fresh.lines().filter(|line| !found.lines().any(|known| known == *line)).collect();
-            // Git makes this one in passing, or does not.
+            // Git may or may not create this one.
             let both: Vec<&&str> = added.iter().chain(&gone).filter(|line| **line != "./ORIG_HEAD").collect();
             assert!(both.is_empty(), "{what}: {both:#?}");
         }
@@ -158,7 +159,7 @@ fn nothing_of_a_step_reaches_the_next() {
         repo.aynig(["run", "--branch", name]);
         assert_ne!(repo.head(name), mess, "{name} was run");
         for key in ["core.fileMode", "extensions.worktreeConfig", "core.sparseCheckout", "index.sparse"] {
-            // What a command does to the configuration of all worktrees is not a worktree's leftover.
+            // A setting for all worktrees is not a leftover of one.
             repo.git_command().args(["config", "--unset-all", key]).output().expect("git runs");
         }
         let look = format!("after-{name}");
@@ -179,7 +180,7 @@ fn files_become_directories_and_go_away() {
     repo.write("added/deep/file", "new\n");
     repo.commit_all("another tree");
     repo.step("two", "work");
-    assert_eq!(repo.left_by("inode.one"), repo.left_by("inode.two"), "what is the same was not written");
+    assert_eq!(repo.left_by("inode.one"), repo.left_by("inode.two"), "unchanged files were not written");
     repo.fresh("work");
     repo.assert_like_fresh("two");
 }
@@ -242,7 +243,7 @@ fn no_more_are_kept_than_asked_for_and_two_runners_never_share_one() {
 /// CONTRACT 9.15
 #[test]
 fn a_worktree_with_a_survivor_or_of_a_killed_runner_is_not_kept() {
-    // From outside of the worktree, with a file in it open.
+    // From outside the worktree, with a file in it open.
     let stay = r#"
 ( cd / && exec 3>>"$WORKTREE_PATH/dir0/file1" && say holds x && await go && echo late >&3 ) >/dev/null 2>&1 &
 await holds
@@ -254,7 +255,7 @@ next done"#;
     ]);
     repo.fresh("look");
     repo.step("held", "stay");
-    assert_eq!(repo.pool(), Vec::<String>::new(), "somebody has a file in it open");
+    assert_eq!(repo.pool(), Vec::<String>::new(), "a process has a file in it open");
     repo.step("look1", "look");
     repo.release("go");
     repo.assert_like_fresh("look1");
@@ -300,7 +301,7 @@ fn what_is_wrong_with_a_kept_worktree_costs_a_checkout_and_no_more() {
         repo.assert_like_fresh(name);
         assert_eq!(repo.pool().len(), 1, "{name}: {:?}", repo.worktrees());
     }
-    // Half taken: its runner died before the mark of the attempt was there.
+    // Half taken: the runner died before it wrote the mark of the attempt.
     let kept = repo.pool().remove(0);
     let own = repo.git(["-C", &kept, "rev-parse", "--absolute-git-dir"]);
     std::fs::remove_file(PathBuf::from(own).join("aynig-pool")).expect("it was ready");
@@ -355,7 +356,7 @@ fn a_runner_killed_over_a_kept_worktree_leaves_nothing_in_the_way() {
         repo.deserted();
         let landed = matches!(point, Point::PoolMarked | Point::PoolShelved);
         assert_eq!(repo.state("task"), if landed { "done" } else { "working" }, "{point:?}");
-        // The lease is over for the next; the branch after it gets a worktree like any other.
+        // The lease has expired for the next runner. The branch after it gets a normal worktree.
         let mut later = repo.aynig_command();
         later.args(["run"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "40");
         later.output().expect("aynig runs");

@@ -1,4 +1,4 @@
-//! What the contract's tests share: a command that notes what it was given, and repositories for one state.
+//! Shared by the contract's tests: a command that notes its inputs, and repositories for one state.
 //!
 //! Commands find the directory beside the repository in `ROOM`, which every run started here has in its environment.
 
@@ -21,7 +21,7 @@ echo 'SET_STATE {"state":"done"}'"#;
 /// A command that only declares `done`.
 pub(crate) const DONE: &str = r#"echo 'SET_STATE {"state":"done"}'"#;
 
-/// What the probe noted.
+/// The notes of the probe.
 pub(crate) struct Seen {
     variables: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -32,7 +32,7 @@ impl Seen {
         self.bytes(name).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The same as bytes.
+    /// A variable's value as bytes.
     pub(crate) fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.variables.get(name.as_bytes()).map(Vec::as_slice)
     }
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 impl Repo {
-    /// A repository whose `probe` state notes what it sees.
+    /// A repository whose `probe` state notes its inputs.
     pub(crate) fn probed() -> Self {
         Self::with_commands(&[("probe", PROBE)])
     }
@@ -66,31 +66,31 @@ impl Repo {
         repo
     }
 
-    /// `aynig run` with `ROOM` set, to be completed.
+    /// `aynig run` with `ROOM` set, as a `Command` to be completed.
     pub(crate) fn run_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.aynig_command();
         command.env("ROOM", self.beside("")).arg("run").args(arguments);
         command
     }
 
-    /// `aynig run`, whatever its exit.
+    /// Runs `aynig run`; any exit code is fine.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.run_command(arguments).output().expect("aynig runs")
     }
 
-    /// `aynig run`; the exit must be `code`.
+    /// Runs `aynig run`; the exit code must be `code`.
     pub(crate) fn run_expecting(&self, code: i32, arguments: &[&str]) -> Output {
         let output = self.run(arguments);
         assert_exit(&output, code);
         output
     }
 
-    /// Starts `aynig run` and goes on.
+    /// Starts `aynig run` in the background.
     pub(crate) fn run_start(&self, arguments: &[&str]) -> Running {
         Running::start(self.run_command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
-    /// What the probe noted in the last run.
+    /// The notes of the last run.
     pub(crate) fn seen(&self) -> Seen {
         let bytes = fs::read(self.beside("env")).expect("the probe ran");
         let pair = |entry: &[u8]| {
@@ -100,7 +100,7 @@ impl Repo {
         Seen { variables: bytes.split(|byte| *byte == 0).filter_map(pair).collect() }
     }
 
-    /// A file the command wrote into `ROOM`, without the end of its last line.
+    /// A file that the command wrote into `ROOM`, without its last line end.
     pub(crate) fn noted(&self, name: &str) -> String {
         let text = fs::read(self.beside(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         String::from_utf8_lossy(&text).trim_end().to_owned()
@@ -111,7 +111,7 @@ impl Repo {
         self.beside(name).exists()
     }
 
-    /// Runs the probe on a new branch `work` with this message and returns what it saw.
+    /// Runs the probe on a new branch `work` with this message and returns its notes.
     pub(crate) fn probe_message(&self, message: &[u8]) -> Seen {
         self.branch_with_message("work", message);
         self.run_expecting(0, &[]);
@@ -180,11 +180,11 @@ pub(crate) fn assert_exit(output: &Output, code: i32) {
 pub(crate) fn one_message(output: &Output, what: &str) -> String {
     let text = err(output);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(what)).collect();
-    assert_eq!(lines.len(), 1, "one line was expected to name {what:?}:\n{text}");
+    assert_eq!(lines.len(), 1, "exactly one line should name {what:?}:\n{text}");
     lines[0].to_owned()
 }
 
-/// Whether a text is a UUID as git stores it here.
+/// Whether `text` is a UUID in lower case.
 pub(crate) fn is_uuid(text: &str) -> bool {
     let lengths: Vec<usize> = text.split('-').map(str::len).collect();
     lengths == [8, 4, 4, 4, 12] && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())

@@ -1,11 +1,11 @@
-//! Programs of the system that some tests need besides git: shells, systemd, readers of manual pages.
+//! System programs that some tests need besides git: shells, systemd, man page readers.
 //!
-//! A bare machine may lack them, and the tests say so and pass there. With `AYNIG_TESTS_SKIP_NOTHING=1`, as `.ci/run` has it,
-//! a program that is missing fails its test.
+//! If one is missing, the test prints that and passes. With `AYNIG_TESTS_SKIP_NOTHING=1`, as `.ci/run` sets
+//! it, the test fails.
 
 use std::path::PathBuf;
 
-/// Where a program is, if it is installed; else says that the test is skipped.
+/// The path of a program. If it is not installed, prints that the test is skipped.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let places = path.split(':').chain(["/usr/sbin", "/sbin"]);
@@ -16,7 +16,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Says why a test is skipped, or fails it where nothing may be.
+/// Prints why a test is skipped, or fails it if no test may be skipped.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to see it")]
 pub(crate) fn skipped(why: &str) {
     let nothing = std::env::var_os("AYNIG_TESTS_SKIP_NOTHING").is_some_and(|value| value == "1");
@@ -24,7 +24,7 @@ pub(crate) fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// A file that is committed here.
+/// The path of a file of this repository.
 pub(crate) fn shipped(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }

@@ -1,4 +1,4 @@
-//! Many runners, one repository: one winner a step, nobody hurt.
+//! Many runners on one repository: one winner per step, and no failures.
 
 use std::process::{Output, Stdio};
 
@@ -27,7 +27,7 @@ fn race(repo: &Repo, runners: usize, arguments: &[&str]) -> Vec<Output> {
     started.into_iter().map(Running::finish).collect()
 }
 
-/// Every branch once, every runner content, nothing left.
+/// Asserts that every branch ran once, every runner succeeded, and nothing is left.
 fn assert_shared(repo: &Repo, branches: &[String], outputs: &[Output]) {
     for output in outputs {
         assert_eq!(output.status.code(), Some(0), "{}", told(output));
@@ -44,7 +44,7 @@ fn assert_shared(repo: &Repo, branches: &[String], outputs: &[Output]) {
     repo.assert_tidy();
 }
 
-/// Runs a git command over and over while `during` runs.
+/// Runs a git command repeatedly while `during` runs.
 fn meanwhile<T>(repo: &Repo, arguments: &[&str], during: impl FnOnce() -> T) -> (T, usize) {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -52,7 +52,7 @@ fn meanwhile<T>(repo: &Repo, arguments: &[&str], during: impl FnOnce() -> T) -> 
             let mut times = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let mut git = repo.git_command();
-                // It may lose a lock to a runner now and then; that is its own affair.
+                // It may lose a lock to a runner; its failures do not matter here.
                 git.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("git runs");
                 times += 1;
             }
@@ -190,7 +190,7 @@ fn two_recoverers_close_a_lease_once() {
         let trigger = repo.head(&format!("b{n}"));
         repo.taken_by_other(&trigger, &format!("b{n}"), 1);
     }
-    // All of them are over once a lease that was made later is.
+    // They have all expired once this later lease has.
     let probe = repo.ready("probe", "work");
     repo.taken_by_other(&probe, "probe", 1);
     repo.run_until("probe", "stalled", &["run", "--branch", "probe"]);
@@ -232,7 +232,8 @@ fn many_recoverers_save_a_killed_runners_work_once() {
         }
         branches.iter().all(|branch| repo.state(branch) == "stalled")
     });
-    // One that lost the race for the lease may have held a worktree while the winner wanted to save or to remove it.
+    // A runner that lost the race for a lease may have used its worktree when the winner wanted to save or
+    // remove it.
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
     assert_eq!(repo.rescues().len(), 4, "{:?}", repo.rescues());
@@ -245,7 +246,8 @@ fn many_recoverers_save_a_killed_runners_work_once() {
     }
 }
 
-/// A recoverer that is slow to save, or a runner that lives but did not renew: who closes the lease cannot have the worktree.
+/// A slow recovery, or a live runner that did not renew: the one that closes the lease cannot lock the
+/// worktree.
 ///
 /// CONTRACT 9.6
 #[test]

@@ -1,4 +1,5 @@
-//! The README does what it says: its tour is run word for word, and its tables know every option and exit code.
+//! The README matches the program: its tour is run word for word, and its tables list every option and exit
+//! code.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -11,7 +12,7 @@ fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md")
 }
 
-/// A section, from its heading to the next of the same rank or a higher one.
+/// A section, from its heading to the next heading of the same or a higher rank.
 fn section(text: &str, heading: &str) -> String {
     let rank = heading.chars().take_while(|c| *c == '#').count();
     let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
@@ -66,7 +67,7 @@ fn subcommands() -> Vec<String> {
         .collect()
 }
 
-/// The long options at the beginning of the lines of a help text.
+/// The long options that begin lines of a help text.
 fn options(help: &str) -> BTreeSet<String> {
     help.lines()
         .map(str::trim_start)
@@ -124,7 +125,7 @@ fn every_option_of_every_subcommand_is_there() {
         for option in options(&help(&[&name])) {
             assert!(
                 about.contains(&option) || everywhere.contains(&option),
-                "README: aynig {name} has {option}, and its section does not say so"
+                "README: aynig {name} has {option}, which its section does not mention"
             );
         }
     }

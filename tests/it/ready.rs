@@ -1,4 +1,4 @@
-//! A new worktree is ready to work in: files that git ignores are brought along, and `aynig.setup` has run.
+//! A new worktree is ready to work in: files that git ignores are copied, and `aynig.setup` has run.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,14 +9,14 @@ use nix::sys::signal::Signal;
 use super::scene::*;
 use super::support::*;
 
-/// A command that lists what its worktree holds besides commits, and its modes.
+/// A command that lists the ignored and untracked files of its worktree, and their modes.
 const LOOK: &str = r#"git status --porcelain --ignored --untracked-files=all >"$ROOM/status"
 stat -c '%A %n' .env deps deps/tool deps/link 2>/dev/null >"$ROOM/modes"
 cat .env >"$ROOM/env" 2>/dev/null; readlink deps/link >"$ROOM/link"; say seen yes; next done"#;
 
 const IGNORED: &str = ".env\ndeps/\n*.log\n.worktrees/\n.aynig/logs/\n";
 
-/// A repository whose main worktree holds all kinds of files, and a branch that asks for `work`.
+/// A repository whose main worktree contains all kinds of files, and a branch ready for `work`.
 fn repo(script: &str, list: &str) -> Repo {
     let repo = Repo::scene(&[("work", script)]);
     repo.write(".gitignore", IGNORED);
@@ -45,7 +45,7 @@ fn was_said(repo: &Repo, name: &str) -> bool {
     repo.beside(name).exists()
 }
 
-/// The branch is stalled for this reason, and its command has not run.
+/// Asserts that the branch is stalled with these words and that its command did not run.
 fn assert_not_started(repo: &Repo, output: &Output, words: &[&str]) {
     assert_eq!(output.status.code(), Some(1), "{}", told(output));
     assert_eq!(repo.state("task"), "stalled");
@@ -91,7 +91,7 @@ fn a_list_of_everything_leaves_out_worktrees_and_logs() {
     let repo = repo(LOOK, "*\n");
     repo.write(".worktrees/mine", "x\n");
     repo.write(".aynig/logs/old", "x\n");
-    // A repository of its own is none of ours.
+    // A nested repository is not copied.
     repo.git(["init", "--quiet", "deps/vendor"]);
     repo.write("deps/vendor/file", "x\n");
     repo.aynig_ok(["run"]);

@@ -1,4 +1,4 @@
-//! One step, and who gets it: claims that are won, lost, refused, cut off.
+//! A step and the race for it: claims that win, lose, are refused, or are cut off.
 
 use super::*;
 
@@ -49,12 +49,12 @@ fn one_step_from_claim_to_result() {
     hub.assert_tidy();
 }
 
-/// A runner that has scanned and is about to push its claim, told to go on by the file `go`.
+/// Holds the first push, which carries the claim of a runner that has scanned, until the file `go` appears.
 const HOLD_FIRST_PUSH: &str =
     r#"if [ "$verb" = push ] && [ "$count" = 1 ]; then say pushing yes; await go; fi"#;
 
-/// Lets something happen to a branch between the look at it and the only push, for which there is then no branch: it stays as
-/// that left it.
+/// Runs `happens` between the scan and the only push, which then has no branch to move. Asserts that the
+/// branch stays as `happens` left it.
 fn before_the_push(prepare: impl FnOnce(&Repo), happens: impl FnOnce(&Repo)) -> Output {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
     let clone = clone(&hub);
@@ -75,7 +75,7 @@ fn before_the_push(prepare: impl FnOnce(&Repo), happens: impl FnOnce(&Repo)) -> 
     output
 }
 
-/// The same where the push would claim it.
+/// Runs `happens` between the scan and the push that would claim the branch.
 fn between_scan_and_claim(happens: impl FnOnce(&Repo)) -> Output {
     before_the_push(|_| {}, happens)
 }
@@ -156,7 +156,7 @@ fn one_lost_branch_costs_the_others_nothing() {
     clone.assert_tidy();
 }
 
-/// The same where the push would close its expired lease.
+/// Runs `happens` between the scan and the push that would close the branch's expired lease.
 fn before_an_expired_lease_is_closed(happens: impl FnOnce(&Repo)) {
     let expired = |hub: &Repo| {
         hub.foreign_lease("task", "11111111-2222-4333-8444-555555555555", "far-host", 60, 3600);
@@ -204,7 +204,7 @@ fn a_state_set_by_hand_is_no_exception() {
     }
 }
 
-/// The n-th push is applied by the server, and the connection cut before its answer.
+/// The server applies the n-th push, and the connection breaks before its answer.
 fn cut_after(push: u32) {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
     let clone = clone(&hub);
@@ -237,7 +237,8 @@ fn connection_cut_after_the_result_was_applied() {
     cut_after(2);
 }
 
-/// The result is applied, the connection cut, and somebody has built on it before anybody could be asked.
+/// The server applies the result and the connection breaks. Another commit is on top before the runner can
+/// ask again.
 #[test]
 fn a_result_that_others_went_on_from_before_it_was_known_has_landed() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -291,11 +292,12 @@ fn a_claim_that_is_cut_off_again_and_again_is_tried_twice() {
     clone.assert_tidy();
 }
 
-/// What a wrapper does with the first push of a renewal: the server applies it, and the connection is cut before its answer.
+/// A wrapper for the first push of a renewal: the server applies it, and the connection breaks before its
+/// answer.
 const CUT_RENEWAL: &str = r#"if [ "$verb" = push ] && [ "$count" = 2 ]; then "$GIT" "$@" >/dev/null 2>&1; say cut yes; exit 128; fi"#;
 
-/// A command that commits before and after its first renewal is cut off; its result lands on top of that renewal. (Git refuses a
-/// commit while its worktree is being taken along to the renewal; then it is tried again.)
+/// A command that commits before and after its first renewal is cut off. Its result lands on top of that
+/// renewal. (Git refuses a commit while the worktree is being moved to the renewal; the command tries again.)
 fn cut_renewal(more: &str) {
     let script = r#"echo ran >>"$ROOM/ran"
         own() { echo $1 >$1; git add $1; until git commit -q -m $1; do [ -d "$ROOM" ] || exit 9; sleep 0.05; done; }

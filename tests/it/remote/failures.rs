@@ -1,4 +1,4 @@
-//! Servers that refuse, remotes that are not there, and what a pass costs.
+//! Servers that refuse, unreachable remotes, and the number of connections of a pass.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_refusing_server_is_heard_and_not_pestered() {
     hub.ready("other", "work");
     let before = heads(&hub);
     let wrapper = Wrapper::new(&hub, "");
-    // Its words name neither branch: both are refused.
+    // The refusal names neither branch, so it counts for both.
     let output = wrapper.run(&clone, &["run", "--remote", "origin", "--drain", "--jobs", "2"]);
     assert_exit(&output, 4);
     assert!(err(&output).contains("the freeze lasts until monday"), "{}", told(&output));
@@ -113,7 +113,7 @@ fn a_pass_costs_one_fetch_and_few_pushes() {
     let clone = clone(&hub);
     let branches: Vec<String> = (0..12).map(|n| format!("b{n:02}")).collect();
     hub.ready_many(&branches, "work");
-    // A connection takes a while, as it does on a network.
+    // A connection takes a while, as over a network.
     let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ]; then sleep 0.2; fi"#);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "12"]);
     for branch in &branches {
@@ -139,7 +139,7 @@ fn forty_steps_cost_few_pushes() {
     let clone = clone(&hub);
     let branches: Vec<String> = (0..40).map(|n| format!("b{n:02}")).collect();
     hub.ready_many(&branches, "work");
-    // A connection takes a while, as it does on a network.
+    // A connection takes a while, as over a network.
     let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ]; then sleep 0.1; fi"#);
     let start = std::time::Instant::now();
     let output = wrapper.run(&clone, &["run", "--remote", "origin", "--jobs", "40"]);

@@ -1,11 +1,11 @@
-//! The hooks for a server: what `contrib/hooks/pre-receive` refuses of a plain `git push`, that it refuses nothing a runner
-//! does, and that `contrib/hooks/post-receive` starts a pass without holding up the push.
+//! The server hooks. `contrib/hooks/pre-receive` refuses a plain `git push` to a leased branch, but nothing a
+//! runner does. `contrib/hooks/post-receive` starts a pass without delaying the push.
 
 use super::*;
 
 const RUN_ID: &str = "11111111-2222-4333-8444-555555555555";
 
-/// Installs a hook as a person would: by a copy.
+/// Copies a hook into the hub, as the README says.
 pub(crate) fn install(hub: &Repo, name: &str) {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib/hooks").join(name);
     fs::copy(from, hub.path.join("hooks").join(name)).expect("the hook is copied");
@@ -24,7 +24,7 @@ fn push(clone: &Repo, options: &[&str]) -> Output {
     git.output().expect("git runs")
 }
 
-/// A commit in the clone, on top of `base`, that nothing points at; `age` seconds old.
+/// A commit in the clone on top of `base`, `age` seconds old. No ref points at it.
 fn commit(clone: &Repo, base: &str, age: i64, trailers: &str) -> String {
     let date = i64::try_from(now()).expect("a date") - age;
     let tree = clone.git(["rev-parse", &format!("{base}^{{tree}}")]);
@@ -49,7 +49,7 @@ fn lease(run_id: &str) -> String {
     )
 }
 
-/// A push that must be refused, with these words, and change nothing.
+/// Asserts that a push is refused with these words and changes nothing.
 #[track_caller]
 fn refused(hub: &Repo, clone: &Repo, options: &[&str], words: &[&str]) {
     let before = heads(hub);
@@ -87,7 +87,7 @@ fn a_live_lease_is_not_pushed_over_by_anybody_else() {
         refused(&hub, &clone, &["--force", "origin", &of(rewind)], &words);
     }
     refused(&hub, &clone, &["origin", ":task"], &[&holder[..], &["deletes it"]].concat());
-    // All branches of such a push stay, as git has it.
+    // Such a push moves none of its branches, as with any hook of git.
     let result = commit(&clone, &held, 0, "dwp-state: done");
     refused(&hub, &clone, &["origin", &of(result), "main:refs/heads/other"], &holder);
 }
@@ -101,7 +101,7 @@ fn what_a_client_says_of_the_old_value_is_not_believed() {
     let before = heads(&hub);
     let none = "0".repeat(40);
     for old in [none.clone(), "1".repeat(40)] {
-        // The first lines of what a client sends: the branch is to go, whatever it was.
+        // The first lines that a client sends: delete the branch, whatever its value.
         let line = format!("{old} {none} refs/heads/task\0 report-status delete-refs");
         let mut git = hub.git_command();
         git.env("AYNIG_BIN", binary())
@@ -131,7 +131,7 @@ fn a_symbolic_ref_is_no_way_around_a_lease() {
         let before = heads(&hub);
         refused(&hub, &clone, &["origin", &format!("+{trigger}:{link}")], &["task is leased to other-host"]);
         refused(&hub, &clone, &["origin", &format!(":{link}")], &["task is leased to other-host"]);
-        // Also if a client claims that nothing was there.
+        // Also if a client claims that there was nothing before.
         let line = format!("{none} {trigger} {link}\n");
         let output = told_by_git(&hub, &line);
         assert!(err(&output).contains("task is leased to other-host"), "{link}: {}", told(&output));
@@ -208,7 +208,8 @@ fn a_lease_is_bounded_in_its_length() {
     taken(&clone, &["origin", &to_task(&longest)]);
     let longer = commit(&clone, &longest, 0, &lasting("31536001"));
     refused(&hub, &clone, &["origin", &to_task(&longer)], &["lasts"]);
-    // Where somebody wrote a longer one before the guard was there, a renewal by its holder has a length that is allowed.
+    // If the branch already had a longer lease before the guard was installed, its holder's renewal has an
+    // allowed length.
     hub.git(["fetch", "--quiet", clone.path.to_str().expect("text"), &format!("+{longer}:refs/heads/task")]);
     let mut renewal = clone.aynig_command();
     renewal.envs([("AYNIG_BIN", binary().as_os_str()), ("AYNIG_BRANCH", "task".as_ref())]);
@@ -241,7 +242,8 @@ fn what_is_under_no_live_lease_is_left_alone() {
     }
 }
 
-/// A runner's whole life through a guarded server: results, failures, leases that are kept and renewed, and recovered ones.
+/// The whole life of a runner behind a guarded server: results, failures, kept and renewed leases,
+/// recoveries.
 fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     let hub = guarded(&[
         ("work", "echo x >x; git add x; git commit -q -m own; await renewed; next check"),
@@ -285,7 +287,7 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     assert_eq!((header, trailer.as_str()), expected);
     hub.release("later");
     wait_until("the process that was left behind", || hub.state("keep") == "done");
-    // Somebody asks again, and a runner that is told to stop says so.
+    // The branch is set again, and a runner that is stopped reports that.
     let ask = ["set-state", "--state", "long", "--branch", "gone", "--remote", "origin"];
     assert_exit(&command(&ask).output().expect("aynig runs"), 0);
     let runner = start(&["run", "--remote", "origin"]);
@@ -347,7 +349,7 @@ fn a_server_without_the_program_takes_nothing_and_says_why() {
     assert!(said.contains("/nowhere/aynig is not on this server") && said.contains("install it"), "{said}");
 }
 
-/// The hook, told this by its git.
+/// Runs the hook with these lines on its input, as git does.
 fn told_by_git(hub: &Repo, words: &str) -> Output {
     let mut hook = hub.aynig_command();
     let mut child = hook
@@ -374,7 +376,7 @@ fn a_push_starts_a_pass_and_does_not_wait_for_it() {
     install(&hub, "pre-receive");
     let clone = clone(&hub);
     let ready = commit(&clone, &clone.head("main"), 0, "dwp-state: work");
-    // Its command waits for what comes after the push.
+    // Its command waits until the push has returned.
     taken(&clone, &["origin", &format!("{ready}:refs/heads/task")]);
     wait_until("the claim", || hub.state("task") == "working");
     hub.release("release");
@@ -392,7 +394,7 @@ fn what_passes_said_on_the_server_is_bounded() {
     install(&hub, "post-receive");
     let clone = clone(&hub);
     let (log, old) = (hub.path.join("aynig-passes.log"), hub.path.join("aynig-passes.log.old"));
-    // Just below its bound it stays, above it makes way.
+    // At the size limit the log stays; above it the log is rotated.
     for (length, makes_way) in [(1_000_000, false), (1_000_001, true)] {
         let words = "x".repeat(length - 1) + "\n";
         fs::write(&log, &words).expect("a log");

@@ -1,11 +1,11 @@
-//! Connections that hang, and servers that refuse for longer: nobody waits for others beyond what is theirs to lose, and nobody
-//! storms a server.
+//! Connections that hang, and servers that keep refusing. A runner waits for others no longer than its own
+//! lease allows, and does not flood a server with retries.
 
 use nix::sys::signal::Signal;
 
 use super::*;
 
-/// Two branches, of which `a` ends first: its result hangs on the way, and `b` is told to go on.
+/// Two branches. `a` ends first: its result hangs on the way, and `b` is released.
 const HANG_A: &str = r#"if [ "$verb" = push ] && [ -e "$ROOM/a-done" ]; then case "$*" in *heads/a*) say hangs yes; await never;; esac; fi"#;
 
 const TWO: &str = r#"echo "$AYNIG_BRANCH" >>"$ROOM/ran"
@@ -26,7 +26,7 @@ fn a_result_does_not_wait_for_one_that_hangs() {
     wait_until("the result of b", || hub.state("b") == "done");
     assert!(start.elapsed().as_secs() < 45, "after {:?}", start.elapsed());
     assert_eq!(hub.state("a"), "working");
-    // What hangs is given up and tried again.
+    // The hanging push is killed and tried again.
     fs::remove_file(hub.beside("a-done")).expect("it is there");
     hub.release("never");
     assert_exit(&runner.finish(), 0);
@@ -106,7 +106,7 @@ fn a_refused_claim_is_tried_less_and_less_often_by_a_watch() {
     hook(&hub, "update", REFUSE_NO);
     let clone = clone(&hub);
     hub.ready("no", "work");
-    // Another branch never rests, so that there is always a reason to look.
+    // The other branch never rests, so there is always a reason for a pass.
     hub.ready("yes", "work");
     let wrapper = Wrapper::new(&hub, NOTE_NO);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--watch=1"]);

@@ -1,11 +1,11 @@
-//! Ctrl-C, and the like, while a remote does not answer: it is heard at once, and no call is left behind. What has begun may
-//! still land at the first one, and is saved at the second.
+//! Ctrl-C and other signals while a remote does not answer: the runner reacts at once and leaves no git
+//! running. After the first signal a step that has begun may still land; after the second its work is saved.
 
 use nix::sys::signal::Signal;
 
 use super::*;
 
-/// The first call of this kind tells who it is, and hangs.
+/// The first call of this subcommand writes its process id, and hangs.
 fn hanging(hub: &Repo, verb: &str) -> Wrapper {
     Wrapper::new(
         hub,
@@ -42,7 +42,7 @@ fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     }
 }
 
-/// A claim may have arrived: whoever stops it does not know.
+/// A stopped claim may have arrived; the runner does not know.
 #[test]
 fn a_claim_whose_push_hangs_ends_at_the_second_signal() {
     let hub = hub(&[("work", "echo ran >>\"$ROOM/ran\"; next done")]);
@@ -109,7 +109,7 @@ trap 'say stopped yes; exit 1' TERM; say on yes; await never"#;
     let clone = clone(&hub);
     hub.ready("a", "work");
     hub.ready("b", "work");
-    // The claims are the first one.
+    // The first push carries the claims.
     let wrapper = Wrapper::new(&hub, r#"if [ "$verb$count" = push2 ]; then say hangs $$; await release; fi"#);
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "2"]);
     let call = hub.said_pid("hangs");
@@ -139,7 +139,7 @@ fn a_result_whose_push_hangs_is_saved_at_the_second_signal() {
     hub.release("release");
     let call = hub.said_pid("hangs");
     runner.signal(Signal::SIGINT);
-    // Two in one instant may count as one.
+    // Two signals at the same moment may count as one.
     wait_until("the runner to end", || {
         runner.signal(Signal::SIGINT);
         !is_alive(call.0)
@@ -168,13 +168,13 @@ fn who_waits_at_a_terminal_is_told_for_whom() {
     }
 }
 
-/// A git that moves refs would leave their locks behind, and every later fetch would meet them.
+/// A killed git that moves refs would leave its lock files, which make every later fetch fail.
 #[test]
 fn a_fetch_that_has_what_it_needs_comes_to_its_end() {
     let hub = hub(&[("work", "next done")]);
     let clone = clone(&hub);
     hub.ready("task", "work");
-    // Its transport is told to go; what it does then is its own, and takes a while.
+    // Its transport gets SIGTERM; how it handles that is its own affair, and takes a while.
     let script = r#"if [ "$verb" = fetch ]; then tail -f /dev/null & say hangs $$; wait $!
 i=0; while [ $i -lt 4000000 ]; do i=$((i + 1)); done; say finished yes; exit 0; fi"#;
     let wrapper = Wrapper::new(&hub, script);
@@ -187,7 +187,7 @@ i=0; while [ $i -lt 4000000 ]; do i=$((i + 1)); done; say finished yes; exit 0; 
     assert_eq!(hub.state("task"), "work");
 }
 
-/// As a master connection of ssh does.
+/// Like a master connection of ssh.
 #[test]
 fn who_keeps_the_output_of_a_call_does_not_keep_us() {
     let hub = hub(&[("work", "next done")]);
@@ -204,7 +204,7 @@ fn who_keeps_the_output_of_a_call_does_not_keep_us() {
     assert_exit(&runner.finish(), 130);
 }
 
-/// A remote in a directory is served by our own processes.
+/// Our own child processes serve a remote in a directory.
 #[test]
 fn a_push_that_is_ended_leaves_no_lock_in_the_remote() {
     let hub = hub(&[("work", "next done")]);
@@ -267,7 +267,7 @@ fn program(hub: &Repo, wrapper: &Wrapper, name: &str, script: &str) -> String {
     path.display().to_string()
 }
 
-/// Signing may wait for a passphrase, or for a key on a chain.
+/// Signing may wait for a passphrase, or for a hardware key.
 #[test]
 fn a_signature_that_does_not_come_is_not_waited_for() {
     let set = ["set-state", "--state", "done", "--branch", "task"];
@@ -297,7 +297,7 @@ fn a_signature_that_does_not_come_is_not_waited_for() {
     }
 }
 
-/// Where no call is under way, a signal is what it always is.
+/// Without a running call, a signal has its normal effect.
 #[test]
 fn who_reads_a_page_dies_of_the_signal_itself() {
     let hub = hub(&[("work", "next done")]);
@@ -310,11 +310,11 @@ fn who_reads_a_page_dies_of_the_signal_itself() {
     let _pager = hub.said_pid("pages");
     terminal.signal(Signal::SIGTERM);
     let (shown, code) = terminal.finish();
-    // 256 less the signal's number: the driver tells it so.
+    // 256 minus the signal's number, as the driver reports it.
     assert_eq!(code, 241, "{shown}");
 }
 
-/// What asks for a passphrase or whether to trust a host would be stopped for ever in the background of a terminal.
+/// A prompt for a passphrase or host key would stop forever in a terminal's background (SIGTTIN).
 #[test]
 fn a_call_over_a_network_has_no_terminal_to_ask_on() {
     let hub = hub(&[("work", "next done")]);

@@ -1,11 +1,11 @@
-//! Between claim and settle: a branch that others moved, a remote that goes away, a server that says no.
+//! Between claim and settling: a branch that others moved, a remote that disappears, a server that refuses.
 
 use super::*;
 
-/// Ends of a command, each of which would land something.
+/// Ends of a command that would each land something.
 const ENDS: [&str; 3] = ["next done", "exit 3", "exit 0"];
 
-/// A hub whose branch `task` asks for [`WORK`] with this end, and a clone of it.
+/// A hub whose branch `task` is ready for [`WORK`] with this end, and a clone of it.
 fn asked(end: &str) -> (Repo, Repo) {
     let hub = hub(&[("work", &format!("{WORK}\n{end}"))]);
     let clone = clone(&hub);
@@ -13,7 +13,7 @@ fn asked(end: &str) -> (Repo, Repo) {
     (hub, clone)
 }
 
-/// The same where there is a commit below the one that asks.
+/// Like [`asked`], with a commit below the trigger.
 fn asked_above_another(end: &str) -> (Repo, Repo) {
     let (hub, clone) = asked(end);
     hub.branch_from("main", "task", b"before\n");
@@ -21,14 +21,14 @@ fn asked_above_another(end: &str) -> (Repo, Repo) {
     (hub, clone)
 }
 
-/// The same with a `git` of its own for the runner.
+/// Like [`asked`], with a `git` wrapper for the runner.
 fn asked_with(end: &str, git: &str) -> (Repo, Repo, Wrapper) {
     let (hub, clone) = asked(end);
     let wrapper = Wrapper::new(&hub, git);
     (hub, clone, wrapper)
 }
 
-/// The result of [`WORK`] that leaves nothing over is on the branch, and nothing had to be saved.
+/// Asserts that the whole result of [`WORK`] is on the branch, and that nothing had to be saved.
 #[track_caller]
 fn assert_landed(hub: &Repo, clone: &Repo, output: &Output) {
     assert_exit(output, 0);
@@ -37,7 +37,7 @@ fn assert_landed(hub: &Repo, clone: &Repo, output: &Output) {
     clone.assert_tidy();
 }
 
-/// The result of [`WORK`] did not reach the branch; it is saved.
+/// Asserts that the result of [`WORK`] did not reach the branch and was saved.
 #[track_caller]
 fn assert_only_leased(hub: &Repo, clone: &Repo, output: &Output) {
     assert_exit(output, 1);
@@ -45,8 +45,8 @@ fn assert_only_leased(hub: &Repo, clone: &Repo, output: &Output) {
     assert_work_saved(clone, output);
 }
 
-/// Lets something happen to the branch while the command runs, for each of its ends; nothing of ours may be on the branch
-/// after that, and what the command made is saved.
+/// Runs `happens` on the branch while the command runs, for each end. Asserts that the branch then has
+/// nothing of ours and that the command's work was saved.
 fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
     for end in ENDS {
         let (hub, clone) = asked_above_another(end);
@@ -65,7 +65,7 @@ fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
     }
 }
 
-/// The same where no end comes: the renewal notices, and the command is stopped.
+/// The same without an end: the renewal notices the change, and the command is stopped.
 fn noticed_by_the_renewal(words: &str, happens: impl Fn(&Repo)) {
     let (hub, clone) = asked_above_another("next done");
     let runner =
@@ -215,7 +215,8 @@ fn a_remote_that_stays_away_leaves_the_work_on_a_rescue_ref() {
     });
 }
 
-/// The push of a result arrives, its answer does not, and then the remote is away until the lease is over.
+/// The push of a result arrives but its answer is lost, and the remote is unreachable until the lease
+/// expires.
 #[test]
 fn a_result_of_which_nobody_knows_is_not_called_lost() {
     let hub = hub(&[("work", "say on yes; next done")]);
@@ -266,7 +267,7 @@ fn a_lock_on_the_server_is_no_refusal() {
     let (hub, clone, wrapper) = asked_with("rm loose.txt; next done", "");
     let runner = wrapper.start(&clone, RUN);
     hub.said("at");
-    // As a `git gc` of the server does for a moment.
+    // As `git gc` on the server does for a moment.
     let lock = hub.path.join("refs/heads/task.lock");
     fs::write(&lock, "").expect("a lock");
     hub.release("release");

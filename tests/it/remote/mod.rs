@@ -1,7 +1,7 @@
-//! A remote as arbiter: several clones, hosts and roles, one winner a step.
+//! A remote as arbiter: several clones, hosts and roles, one winner per step.
 //!
-//! The hub is a bare repository; tests make and read its branches directly, runners only ever through clones. A
-//! wrapper named `git`, first in a runner's PATH, counts its calls and cuts its connections.
+//! The hub is a bare repository. Tests create and read its branches directly; runners only use clones. A
+//! `git` wrapper, first in a runner's PATH, counts its calls and breaks its connections.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ mod watching;
 /// One pass over the remote.
 const RUN: &[&str] = &["run", "--remote", "origin"];
 
-/// Commits something of its own, leaves something untracked, tells that it is there, and goes on when told to.
+/// Commits a file, leaves an untracked one, reports ready, and waits for its release.
 const WORK: &str = r#"echo ran >>"$ROOM/ran"; echo own >own.txt; git add own.txt; git commit -q -m 'own work'
 echo loose >loose.txt; say at $$; await release; "#;
 
@@ -48,7 +48,7 @@ fn hub_at(commands: &[(&str, &str)]) -> Repo {
     repo.into_bare()
 }
 
-/// A hook of the hub, which runs on the server's side of a push.
+/// A hook of the hub, run on the server's side of a push.
 fn hook(hub: &Repo, name: &str, script: &str) {
     hub.command(&format!("hooks/{name}"), script);
 }
@@ -58,15 +58,15 @@ fn clone(hub: &Repo) -> Repo {
     hub.clone_beside("clone")
 }
 
-/// A `git` that notes the subcommand of each of its calls and may do something else instead.
+/// A `git` that logs the subcommand of each call and may do something else instead.
 struct Wrapper {
     directory: PathBuf,
     calls: PathBuf,
 }
 
 impl Wrapper {
-    /// `script` sees `$verb`, `$count` (how many calls of that subcommand there were, this one included), `$GIT` (the
-    /// real one), and the prelude of scenes; at its end the real git takes over.
+    /// `script` sees `$verb`, `$count` (the number of calls of that subcommand so far, with this one), `$GIT`
+    /// (the real one), and the prelude of scenes. At its end it runs the real git.
     fn new(hub: &Repo, script: &str) -> Self {
         let directory = hub.beside("wrapper");
         fs::create_dir(&directory).expect("a fresh directory");
@@ -96,7 +96,7 @@ impl Wrapper {
         format!("{}:{}", self.directory.display(), std::env::var("PATH").expect("a PATH"))
     }
 
-    /// `aynig` in a clone, with this git.
+    /// `aynig` in a clone, with this git in its PATH.
     fn aynig(&self, clone: &Repo, arguments: &[&str]) -> Command {
         let mut command = clone.aynig_command();
         command.env("PATH", self.path()).args(arguments);
@@ -108,7 +108,7 @@ impl Wrapper {
         self.aynig(clone, arguments).output().expect("aynig runs")
     }
 
-    /// Starts it and goes on.
+    /// Starts it in the background.
     fn start(&self, clone: &Repo, arguments: &[&str]) -> Running {
         Running::start(self.aynig(clone, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
@@ -123,12 +123,12 @@ fn states(hub: &Repo, branch: &str) -> Vec<String> {
         .collect()
 }
 
-/// Branches of a repository and where they are.
+/// The branches of a repository with their commits.
 fn heads(repo: &Repo) -> String {
     repo.git(["for-each-ref", "refs/heads"])
 }
 
-/// The work of [`WORK`] is on the one rescue ref of the clone, which `output` names.
+/// Asserts that the work of [`WORK`] is in the one rescue ref of the clone, which `output` names.
 fn assert_work_saved(clone: &Repo, output: &Output) {
     let rescue = clone.rescue();
     assert_eq!(clone.show(&format!("{rescue}:own.txt")), "own");
@@ -137,14 +137,14 @@ fn assert_work_saved(clone: &Repo, output: &Output) {
     clone.assert_tidy();
 }
 
-/// The attempt in the header of a commit by which a server knows a runner's result.
+/// The header of a commit that names its attempt, by which a server recognises a runner's result.
 fn header_of_attempt(hub: &Repo, revision: &str) -> Option<String> {
     let commit = hub.git(["cat-file", "commit", revision]);
     let (headers, _) = commit.split_once("\n\n")?;
     headers.lines().find_map(|line| line.strip_prefix("aynig-run-id ")).map(str::to_owned)
 }
 
-/// An exit code, with everything said if it is another.
+/// Asserts an exit code, and prints the whole output if it differs.
 #[track_caller]
 fn assert_exit(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", told(output));

@@ -1,18 +1,18 @@
-//! `--takeover observed`: clocks that are wrong, and leases judged by what this host has seen.
+//! `--takeover observed`: wrong clocks, and leases that this host times itself.
 
 use nix::sys::signal::Signal;
 
 use super::*;
 
-/// Passes by what was seen.
+/// A pass with observed takeover.
 const OBSERVE: &[&str] = &["run", "--remote", "origin", "--takeover", "observed", "--skew-seconds", "0"];
 
-/// Where sightings are kept.
+/// The file of sightings.
 fn kept(clone: &Repo) -> PathBuf {
     PathBuf::from(clone.git(["rev-parse", "--absolute-git-dir"])).join("aynig/sightings/seen")
 }
 
-/// The rows that are kept: boot, milliseconds, commit, remote, branch.
+/// Its rows: boot, milliseconds, commit, remote, branch.
 fn rows(clone: &Repo) -> Vec<Vec<String>> {
     let text = fs::read_to_string(kept(clone)).expect("sightings");
     text.lines().skip(1).map(|line| line.split(' ').map(str::to_owned).collect()).collect()
@@ -26,7 +26,7 @@ fn rewrite(clone: &Repo, change: impl Fn(&mut Vec<String>)) {
     fs::write(kept(clone), format!("aynig sightings 1\n{lines}")).expect("a file");
 }
 
-/// A hub whose branch `task` is under a lease of a runner that is gone, dated `offset` seconds from now.
+/// A hub whose branch `task` is leased to a runner that is gone, dated `offset` seconds from now.
 fn abandoned(seconds: u64, offset: i64) -> (Repo, Repo) {
     let hub = hub(&[("work", "next done")]);
     hub.ready("task", "work");
@@ -54,7 +54,7 @@ fn a_lease_that_looks_over_is_taken_over_when_it_was_seen_for_its_length() {
     assert!(out(&output).contains("stalled"), "{}", told(&output));
     assert!(hub.message("task").contains("lasts 2 s and was seen here for"), "{}", hub.message("task"));
     clone.aynig_ok(OBSERVE.iter().copied());
-    assert_eq!(rows(&clone), Vec::<Vec<String>>::new(), "what is over is forgotten");
+    assert_eq!(rows(&clone), Vec::<Vec<String>>::new(), "expired sightings are forgotten");
     clone.assert_tidy();
 }
 
@@ -73,7 +73,7 @@ fn status_judges_leases_as_a_plain_run_here_would() {
     assert_eq!(kind(), "working", "no pass has seen it yet");
     assert!(!kept(&clone).exists(), "status notes nothing");
     clone.aynig_ok(["run", "--remote", "origin"]);
-    // Long ago, by the clock that counts.
+    // Long ago, by the monotonic clock.
     rewrite(&clone, |row| row[1] = "1".to_owned());
     assert_eq!(kind(), "expired");
 }
@@ -94,11 +94,11 @@ fn a_lease_from_the_future_is_taken_over_as_well() {
 fn a_renewal_starts_the_count_anew() {
     let (hub, clone) = abandoned(2, -3600);
     clone.aynig_ok(OBSERVE.iter().copied());
-    // Long ago, by the clock that counts.
+    // Long ago, by the monotonic clock.
     rewrite(&clone, |row| row[1] = "1".to_owned());
     let renewal = hub.dated_lease("task", "gone-host", 2, -3600);
     clone.aynig_ok(OBSERVE.iter().copied());
-    assert_eq!(hub.head("task"), renewal, "it was not seen before");
+    assert_eq!(hub.head("task"), renewal, "it had not been seen before");
     let rows = rows(&clone);
     assert_eq!((rows.len(), rows[0][2].as_str(), rows[0][4].as_str()), (1, renewal.as_str(), "task"));
     assert_ne!(rows[0][1], "1");
@@ -143,7 +143,7 @@ fn runners_at_once_lose_no_sighting_and_close_each_lease_once() {
     let at_once = || {
         let runners: Vec<Running> = (0..4)
             .map(|n| {
-                // Some look at a part only, and must not forget the rest.
+                // Half of them see only some branches, and must not forget the others.
                 let globs: &[&str] = if n % 2 == 0 { &[] } else { &["--branch", "area/b0*"] };
                 clone.aynig_start(OBSERVE.iter().chain(globs).copied())
             })
@@ -205,8 +205,8 @@ fn sightings_that_cannot_be_kept_take_nothing_over() {
 /// CONTRACT 5.18
 #[test]
 fn by_its_date_a_lease_is_taken_over_the_tolerance_after_its_end() {
-    // It ended a second ago, and a pass of the default tolerance is to fit into the other nine: where it does not, it is tried
-    // again.
+    // It ended a second ago. A pass must fit into the remaining nine of the default tolerance; one that does
+    // not is tried again.
     for attempt in 0_u32.. {
         assert!(attempt < 20, "no pass ever fits into nine seconds here");
         let begun = now();
@@ -226,7 +226,7 @@ fn by_its_date_a_lease_is_taken_over_the_tolerance_after_its_end() {
     assert_eq!(hub.state("task"), "stalled");
 }
 
-/// Lines that warn of a date.
+/// Lines with a warning about a date.
 fn warnings(output: &Output) -> Vec<String> {
     err(output)
         .lines()
@@ -263,7 +263,7 @@ fn a_watch_tells_of_a_wrong_clock_once_for_each_head() {
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--watch=1"]);
     wait_until("a question", || wrapper.count("ls-remote") >= 1);
     for n in 0..3 {
-        // A pass is made only when something changed.
+        // A pass runs only after a change.
         let fetched = wrapper.count("fetch");
         hub.ready(&format!("parked{n}"), "nothing");
         wait_until("another pass", || wrapper.count("fetch") > fetched);

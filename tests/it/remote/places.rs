@@ -1,5 +1,5 @@
-//! Where a runner of a remote may be, and what a step may come upon there: a person's checkout, a bare clone, a linked
-//! worktree, a submodule, a process left behind, a signal, a runner that died.
+//! Places in which a runner of a remote works, and what a step may find there: a person's checkout, a bare
+//! clone, a linked worktree, a submodule, a process left behind, a signal, a dead runner.
 
 use nix::sys::signal::Signal;
 
@@ -56,7 +56,7 @@ fn a_second_signal_ends_the_wait_for_a_remote_that_is_away() {
     assert_eq!(states(&hub, "task"), ["work", "working"]);
 }
 
-/// A clone in which `mine`, which follows the remote's `task`, is checked out, with a person's files in it.
+/// A clone with `mine` checked out, which tracks the remote's `task`, and with a person's files.
 fn personal(hub: &Repo) -> Repo {
     let clone = clone(hub);
     clone.git(["fetch", "--quiet"]);
@@ -95,7 +95,7 @@ fn in_place_the_followed_branch_is_run_and_the_local_one_goes_along() {
             "--lease-seconds",
             "2",
         ]);
-        // `include` may begin with the other one.
+        // `include` may start with either branch.
         hub.said("at");
         if mode == "only" {
             wait_until("a renewal on top of its own commit", || {
@@ -322,7 +322,7 @@ fn a_submodule_is_there_and_work_in_it_is_not_lost() {
         )]);
         let inner = Repo::new();
         inner.commit_all("theirs");
-        // Git trusts no local path as a submodule's origin unless it is told to.
+        // By default git refuses a local path as a submodule's URL (`protocol.file.allow`).
         let config = source.beside("config");
         let text = "[protocol \"file\"]\n\tallow = always\n[user]\n\tname = T\n\temail = t@example.com\n";
         fs::write(&config, text).expect("a file");
@@ -377,7 +377,7 @@ fn the_lease_of_a_dead_runner_is_closed_by_another_clone() {
     assert_eq!(hub.trailer("task", "dwp-origin-state"), "work");
     assert!(hub.message("task").contains("test-host"), "{}", hub.message("task"));
     assert_eq!(living.rescues(), Vec::<String>::new());
-    // What lies on the host of the dead runner is saved there, by its next pass.
+    // The next pass on the dead runner's host saves the work there.
     let output = dead.aynig_ok(pass);
     let rescue = dead.rescue();
     assert!(err(&output).contains(&rescue), "{}", told(&output));

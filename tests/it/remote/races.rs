@@ -1,4 +1,4 @@
-//! Many clones, many runners, two roles, one remote: over a local path, ssh, and git's own protocol.
+//! Many clones, many runners, two roles and one remote: over a local path, ssh, and git's own protocol.
 
 use std::sync::{Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::*;
 const CLONES: usize = 3;
 const RUNNERS: usize = 3;
 
-/// For all of it, on a machine that has other things to do as well.
+/// Deadline for a whole race, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 fn step(state: &str, next: &str) -> String {
@@ -17,7 +17,7 @@ fn step(state: &str, next: &str) -> String {
     )
 }
 
-/// The states a branch goes through. Both roles have a command for the first; of the others each has one.
+/// The states of a branch, in order. Both roles have a command for the first; one role each for the others.
 fn way(n: usize) -> &'static [&'static str] {
     if n.is_multiple_of(2) { &["plan", "build", "test"] } else { &["build", "test"] }
 }
@@ -37,7 +37,7 @@ fn field(branches: usize) -> (Repo, Vec<String>) {
     (hub, names)
 }
 
-/// What the hub's branches are, as its observer last saw them.
+/// The hub's branches as last observed.
 #[derive(Default)]
 struct Sight {
     heads: Mutex<String>,
@@ -45,7 +45,7 @@ struct Sight {
 }
 
 impl Sight {
-    /// Looks until all branches are done; wakes whoever waits for a change.
+    /// Observes until all branches are done, and wakes the waiting threads on each change.
     fn observe(&self, hub: &Repo, branches: usize) {
         let start = Instant::now();
         loop {
@@ -72,8 +72,8 @@ impl Sight {
         self.heads.lock().expect("nobody panics with it").clone()
     }
 
-    /// Waits until all is done or there is something for a role that was not there before; nothing else gives a runner
-    /// more to do.
+    /// Waits until all is done, or until there is something new for a role. Nothing else gives a runner more
+    /// to do.
     fn news_for(&self, role: &str, before: &str, branches: usize) -> String {
         let heads = self.heads.lock().expect("nobody panics with it");
         let idle = |heads: &mut String| {
@@ -86,7 +86,7 @@ impl Sight {
     }
 }
 
-/// Whether a branch, as observed, is in a state that the role has a command for.
+/// Whether an observed branch is in a state for which the role has a command.
 fn is_for(role: &str, line: &str) -> bool {
     let own = if role == "builder" { "build" } else { "test" };
     line.split_once(' ').is_some_and(|(_, subject)| subject.contains("plan") || subject.contains(own))
@@ -96,7 +96,7 @@ fn is_done(heads: &str, branches: usize) -> bool {
     heads.lines().filter(|line| line.ends_with(" chore: set done")).count() == branches
 }
 
-/// Runners of both roles in every clone, started together and again whenever there may be more to do, until all is done.
+/// Starts runners of both roles in every clone, again after each change, until all branches are done.
 fn race(hub: &Repo, branches: &[String], url: &str, environment: &[(&str, String)]) -> String {
     let clones: Vec<Repo> = (0..CLONES).map(|_| clone(hub)).collect();
     for clone in &clones {
@@ -157,7 +157,7 @@ fn race(hub: &Repo, branches: &[String], url: &str, environment: &[(&str, String
     cost
 }
 
-/// How many branches are raced for over a server: fewer than over a path.
+/// Number of branches raced over a server, fewer than over a path.
 fn served() -> usize {
     sized(12, 60)
 }

@@ -1,4 +1,4 @@
-//! When a remote decides, and the other subcommands with one.
+//! How a remote is selected, and the other subcommands with one.
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn logs_of_a_remotes_branch() {
                 follower
             })
             .collect();
-    // Beyond the end of the lease as it was when they began.
+    // Longer than the leases lasted when they were taken.
     wait_until("renewals", || states(&hub, "task").iter().filter(|state| *state == "working").count() >= 4);
     hub.release("release");
     assert_exit(&runner.finish(), 0);

@@ -1,16 +1,16 @@
-//! Servers a test starts on the loopback, each with its own configuration and port, and ended with the test.
+//! Servers on loopback, each with its own configuration and port, stopped with the test.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Child;
 
 use super::*;
 
-/// A server, and how a runner gets to the hub through it.
+/// A server, and how to reach the hub through it.
 pub(super) struct Server {
     child: Child,
-    /// The hub's address.
+    /// The hub's URL.
     pub url: String,
-    /// What a runner's environment needs for it.
+    /// Environment that a runner needs for it.
     pub environment: Vec<(&'static str, String)>,
 }
 
@@ -21,9 +21,9 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server on a port that is free; `None` if it ends at once again and again.
+/// Starts a server on a free port; `None` if it repeatedly exits at once.
 fn listening(mut start: impl FnMut(u16) -> Child) -> Option<(Child, u16)> {
-    // Somebody may take the port between our asking and its listening: then another.
+    // Another process may take the port before the server listens; then another port is tried.
     for _ in 0..10 {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
         let mut child = start(free.port());
@@ -40,7 +40,7 @@ fn listening(mut start: impl FnMut(u16) -> Child) -> Option<(Child, u16)> {
     None
 }
 
-/// `git daemon`, or why there is none here.
+/// Starts `git daemon`, or returns why it is missing.
 pub(super) fn git_daemon(hub: &Repo) -> Result<Server, String> {
     let program = PathBuf::from(hub.git(["--exec-path"])).join("git-daemon");
     if !program.exists() {
@@ -61,16 +61,16 @@ pub(super) fn git_daemon(hub: &Repo) -> Result<Server, String> {
     Ok(Server { child, url: format!("git://127.0.0.1:{port}/bare.git"), environment: Vec::new() })
 }
 
-/// `sshd`, which lets in whoever runs the test, by a key made for it; or why there is none here.
+/// Starts `sshd`, which accepts the current user with a fresh key, or returns why it is missing.
 pub(super) fn sshd(hub: &Repo) -> Result<Server, String> {
     let path = std::env::var("PATH").expect("a PATH");
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
-    // It starts itself anew for each connection, and must therefore be called by its absolute path.
+    // It re-executes itself for each connection, so it needs an absolute path.
     let Some(program) = places.map(|place| PathBuf::from(place).join("sshd")).find(|file| file.is_file())
     else {
         return Err("`sshd` is not installed here".to_owned());
     };
-    // Where it is started as root it insists on this directory, which a system that never started it does not have.
+    // As root it insists on this directory, which is missing where sshd never ran as a service.
     fs::create_dir_all("/run/sshd").ok();
     let room = hub.beside("sshd");
     fs::create_dir(&room).expect("a fresh directory");

@@ -1,4 +1,4 @@
-//! `status --watch` and `log` where a remote decides.
+//! `status --watch` and `log` with a remote.
 
 use super::*;
 use crate::terminal::plain;
@@ -15,7 +15,7 @@ fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed()
     let of_task = |picture: &[String]| picture.iter().find(|line| line.starts_with("task")).cloned();
     let first = of_task(&terminal.wait_for_picture("the table", |picture| of_task(picture).is_some()));
     assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
-    // The clock goes on without a question.
+    // The clock continues without a connection.
     terminal.wait_for_picture("two strokes", |picture| of_task(picture) != first);
     assert_eq!((git.count("fetch"), git.count("ls-remote")), (1, 0));
     wait_until("a question", || git.count("ls-remote") > 0);
@@ -24,7 +24,7 @@ fn a_watched_remote_is_asked_once_an_interval_and_fetched_from_when_it_changed()
     terminal
         .wait_for_picture("the new branch", |picture| picture.iter().any(|line| line.starts_with("second")));
     assert_eq!(git.count("fetch"), 2);
-    // A remote that is gone is said, and the table stays.
+    // A lost remote is reported, and the table stays.
     fs::rename(&hub.path, hub.beside("away.git")).expect("it is ours");
     let picture = terminal
         .wait_for_picture("the trouble", |picture| picture.iter().any(|line| line.contains("trying again")));
@@ -47,7 +47,7 @@ fn a_remote_that_hangs_does_not_hold_up_the_end() {
     terminal.press(b"\x03");
     let (shown, code) = terminal.finish();
     assert_eq!(code, 130, "{shown:?}");
-    assert!(!hung.lives(), "no question is left behind");
+    assert!(!hung.lives(), "no process is left behind");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn in_a_clone_the_remote_is_named_that_has_the_branch() {
     }
     let nowhere = clone.aynig(["set-state", "--state", "work", "--branch", "nowhere"]);
     assert_refused(&nowhere, 2, &["make it: `git branch nowhere`"]);
-    // Known by our own fetches alone.
+    // Known only through aynig's own fetches.
     clone.aynig_ok(["status", "--all", "--remote", "origin"]);
     clone.git(["update-ref", "-d", "refs/remotes/origin/task"]);
     assert_refused(&clone.aynig(["log", "task"]), 2, &["`--remote origin`"]);

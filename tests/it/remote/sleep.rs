@@ -1,4 +1,4 @@
-//! A laptop that sleeps past its lease.
+//! A laptop that sleeps longer than its lease.
 
 use nix::sys::signal::Signal;
 
@@ -17,7 +17,7 @@ fn a_sleeper_lands_nothing_and_loses_nothing() {
         desk.aynig_ok(run);
         hub.state("task") == "stalled"
     });
-    // The lease, and the command's own commit if a renewal took it along.
+    // The lease, or a renewal that pushed the command's own commit.
     assert_eq!(hub.state("task~1"), "working");
     hub.branch_from("task", "task", b"go on\n\ndwp-state: other\n");
     desk.aynig_ok(run);
@@ -28,7 +28,7 @@ fn a_sleeper_lands_nothing_and_loses_nothing() {
     let output = runner.finish();
     assert_eq!(heads(&hub), after, "{}", told(&output));
     assert_exit(&output, 1);
-    // One line, on whichever stream, says that nothing landed; where the work is belongs to it.
+    // One line, on either stream, says that nothing landed and where the work is.
     let rescue = laptop.rescue();
     let all = out(&output) + &err(&output);
     let about: Vec<&str> = all.lines().filter(|line| line.starts_with("task")).collect();

@@ -1,4 +1,4 @@
-//! `--watch` with a remote: one cheap question an interval.
+//! `--watch` with a remote: one cheap request per interval.
 
 use nix::sys::signal::Signal;
 
