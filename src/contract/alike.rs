@@ -5,10 +5,11 @@
 use bstr::ByteSlice;
 
 use super::parking::NOT_BEFORE_KEY;
+use super::preference::{PREFER_RUNNER_KEY, PREFER_SECONDS_KEY};
 use super::trailers::{LOG_LEVEL_KEY, Trailer};
 
 /// Trailers that a runner reads and a user may set.
-const SETTABLE: [&str; 2] = [NOT_BEFORE_KEY, LOG_LEVEL_KEY];
+const SETTABLE: [&str; 4] = [NOT_BEFORE_KEY, LOG_LEVEL_KEY, PREFER_RUNNER_KEY, PREFER_SECONDS_KEY];
 
 /// Returns the nearest of the names that are one or two slips away from `word`; `None` if `word` is
 /// one of them.

@@ -13,6 +13,7 @@
 //! - [`head`] classifies a HEAD (unmanaged, invalid, ready or working); [`lease`] computes how long
 //!   a working one lives.
 //! - [`parking`] decides whether the time for a state has come.
+//! - [`preference`] decides whether a state is still left to another runner.
 //! - [`sighting`] decides when this host has seen a lease for longer than it lasts, whatever its
 //!   date.
 //! - [`environment`] turns the trigger's trailers into variables of the command.
@@ -53,6 +54,7 @@ pub mod manual;
 pub mod message;
 pub(crate) mod ownership;
 pub mod parking;
+pub(crate) mod preference;
 pub mod protocol;
 pub mod report;
 pub mod retention;

@@ -58,6 +58,7 @@ mod panics;
 mod parking;
 mod passes;
 mod pool;
+mod preference;
 mod probe;
 mod programs;
 mod races;

@@ -13,7 +13,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     "branch",
     "commit",
     "state",
@@ -25,9 +25,12 @@ const KEYS: [&str; 17] = [
     "expiresAt",
     "secondsLeft",
     "notBefore",
+    "preferredRunner",
+    "preferredUntil",
     "secondsSeen",
     "command",
     "reason",
+    "cause",
     "subject",
     "date",
     "why",

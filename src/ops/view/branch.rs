@@ -56,6 +56,10 @@ pub struct BranchView {
     pub committed_at: Option<i64>,
     /// The date that a parked branch waits for, in seconds since the epoch.
     pub not_before: Option<i64>,
+    /// The runner that the state is left to, and until when, in seconds since the epoch.
+    pub preferred: Option<(String, i64)>,
+    /// The word for why the state is not run.
+    pub cause: Option<&'static str>,
     /// The reason that a stalled commit gives.
     pub why: Option<String>,
     /// Whether the branch was meant to run and does not.
@@ -138,6 +142,10 @@ pub(crate) fn row(
         Verdict::Waiting { state, reason } => {
             row.mistake = reason.severity() == Severity::Misconfigured;
             row.rests = reason.severity() == Severity::Terminal;
+            row.cause = Some(reason.word());
+            if let Reason::Preferred { runner, until } = reason {
+                row.preferred = Some((runner.clone(), *until));
+            }
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
                 stalled(&mut row, authority, branch, reason, unsigned);
@@ -237,7 +245,8 @@ impl BranchView {
     /// When the clock alone changes the verdict, in seconds since the epoch.
     pub fn turns_at(&self) -> Option<i64> {
         let over = self.lease.as_ref().filter(|_| self.kind == "working");
-        over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before)
+        let own = over.map(|lease| lease.expires_at.saturating_add(1)).or(self.not_before);
+        own.or(self.preferred.as_ref().map(|(_, until)| *until))
     }
 
     /// Whether the branch has stalled and no command will run for it.
@@ -306,9 +315,12 @@ impl Serialize for BranchView {
             expires_at: Option<Time>,
             seconds_left: Option<i64>,
             not_before: Option<Time>,
+            preferred_runner: Option<&'a str>,
+            preferred_until: Option<Time>,
             seconds_seen: Option<u64>,
             command: Option<&'a str>,
             reason: Option<&'a str>,
+            cause: Option<&'a str>,
             subject: Option<&'a str>,
             date: Option<Time>,
             why: Option<&'a str>,
@@ -326,9 +338,12 @@ impl Serialize for BranchView {
             expires_at: lease.map(|lease| Time(lease.expires_at)),
             seconds_left: lease.map(|lease| lease.left),
             not_before: self.not_before.map(Time),
+            preferred_runner: self.preferred.as_ref().map(|(runner, _)| runner.as_str()),
+            preferred_until: self.preferred.as_ref().map(|(_, until)| Time(*until)),
             seconds_seen: lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
             command: self.command.as_deref(),
             reason: self.reason.as_deref(),
+            cause: self.cause,
             subject: self.subject.as_deref(),
             date: self.committed_at.map(Time),
             why: self.why.as_deref(),

@@ -25,7 +25,7 @@ use crate::runner::options::Takeover;
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
-use crate::runner::survey::verdict::{Exclusion, Severity};
+use crate::runner::survey::verdict::{Exclusion, Reason, Severity};
 use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey_after};
 use crate::runner::{Context, error_chain};
 
@@ -77,7 +77,7 @@ pub struct Summary {
     pub remote_trouble: bool,
     /// The end of the next lease to expire, in seconds since the epoch.
     pub(crate) next_expiry: Option<i64>,
-    /// The end of the next parking, in seconds since the epoch.
+    /// The end of the next parking or preference, in seconds since the epoch.
     pub(crate) next_wake: Option<i64>,
     /// The time until the next lease was seen for long enough, with `--takeover observed`.
     pub(crate) next_due: Option<Duration>,
@@ -219,6 +219,9 @@ impl Pass<'_> {
             }
             Verdict::Waiting { state, reason } => match reason.severity() {
                 Severity::Terminal | Severity::Blocked => {
+                    if let Reason::Preferred { until, .. } = reason {
+                        self.summary.next_wake = earlier(self.summary.next_wake, *until);
+                    }
                     skipped(name, &format_args!("{state}: {reason}"));
                 }
                 Severity::Misconfigured => {

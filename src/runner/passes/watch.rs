@@ -170,7 +170,7 @@ struct Poller {
     last: Option<BTreeMap<BranchName, CommitId>>,
     /// The end of the next lease to expire, in seconds since the epoch.
     next_expiry: Option<i64>,
-    /// The end of the next parking, in seconds since the epoch.
+    /// The end of the next parking or preference, in seconds since the epoch.
     next_wake: Option<i64>,
     /// The time at which a lease was seen for long enough, or a failed move is retried.
     next_look: Option<Instant>,

@@ -19,6 +19,7 @@ use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::lease::Liveness;
 use crate::contract::parking::{Parking, parking};
+use crate::contract::preference::{Preferred, preferred};
 use crate::git::refs::cas::Tip;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::registration::{Owner, Registered};
@@ -186,7 +187,7 @@ impl<'a> View<'a> {
                 let again = earlier.and_then(|verdict| self.again(repo, resolver, head, verdict));
                 match again.unwrap_or_else(|| self.judge_head(repo, resolver, &name, head, run_in)) {
                     Verdict::Ready { event, command, run_in } => {
-                        match self.obstacle(repo, &name, head, run_in)? {
+                        match self.obstacle(repo, &name, &event, run_in)? {
                             Some(reason) => Verdict::Waiting { state: event.state.clone(), reason },
                             None => Verdict::Ready { event, command, run_in },
                         }
@@ -301,9 +302,13 @@ impl<'a> View<'a> {
         &self,
         repo: &Repo,
         name: &BranchName,
-        head: CommitId,
+        event: &Event,
         run_in: RunIn,
     ) -> Result<Option<Reason>, RefError> {
+        let (asks, date) = (&event.message.trailers, event.committed_at);
+        if let Some(Preferred { runner, until }) = preferred(asks, date, &self.options.runner_id, self.now) {
+            return Ok(Some(Reason::Preferred { runner, until }));
+        }
         if let Some(default) = self.is_default(name, run_in) {
             return Ok(Some(default));
         }
@@ -312,7 +317,7 @@ impl<'a> View<'a> {
         }
         let Some(here) = repo.checkout().filter(|_| run_in == RunIn::Checkout) else { return Ok(None) };
         if let Some(local) = &here.branch
-            && repo.branch_head(local)? != Some(head)
+            && repo.branch_head(local)? != Some(event.commit)
         {
             return Ok(Some(Reason::CheckoutBehind { local: local.clone() }));
         }

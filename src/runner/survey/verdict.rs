@@ -159,6 +159,13 @@ pub enum Reason {
         /// Whether it is checked out here.
         here: bool,
     },
+    /// The state is left to another runner for a while (CONTRACT 11.14).
+    Preferred {
+        /// That runner.
+        runner: String,
+        /// When any runner may run it, in seconds since the epoch.
+        until: i64,
+    },
     /// `dwp-not-before` is not a valid time.
     NoTime {
         /// The fault.
@@ -339,11 +346,35 @@ impl Verdict {
 }
 
 impl Reason {
+    /// The word in JSON. It never changes its meaning.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::ForeignBranch => "foreignBranch",
+            Self::ForeignState { .. } => "foreignState",
+            Self::DefaultBranch { .. } => "defaultBranch",
+            Self::Preferred { .. } => "preferredRunner",
+            Self::NoTime { .. } => "noTime",
+            Self::CommandsNowhere { .. } => "commandsNowhere",
+            Self::NoCommand(NoCommand::Missing { .. }) => "noCommand",
+            Self::NoCommand(NoCommand::Elsewhere { .. }) => "commandElsewhere",
+            Self::NoCommand(NoCommand::Unusable { .. }) => "commandUnusable",
+            Self::NoCommand(NoCommand::Unreadable(_)) => "unreadable",
+            Self::InUse(_) => "inUse",
+            Self::CheckoutBehind { .. } => "checkoutBehind",
+            Self::IndexLocked { .. } => "indexLocked",
+            Self::StagedChanges => "stagedChanges",
+            Self::IndexUnreadable { .. } => "indexUnreadable",
+            Self::Unsigned { .. } => "unsigned",
+        }
+    }
+
     /// What can be done about it.
     pub fn severity(&self) -> Severity {
         match self {
             Self::NoCommand(none) => none.severity(),
-            Self::ForeignBranch | Self::ForeignState { .. } | Self::InUse(_) => Severity::Blocked,
+            Self::ForeignBranch | Self::ForeignState { .. } | Self::Preferred { .. } | Self::InUse(_) => {
+                Severity::Blocked
+            }
             Self::DefaultBranch { .. }
             | Self::NoTime { .. }
             | Self::CommandsNowhere { .. }

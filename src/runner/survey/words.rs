@@ -8,6 +8,7 @@ use std::fmt::{Display, Formatter, Result};
 use super::verdict::{
     CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable,
 };
+use crate::clock::format_utc;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::objects::tree::Unusable;
 use crate::words::shell_quote;
@@ -89,6 +90,11 @@ impl Display for Reason {
                      undoes the state"
                 )
             }
+            Self::Preferred { runner, until } => write!(
+                f,
+                "it is left to the runner {runner} until {}; then any runner may run it",
+                format_utc(*until)
+            ),
             Self::NoTime { why } | Self::Unsigned { why } => f.write_str(why),
             Self::CommandsNowhere { why } => f.write_str(why),
             Self::NoCommand(none) => none.fmt(f),
@@ -371,6 +377,11 @@ mod tests {
                 Misconfigured,
                 "it is the default branch, which is run only if it is named (`aynig run --current-branch only`); `aynig doctor` \
                  says what undoes the state",
+            ),
+            (
+                Reason::Preferred { runner: "laptop".into(), until: 100 },
+                Blocked,
+                "it is left to the runner laptop until 1970-01-01T00:01:40Z; then any runner may run it",
             ),
             (Reason::InUse(Arc::new(InUse::CheckedOut { path: path() })), Blocked, "is checked out in /w"),
             (
