@@ -1,6 +1,6 @@
-//! `cargo bench`: what `aynig` costs beside plain git doing the same work, as a table.
+//! `cargo bench`: the cost of `aynig` next to plain git doing the same work, as a table.
 //!
-//! Arguments narrow the cases by name (`cargo bench -- idle`); the sizes are variables, see `suite::Sizes`.
+//! Arguments select the cases by name (`cargo bench -- idle`). Variables set the sizes, see `suite::Sizes`.
 
 #![expect(
     clippy::disallowed_methods,

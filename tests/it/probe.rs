@@ -1,6 +1,6 @@
 //! Shared by the contract's tests: a command that notes its inputs, and repositories for one state.
 //!
-//! Commands find the directory beside the repository in `ROOM`, which every run started here has in its environment.
+//! Commands find the directory beside the repository in `ROOM`, which every run started here has set.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! What the tests of races, leases and ends share: commands that speak with the test through files beside the
-//! repository, and processes that no test leaves behind.
+//! Shared by the tests of races, leases and ends: commands that talk to the test through files beside the
+//! repository, and processes that end with their test.
 
 use std::process::Output;
 
@@ -8,10 +8,10 @@ use nix::unistd::Pid;
 
 use super::support::*;
 
-/// What every command of a scene begins with. `ROOM` is the directory beside the repository.
+/// The beginning of every command of a scene. `ROOM` is the directory beside the repository.
 ///
-/// `say NAME TEXT` makes a file appear there whole; `await NAME` waits for one, and gives up when the room is gone;
-/// `next STATE` declares.
+/// `say NAME TEXT` creates a file there atomically. `await NAME` waits for one, and gives up when the
+/// directory is gone. `next STATE` declares.
 const PRELUDE: &str = r#"
 say() { printf '%s\n' "$2" >"$ROOM/.$1.tmp" && mv "$ROOM/.$1.tmp" "$ROOM/$1"; }
 await() { until [ -e "$ROOM/$1" ]; do [ -d "$ROOM" ] || exit 9; sleep 0.05; done; }
@@ -35,7 +35,7 @@ impl Repo {
         format!("ROOM='{room}'{PRELUDE}{script}")
     }
 
-    /// The same repository without a checkout.
+    /// Turns the repository into a bare one.
     pub(crate) fn into_bare(self) -> Self {
         self.git(["clone", "--quiet", "--bare", ".", "../bare.git"]);
         let path = self.beside("bare.git");
@@ -54,7 +54,7 @@ impl Repo {
         clone
     }
 
-    /// Branches whose HEADs, each a commit of its own on top of `main`, declare `state`.
+    /// Branches with a commit each on top of `main` that declares `state`.
     pub(crate) fn ready_many(&self, branches: &[String], state: &str) {
         let (main, now) = (self.head("main"), now());
         let mut stream = String::new();
@@ -69,22 +69,22 @@ impl Repo {
         self.git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
     }
 
-    /// Puts a file where a command awaits it.
+    /// Creates the file that a command awaits.
     pub(crate) fn release(&self, name: &str) {
         std::fs::write(self.beside(name), "go\n").expect("a file");
     }
 
-    /// What a command said, once it has.
+    /// Waits for a file that a command says, and returns its text.
     pub(crate) fn said(&self, name: &str) -> String {
         wait_for_file(&self.beside(name)).trim_end().to_owned()
     }
 
-    /// A process id a command said.
+    /// The process whose id a command says.
     pub(crate) fn said_pid(&self, name: &str) -> Process {
         Process(self.said(name).parse().expect("a process id"))
     }
 
-    /// The lines of a file commands have appended to, sorted.
+    /// The sorted lines of a file that commands have appended to.
     pub(crate) fn noted_lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.beside(name)).unwrap_or_default();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -109,14 +109,14 @@ impl Repo {
         self.git(["ls-tree", "-r", "--name-only", revision]).lines().map(str::to_owned).collect()
     }
 
-    /// Commits in `range`, oldest first, which must be one line of first parents.
+    /// The commits in `range`, oldest first, which must be a single line of first parents.
     pub(crate) fn linear(&self, range: &str) -> Vec<String> {
         let merges = self.git(["rev-list", "--merges", range]);
         assert_eq!(merges, "", "no merge was asked for");
         self.git(["rev-list", "--reverse", "--topo-order", range]).lines().map(str::to_owned).collect()
     }
 
-    /// A `working` commit of another runner on top of `base`, as the branch's new HEAD.
+    /// Puts a `working` commit of another runner on top of `base`, as the branch's new HEAD.
     pub(crate) fn taken_by_other(&self, base: &str, branch: &str, seconds: u64) -> String {
         let message = format!(
             "chore: working\n\ndwp-state: working\ndwp-origin-state: work\n\
@@ -125,8 +125,8 @@ impl Repo {
         self.branch_from(base, branch, message.as_bytes())
     }
 
-    /// Waits until nobody works in a worktree any more: of a killed group, or of a survivor that has just ended, a
-    /// `sleep` may need another moment.
+    /// Waits until no process is in a worktree. After a killed group or a survivor that has just exited, a
+    /// `sleep` may take another moment.
     pub(crate) fn deserted(&self) {
         let worktrees = self.worktrees();
         wait_until("the worktrees to be deserted", || {
@@ -137,7 +137,8 @@ impl Repo {
         });
     }
 
-    /// Starts a runner, and kills it when its command says `ready` with its process id; nobody is left in a worktree then.
+    /// Starts a runner and kills it when its command says `ready` with its process id. Waits until the
+    /// worktree has no process.
     pub(crate) fn killed_over_its_command(&self, arguments: &[&str]) {
         let runner = self.aynig_start(arguments.iter().copied());
         let command = self.said_pid("ready");
@@ -147,7 +148,7 @@ impl Repo {
         self.deserted();
     }
 
-    /// Runs passes until the branch declares `state`; for what only the end of a lease brings about.
+    /// Runs passes until the branch declares `state`, for changes that come with the end of a lease.
     pub(crate) fn run_until(&self, branch: &str, state: &str, arguments: &[&str]) -> Output {
         wait_for(&format!("{branch} to be {state}"), || {
             let output = self.aynig(arguments.iter().copied());
@@ -156,7 +157,7 @@ impl Repo {
     }
 }
 
-/// A process some command started; ended at the latest with the test.
+/// A process started by a command; killed at the latest with the test.
 pub(crate) struct Process(pub i32);
 
 impl Process {
@@ -179,7 +180,7 @@ impl Drop for Process {
     }
 }
 
-/// Both streams of a finished run, for messages of failing asserts.
+/// Both streams of a finished run, for failure messages.
 pub(crate) fn told(output: &Output) -> String {
     format!("exit {:?}\nstdout: {}\nstderr: {}", output.status.code(), out(output), err(output))
 }

@@ -303,7 +303,7 @@ fn before_the_first_commit_nobody_is_told_to_make_a_branch_of_nothing() {
 fn a_branch_that_moves_meanwhile_is_lost() {
     let repo = Repo::new();
     repo.ready("work", "build");
-    // A "signing program" that moves the branch is in exactly the window between look and swap.
+    // A signing program that moves the branch runs exactly between the look and the swap.
     let program = repo.beside("sign");
     fs::write(
         &program,
@@ -407,7 +407,7 @@ fn an_attempt_that_is_over_is_refused_unless_it_names_the_branch() {
     assert_refused(&output, 2, &["no branch work"]);
 }
 
-/// A process that a command left behind keeps the branch, and advances it later.
+/// A process that a command left behind keeps the branch leased and advances it later.
 fn a_process_left_behind(advance_from: &str) -> Repo {
     let repo = Repo::with_commands(&[(
         "build",

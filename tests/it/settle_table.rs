@@ -1,4 +1,5 @@
-//! What every end of a command leads to, row by row (CONTRACT 6.4), and what a command does with its own commits and HEAD.
+//! The result of every end of a command, row by row (CONTRACT 6.4), and the handling of its own commits and
+//! HEAD.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,13 +9,13 @@ use super::support::*;
 
 const SET_DONE: &str = r#"echo 'SET_STATE {"state":"done"}'"#;
 
-/// Names of the files in a revision's tree, commands aside.
+/// Names of the files in a revision's tree, except commands.
 fn files(repo: &Repo, revision: &str) -> Vec<String> {
     let list = repo.git(["ls-tree", "-r", "--name-only", revision]);
     list.lines().filter(|name| !name.starts_with(".aynig/")).map(str::to_owned).collect()
 }
 
-/// The one rescue ref; asserts that the run said it and that the branch's attempt is in its name.
+/// The one rescue ref. Asserts that the run printed it and that it contains the attempt's id.
 fn rescue(repo: &Repo) -> String {
     let refs = repo.rescues();
     let [name] = refs.as_slice() else { panic!("one rescue was expected: {refs:?}") };
@@ -128,7 +129,7 @@ fn exit_0_without_set_state_writes_a_fresh_lease() {
     assert_eq!(repo.git(["rev-parse", "work^{tree}"]), repo.git(["rev-parse", "work~1^{tree}"]));
     assert_eq!(repo.worktrees(), [repo.path.join(".worktrees/work").display().to_string()]);
     let left = fs::read_to_string(repo.path.join(".worktrees/work/left")).expect("it stays");
-    assert_eq!(left, "kept\n", "whatever the command left running works on here");
+    assert_eq!(left, "kept\n", "processes that the command left running continue here");
     let held = repo.head("work");
     repo.run_expecting(0, &[]);
     repo.assert_untouched("work", &held);
@@ -137,7 +138,7 @@ fn exit_0_without_set_state_writes_a_fresh_lease() {
 
 // Row 3: everything else.
 
-/// Runs a failing command to its stalled commit and returns the body.
+/// Runs a failing command to its stalled commit, and returns the repository and the body.
 fn stalled_by(script: &str) -> (Repo, String) {
     let repo = Repo::one_step(script);
     let output = repo.run_expecting(1, &[]);
@@ -232,7 +233,7 @@ fn staged_and_unstaged_work_of_a_failure_is_saved_and_named() {
     assert_eq!(repo.git(["show", &format!("{rescue}:untracked")]), "3");
     assert_eq!(repo.git(["show", &format!("{rescue}^2:staged")]), "1", "what was staged is kept beside it");
     assert_eq!(files(&repo, "work"), ["README"]);
-    // The way back that is printed works.
+    // The printed way back works.
     repo.git(["switch", "--quiet", "work"]);
     repo.git(["cherry-pick", "--no-commit", "-m1", &rescue]);
     assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "staged\nuntracked");
@@ -399,7 +400,7 @@ fn an_amended_lease_is_a_lost_one_and_nothing_is_written_on_it() {
     repo.assert_tidy();
 }
 
-/// Advances the branch with nothing but git, to `reviewed`.
+/// Advances the branch to `reviewed` with git alone.
 const ADVANCE: &str = "new=$(printf 'mine\\n\\ndwp-state: reviewed\\n' | git commit-tree -p HEAD 'HEAD^{tree}')\n\
      git update-ref refs/heads/work \"$new\"; echo \"$new\" > \"$ROOM/new\"\n";
 

@@ -1,4 +1,4 @@
-//! Signals to the runner: the command is stopped, its branch settled, the exit code says by what.
+//! Signals to the runner: it stops the command, settles the branch, and names the signal in its exit code.
 
 use nix::sys::signal::Signal;
 

@@ -1,4 +1,5 @@
-//! A worktree to which nothing was done goes to the next step of its run, whatever its size; that step finds nothing of the one before.
+//! An untouched worktree goes to the next step of its run, whatever its size. That step finds nothing of the
+//! previous one.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use super::pool::{CENSUS, LEFTOVERS};
 use super::scene::*;
 use super::support::*;
 
-/// More that steps leave, each of it hidden from git in another way.
+/// More leftovers of steps, each hidden from git in a different way.
 const HIDDEN: [(&str, &str); 19] = [
     ("nothing", ":"),
     ("read", "cat dir0/file1 >/dev/null; ls -R >/dev/null"),
@@ -32,7 +33,7 @@ const HIDDEN: [(&str, &str); 19] = [
     ("index-copied", "d=$(git rev-parse --absolute-git-dir); cp -p $d/index $d/x; mv $d/x $d/index"),
 ];
 
-/// Enough files for a look at what processes of other tests have open to be worth it, and too few for the pool.
+/// Enough files to make the check of other processes' open files worthwhile, too few for the pool.
 const SOME: usize = 400;
 
 /// A small repository with these commands.
@@ -97,7 +98,7 @@ fn nothing_of_a_step_reaches_the_next_of_its_run() {
         assert_ne!(repo.head(name), mess, "{name} was run");
         assert_eq!(repo.state(&look), "done", "{name}: {}", repo.message(&look));
         for key in ["core.fileMode", "extensions.worktreeConfig", "core.sparseCheckout", "index.sparse"] {
-            // What a command does to the configuration of all worktrees is not a worktree's leftover.
+            // A setting for all worktrees is not a leftover of one.
             repo.git_command().args(["config", "--unset-all", key]).output().expect("git runs");
         }
         if name != "config" && name != "sparse" && name != "modes" {
@@ -107,7 +108,8 @@ fn nothing_of_a_step_reaches_the_next_of_its_run() {
     }
 }
 
-/// A command decides by git's configuration, or attributes outside of the tree, how the next worktree is filled.
+/// Git configuration and attributes outside the tree decide how a worktree is filled; a command can change
+/// both.
 #[test]
 fn files_that_are_to_be_written_in_another_way_are_written_again() {
     for change in [
@@ -126,7 +128,7 @@ fn files_that_are_to_be_written_in_another_way_are_written_again() {
     }
 }
 
-/// A link that leads to the registration today may lead to another repository tomorrow.
+/// A symlink to the registration may lead to another repository later.
 #[test]
 fn the_link_of_a_worktree_is_not_handed_on_once_it_was_written_to() {
     let relink = "ln -s \"$own\" \"$ROOM/link\"; printf 'gitdir: %s\\n' \"$ROOM/link\" >.git";
@@ -144,7 +146,8 @@ fn the_link_of_a_worktree_is_not_handed_on_once_it_was_written_to() {
     }
 }
 
-/// While a worktree waits for its next step anybody may write into it: a step beside it, or what the last one left running.
+/// While a worktree waits for its next step, anyone may write into it: another step, or a process the last
+/// one left.
 #[test]
 fn what_is_written_into_a_waiting_worktree_reaches_no_step() {
     let write = r#"
@@ -211,7 +214,7 @@ fn a_runner_killed_over_a_spare_leaves_nothing_in_the_way() {
         assert_eq!(killed, Some(9), "{point:?}: {}", told(&output));
         repo.deserted();
         assert_eq!(repo.state("a"), "done", "{point:?}");
-        // What the dead one had in its hands is removed by the next pass, whether that has something to do or not.
+        // The worktree that the dead runner held is removed by the next pass, even one with nothing to do.
         let mut later = repo.aynig_command();
         later.args(["run", "--branch", "none*"]);
         later.output().expect("aynig runs");
@@ -226,7 +229,7 @@ fn a_runner_killed_over_a_spare_leaves_nothing_in_the_way() {
     }
 }
 
-/// A worktree is moved by two changes, and each of them may be the last one of its runner.
+/// Moving a worktree takes two changes, and the runner may die after each.
 #[cfg(debug_assertions)]
 #[test]
 fn a_runner_killed_while_it_writes_any_file_leaves_no_directory_behind() {
@@ -252,7 +255,7 @@ fn a_runner_killed_while_it_writes_any_file_leaves_no_directory_behind() {
             !repo.path.join(".worktrees/a").exists() && !repo.path.join(".worktrees/b").exists(),
             "file {at}"
         );
-        assert_eq!(repo.rescues(), Vec::<String>::new(), "no command wrote anything");
+        assert_eq!(repo.rescues(), Vec::<String>::new(), "no command left anything");
         repo.assert_tidy();
     }
 }

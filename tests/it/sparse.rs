@@ -1,21 +1,21 @@
-//! A person's checkout has a part of the files (`git sparse-checkout`): a runner's worktrees have all of them all the same.
+//! A person's checkout is sparse (`git sparse-checkout`); a runner's worktrees still have all files.
 
 use super::scene::*;
 use super::support::*;
 
-/// Ways to have but `docs/` checked out.
+/// Ways to check out only `docs/`.
 const WAYS: [(&str, &str); 4] = [
     ("cone", "git sparse-checkout set docs"),
     ("index", "git sparse-checkout set --sparse-index docs"),
     ("patterns", "git sparse-checkout set --no-cone docs/"),
-    // As it was before git had a configuration for each worktree.
+    // As before git had a configuration per worktree.
     (
         "shared",
         "git config core.sparseCheckout true; mkdir -p .git/info; echo docs/ >.git/info/sparse-checkout; git read-tree -mu HEAD",
     ),
 ];
 
-/// Looks what is there, and leaves work.
+/// Lists the files, and leaves work.
 const LOOKS: &str = r#"
 find . -name .git -prune -o -type f -print | sort >"$ROOM/files"
 git ls-files -t | grep -v '^H' >"$ROOM/skipped"
@@ -40,7 +40,7 @@ fn repo(way: &str) -> Repo {
     repo
 }
 
-/// What the person has, and the configuration.
+/// The person's files and configuration.
 fn of_the_person(repo: &Repo) -> (Vec<std::path::PathBuf>, Vec<Option<String>>, String) {
     let mut files = files_below(&repo.path);
     files.retain(|path| {

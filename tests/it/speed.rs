@@ -1,4 +1,4 @@
-//! The bench goes on working: a run of tiny sizes makes its whole table. How long anything took is nobody's business here.
+//! The benchmark keeps working: a run of tiny sizes prints its whole table. Durations are not checked.
 
 use super::support::*;
 
@@ -31,7 +31,7 @@ fn the_bench_makes_its_table() {
         let (git, ours) = text.split_once(" / ").expect("two numbers");
         (git.parse::<usize>().expect("git's"), ours.parse::<usize>().expect("ours"))
     };
-    // A fetch, and two pushes for each of three steps; ours share some.
+    // A fetch, and two pushes for each of three steps; aynig combines some.
     let (git, ours) = connections(&rows[3]);
     assert_eq!(git, 7, "{}", rows[3]);
     assert!((3..=10).contains(&ours), "{}", rows[3]);

@@ -9,7 +9,7 @@ use super::terminal::{Terminal, plain};
 const ALL: &[&str] = &["status", "--all"];
 const WATCH: &[&str] = &["status", "--all", "--watch"];
 
-/// A branch of each kind that has something to say.
+/// A branch of each kind with something to report.
 fn zoo() -> Repo {
     let repo = Repo::with_commands(&[("build", "exit 0"), ("bad", "exit 1")]);
     repo.ready("ready", "build");
@@ -65,7 +65,7 @@ fn it_is_as_wide_as_the_terminal_and_cuts_between_characters() {
     for columns in [200, 80, 45, 20, 7, 1] {
         let (shown, _) = repo.in_terminal((30, columns), &[], ALL).finish();
         let table: Vec<String> = lines(&shown);
-        // What comes next is not cut, and has its own line; the summary is narration.
+        // The next steps have their own lines and are not cut; the summary is on standard error.
         let table = table
             .iter()
             .take_while(|line| !line.starts_with("7 branches"))
@@ -90,7 +90,7 @@ fn colours_are_for_terminals_that_want_them() {
     let repo = zoo();
     let (shown, _) = repo.in_terminal((30, 100), &[], ALL).finish();
     assert!(shown.contains("\x1b[32m"), "{shown:?}");
-    // A terminal is what it says it is, wherever it is.
+    // A terminal is judged by its own settings, also in CI.
     for place in [("CI", ""), ("CI", "true"), ("CLICOLOR", "1")] {
         for variable in [("NO_COLOR", "1"), ("TERM", "dumb"), ("TERM", "")] {
             let (shown, _) = repo.in_terminal((30, 100), &[place, variable], ALL).finish();
@@ -128,7 +128,7 @@ fn no_git_is_started() {
     assert_eq!(out(&output).lines().count(), 5);
 }
 
-/// No mode of the terminal was changed, and the last picture is still there.
+/// Asserts that no terminal mode was changed and that the last picture is still there.
 fn assert_untouched(shown: &str, words: &str) {
     for mode in ["\x1b[?", "\x1b=", "\x1b>"] {
         assert!(!shown.contains(mode), "{shown:?}");

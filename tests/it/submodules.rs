@@ -1,11 +1,12 @@
-//! Submodules in a worktree of ours: set up for the command, and never removed with work that is nowhere else.
+//! Submodules in our worktrees: checked out for the command, and never removed with work that exists nowhere
+//! else.
 
 use std::process::Output;
 
 use super::scene::*;
 use super::support::*;
 
-/// Another repository in the room of `repo`, with one commit of this subject; says which that is.
+/// Another repository beside `repo` with one commit of this subject. Returns the commit.
 fn other(repo: &Repo, name: &str, subject: &str) -> String {
     let path = repo.beside(name);
     repo.git(["init", "-q", "--initial-branch=main", path.to_str().expect("text")]);
@@ -20,13 +21,13 @@ fn other(repo: &Repo, name: &str, subject: &str) -> String {
     git(&["rev-parse", "HEAD"])
 }
 
-/// Git trusts no local path as a submodule's origin unless it is told to.
+/// Allows local paths as submodule URLs, which git refuses by default.
 fn trust_paths(repo: &Repo) {
     let text = "[protocol \"file\"]\n\tallow = always\n[user]\n\tname = T\n\temail = t@example.com\n";
     std::fs::write(repo.beside("config"), text).expect("a file");
 }
 
-/// Puts the submodule `sub` of this name into the index and `.gitmodules`, as somebody would who never had it checked out.
+/// Adds the submodule `sub` with this name to the index and `.gitmodules`, without a checkout.
 fn link(repo: &Repo, name: &str, url: &str, commit: &str) {
     let field = |field: &str| format!("submodule.{name}.{field}");
     repo.git(["config", "--file", ".gitmodules", &field("path"), "sub"]);
@@ -64,10 +65,10 @@ fn run_with(repo: &Repo, arguments: &[&str]) -> Output {
     aynig.output().expect("aynig runs")
 }
 
-/// What the command of a branch finds in its submodule.
+/// Notes the subject of the submodule's commit.
 const SEES: &str = "git -C sub log --format=%s -1 >\"$ROOM/$AYNIG_BRANCH\"; next done";
 
-/// Runs the branch, whose submodule must have been checked out at the commit of this subject.
+/// Runs the branch. Its submodule must be checked out at the commit with this subject.
 fn assert_sees(repo: &Repo, branch: &str, subject: &str) {
     let output = run_with(repo, &["--branch", branch]);
     assert!(output.status.success() && err(&output).is_empty(), "{branch}: {}", told(&output));
@@ -87,7 +88,7 @@ fn a_submodule_is_there_and_goes_with_a_clean_worktree() {
     }
 }
 
-/// The worktree stays, is named, and holds what was made in it.
+/// Asserts that the worktree stays, is named in the output, and holds the new work.
 fn assert_kept(repo: &Repo, output: &Output) {
     let worktrees = repo.worktrees();
     assert_eq!(worktrees.len(), 1, "{}", told(output));
@@ -169,7 +170,7 @@ fn what_one_branch_names_counts_for_no_other() {
     assert_eq!(std::fs::read(repo.path.join(".git/config")).expect("a file"), config);
     assert!(!repo.path.join(".git/modules").exists());
 
-    // What is registered there already, by a person or an older runner, is not asked either.
+    // A URL that a person or an older runner has registered there is not used either.
     repo.git(["config", "submodule.lib.url", &place("gone.git")]);
     repo.git(["config", "submodule.lib.active", "false"]);
     repo.git(["branch", "again", "good~1"]);
@@ -179,14 +180,14 @@ fn what_one_branch_names_counts_for_no_other() {
 
 #[test]
 fn relative_addresses_begin_where_git_has_them_begin() {
-    // Without a remote: at the repository itself.
+    // Without a remote, relative to the repository itself.
     let repo = Repo::scene(&[("work", SEES)]);
     trust_paths(&repo);
     let theirs = other(&repo, "lib.git", "theirs");
     branch_with(&repo, "alone", "lib", "../lib.git", &theirs);
     assert_sees(&repo, "alone", "theirs");
 
-    // Else at the remote, that of the branch before all others.
+    // Otherwise relative to the remote, first of all the branch's own.
     let (far, near) = (other(&repo, "far/lib.git", "far"), other(&repo, "near/lib.git", "near"));
     repo.git(["remote", "add", "origin", repo.beside("far/hub.git").to_str().expect("text")]);
     repo.git(["remote", "add", "near", repo.beside("near/hub.git").to_str().expect("text")]);
@@ -206,7 +207,7 @@ fn submodules_of_submodules_have_their_own_addresses() {
     other(&repo, "outer.git", "outer");
     let room = tempfile::tempdir().expect("a temporary directory");
     let outer = Repo { room, path: repo.beside("outer.git") };
-    // Of the same name as the one it is in, and relative to where that was fetched from.
+    // Named like the submodule that contains it, with a URL relative to the one that was fetched.
     link(&outer, "lib", "../inner.git", &inner);
     outer.git(["commit", "-q", "-m", "with a submodule"]);
     branch_with(

@@ -1,7 +1,7 @@
 //! Repositories, commands and waiting for tests.
 //!
-//! Every repository is hermetic: no configuration but its own, a fixed identity, English messages, UTC. Nothing sleeps to order
-//! events: tests wait for a file, a line or a ref, with a deadline.
+//! Every repository is hermetic: its own configuration only, a fixed identity, English messages, UTC. Tests
+//! do not sleep to order events; they wait for a file, a line or a ref, with a deadline.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Long enough for a machine under load; only a failing test waits it out.
+/// Long enough for a loaded machine; only a failing test waits this long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A repository in a temporary directory, removed with it.
@@ -19,7 +19,7 @@ pub(crate) struct Repo {
     pub path: PathBuf,
 }
 
-/// Variables a test process may have inherited that must not reach the programs under test.
+/// Inherited variables that must not reach the tested programs.
 const FOREIGN: &[&str] = &[
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -60,7 +60,7 @@ pub(crate) const MANAGED_KEYS: [&str; 7] = [
     "dwp-stalled-run",
 ];
 
-/// A number of cases: `few` by default, `all` where `AYNIG_TESTS_HEAVY` is set, as CI does.
+/// A number of cases: `few` by default, `all` if `AYNIG_TESTS_HEAVY` is set, as in CI.
 pub(crate) fn sized<T>(few: T, all: T) -> T {
     if std::env::var_os("AYNIG_TESTS_HEAVY").is_some() { all } else { few }
 }
@@ -102,10 +102,11 @@ impl Repo {
     pub(crate) fn new() -> Self {
         let repo = Self::empty();
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // It is kept from build to build: whenever `make_template` changes, so does its name.
+        // Kept between builds. When `make_template` changes, the name must change too.
         let template = shared.join("repository-2");
         if !template.is_dir() {
-            // Beside its place: a rename cannot cross file systems. Another test may be first; both make the same.
+            // Created beside its final path, since a rename cannot cross file systems. Two tests may race;
+            // both make the same.
             let made = Self::empty_in(shared);
             made.make_template();
             assert!(fs::rename(&made.path, &template).is_ok() || template.is_dir(), "a template");
@@ -115,7 +116,7 @@ impl Repo {
         repo
     }
 
-    /// A room for a repository that is not there yet.
+    /// A directory for a repository that does not exist yet.
     fn empty() -> Self {
         Self::empty_in(&std::env::temp_dir())
     }
@@ -126,7 +127,7 @@ impl Repo {
         Self { room, path }
     }
 
-    /// Makes what [`Repo::new`] copies: six calls of git that nearly each test would otherwise start with.
+    /// Makes the template that [`Repo::new`] copies: six calls of git that nearly every test would need.
     fn make_template(&self) {
         fs::create_dir(&self.path).expect("a fresh directory");
         self.git(["init", "--quiet", "--template=", "--initial-branch=main", "."]);
@@ -136,7 +137,7 @@ impl Repo {
         self.commit_all("start");
     }
 
-    /// Gives it an identity. The upkeep that `git commit` starts has ended with it, else its lock is there at times.
+    /// Sets an identity. Maintenance after `git commit` stays in the foreground, else its lock shows up at times.
     pub(crate) fn configure(&self) {
         self.git(["config", "user.name", "Test Person"]);
         self.git(["config", "user.email", "person@example.com"]);
@@ -188,7 +189,7 @@ impl Repo {
         out(&output).trim_end().to_owned()
     }
 
-    /// Runs git with something to read; it must succeed.
+    /// Runs git with this input; it must succeed.
     pub(crate) fn git_with_input(&self, arguments: &[&str], input: &[u8]) -> String {
         let mut command = self.git_command();
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -209,7 +210,7 @@ impl Repo {
         self.branch_from("main", branch, message)
     }
 
-    /// The same on top of any revision (also the branch itself, to move it on).
+    /// Puts such a commit on top of any revision, also on the branch itself.
     pub(crate) fn branch_from(&self, base: &str, branch: &str, message: &[u8]) -> String {
         let tree = self.git(["rev-parse", &format!("{base}^{{tree}}")]);
         let parent = self.head(base);
@@ -220,7 +221,7 @@ impl Repo {
         )
         .into_bytes();
         object.extend_from_slice(message);
-        // hash-object takes any bytes, also what `git commit` would clean up or refuse.
+        // `hash-object` accepts any bytes, also those that `git commit` would clean up or refuse.
         let commit =
             self.git_with_input(&["hash-object", "-t", "commit", "-w", "--literally", "--stdin"], &object);
         self.git(["update-ref", &format!("refs/heads/{branch}"), &commit]);
@@ -259,7 +260,7 @@ impl Repo {
         command
     }
 
-    /// Runs `aynig` to its end, whatever that is.
+    /// Runs `aynig` to its end; any exit code is fine.
     pub(crate) fn aynig<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
         self.aynig_command().args(arguments).output().expect("aynig runs")
     }
@@ -358,7 +359,7 @@ impl Running {
         let mut stderr = child.stderr.take().expect("piped");
         let out = std::thread::spawn(move || read_all(&mut stdout));
         let err = std::thread::spawn(move || read_all(&mut stderr));
-        // If that fails the test, the child is still ours to end.
+        // If this fails the test, dropping `self` still kills the child.
         let status = wait_for("aynig to end", || child.try_wait().expect("it is ours"));
         self.child = None;
         Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") }
@@ -380,7 +381,7 @@ fn read_all(source: &mut impl Read) -> Vec<u8> {
     bytes
 }
 
-/// Asks again and again until there is an answer; fails the test at the deadline.
+/// Repeats `ask` until it answers; fails the test at the deadline.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -392,12 +393,13 @@ pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until something is so.
+/// Waits until `so` is true.
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     wait_for(what, || so().then_some(()));
 }
 
-/// Waits for a file and returns its text; the writer should make it appear whole (`mv`), or one line is enough.
+/// Waits for a file and returns its text. The writer must create it atomically (`mv`), or write a single
+/// line.
 pub(crate) fn wait_for_file(path: &Path) -> String {
     wait_for(&path.display().to_string(), || fs::read_to_string(path).ok().filter(|text| !text.is_empty()))
 }
@@ -407,7 +409,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     state_of(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
-/// Whether a process stands still until it is told to go on.
+/// Whether a process is stopped (SIGSTOP).
 pub(crate) fn is_stopped(pid: i32) -> bool {
     state_of(pid) == Some('T')
 }
@@ -417,8 +419,8 @@ fn state_of(pid: i32) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// Gives programs the default of signals that this process was started to ignore, as a script's background job is: an ignored
-/// signal is inherited through `exec`, a handled one is not. This process still ignores them.
+/// Gives programs the default for signals that this process was started to ignore, as a script's background job
+/// is: `exec` keeps ignored signals but resets handled ones. This process still ignores them.
 fn default_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -473,7 +475,7 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}\nstdout: {}\nstderr: {}", out(output), err(output)))
 }
 
-/// Asserts a refusal: its exit code, what stderr says, and that there is no answer.
+/// Asserts a refusal: its exit code, these words on stderr, and an empty stdout.
 pub(crate) fn assert_refused(output: &Output, code: i32, words: &[&str]) {
     let said = err(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -492,7 +494,7 @@ impl Repo {
         repo
     }
 
-    /// `aynig` as a command of the branch `branch` in attempt `run` would call it.
+    /// `aynig` as a command of `branch` in attempt `run` would call it.
     pub(crate) fn aynig_inside(&self, branch: &str, run: &str) -> Command {
         let mut command = self.aynig_command();
         command.env("AYNIG_BRANCH", branch).env("AYNIG_RUN_ID", run);
@@ -500,13 +502,13 @@ impl Repo {
         command
     }
 
-    /// Puts a lease on a branch whose date lies `offset` seconds from now, as by a clock that is wrong.
+    /// Puts a lease on a branch, dated `offset` seconds from now, as by a wrong clock.
     pub(crate) fn dated_lease(&self, branch: &str, runner: &str, seconds: u64, offset: i64) -> String {
         let run = "31111111-2222-4333-8444-555555555555";
         self.lease_of_date(branch, run, runner, seconds, now().saturating_add_signed(offset))
     }
 
-    /// Puts a lease on a branch, dated now less `age` seconds.
+    /// Puts a lease on a branch, dated `age` seconds ago.
     pub(crate) fn foreign_lease(
         &self,
         branch: &str,

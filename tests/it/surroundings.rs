@@ -1,4 +1,5 @@
-//! Where `aynig run` may be started from: hooks, cron, bare repositories, linked worktrees, odd configurations.
+//! The environments in which `aynig run` may start: hooks, cron, bare repositories, linked worktrees, odd
+//! configurations.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 use super::probe::*;
 use super::support::*;
 
-/// Variables by which git is pointed at a repository; no command may see one.
+/// Variables that point git at a repository; no command may see one.
 const POINTERS: [&str; 8] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -20,7 +21,7 @@ const POINTERS: [&str; 8] = [
     "GIT_CONFIG_PARAMETERS",
 ];
 
-/// Notes what git inside the command sees, and lands a file.
+/// Notes the repository that git inside the command sees, and lands a file.
 const LOOK: &str = r#"env -0 > "$ROOM/env"
 git rev-parse --show-toplevel > "$ROOM/toplevel"
 git symbolic-ref HEAD > "$ROOM/symbolic"
@@ -34,7 +35,8 @@ fn looking() -> Repo {
     repo
 }
 
-/// Asserts that the command ran in `work`'s own worktree below `top`, saw no pointer, and its work landed.
+/// Asserts that the command ran in its own worktree below `top`, saw no such variable, and that its work
+/// landed.
 fn assert_looked(repo: &Repo, top: &Path) {
     assert_eq!(repo.noted("toplevel"), top.join(".worktrees/work").display().to_string());
     assert_eq!(repo.noted("symbolic"), "refs/heads/work");
@@ -61,7 +63,7 @@ fn write_hook(hook: &Path) {
     fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).expect("chmod");
 }
 
-/// Runs git with `ROOM` set, so that hooks find it; it must succeed.
+/// Runs git with `ROOM` set for the hooks; it must succeed.
 fn git_with_room(repo: &Repo, directory: &Path, arguments: &[&str]) {
     let mut command = repo.git_command();
     command.current_dir(directory).env("ROOM", repo.beside("")).args(arguments);
@@ -166,7 +168,7 @@ fn a_bare_repository_works_whole() {
     }
     assert!(bare.join(format!(".aynig/logs/{trigger}.stdout.log")).is_file());
     assert_eq!(ask(&repo, &bare, &["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
-    // And the current branch of a bare repository is nobody's checkout.
+    // The current branch of a bare repository is not a checkout.
     let output =
         repo.run_command(&["--current-branch", "only"]).current_dir(&bare).output().expect("aynig runs");
     assert_exit(&output, 3);
@@ -363,7 +365,8 @@ fn crons_bare_environment() {
 
 // Configurations.
 
-/// Makes an ssh key and configures `repo` to sign every commit with it; the verifier's list is beside it.
+/// Creates an ssh key and configures `repo` to sign every commit with it, with the list of allowed signers
+/// beside it.
 fn sign_with_ssh(repo: &Repo) {
     let key = repo.beside("key");
     let made = Command::new("ssh-keygen")
@@ -425,7 +428,7 @@ fn a_broken_signing_key_is_an_error_and_nothing_is_written() {
     );
 }
 
-/// Whoever asks on a terminal whose foreground is not theirs is stopped until somebody notices.
+/// A prompt on a terminal whose foreground belongs to another process would stop its process (SIGTTIN).
 /// CONTRACT 10.1
 #[test]
 fn nothing_can_ask_on_the_terminal() {
@@ -433,7 +436,7 @@ fn nothing_can_ask_on_the_terminal() {
     let repo = Repo::scene(&[("work", look)]);
     repo.ready("task", "work");
     repo.git(["config", "aynig.setup", "! (: </dev/tty) 2>/dev/null"]);
-    // To ring a bell is not to ask.
+    // Writing to the terminal, as for a bell, is not a prompt.
     repo.git(["config", "aynig.notify", "(: >/dev/tty) && echo rang"]);
     repo.git(["config", "aynig.notifyStates", "*"]);
     let (shown, code) = repo.in_terminal((30, 100), &[], &["run"]).finish();
@@ -525,7 +528,7 @@ fn no_hook_of_the_repository_runs_for_the_runners_commits() {
     assert_eq!(repo.state("work"), "done");
 }
 
-// What is no repository, or none we can read.
+// Directories that are no repository, or not a readable one.
 
 #[test]
 fn outside_of_a_repository() {
@@ -537,7 +540,7 @@ fn outside_of_a_repository() {
     assert!(text.contains("hint:") && text.contains("git init"), "{text}");
 }
 
-/// All files of a directory with their bytes.
+/// All files of a directory with their contents.
 fn snapshot(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = files_below(directory)
         .into_iter()
@@ -547,7 +550,7 @@ fn snapshot(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// A fresh repository of another format beside `repo`, with a command and a ready branch.
+/// A new repository with another format beside `repo`, with a command and a ready branch.
 fn formatted(repo: &Repo, option: &str) -> PathBuf {
     let path = repo.beside("formatted");
     git_with_room(repo, &repo.beside(""), &["init", "--quiet", "--initial-branch=main", option, "formatted"]);

@@ -1,12 +1,12 @@
-//! What a command leaves running: a step ends with its command, survivors of a success live on, and nobody's
-//! worktree is taken away.
+//! Processes that a command leaves running: a step ends with its command, survivors of a success live on, and
+//! no worktree is removed while a process uses it.
 
 use nix::sys::signal::Signal;
 
 use super::scene::*;
 use super::support::*;
 
-/// A background process that holds the command's streams and stays in its worktree until released.
+/// A background process that keeps the command's streams open and stays in its worktree until released.
 const SURVIVOR: &str = "( await release ) &\nsay survivor $!\n";
 
 fn one(script: &str) -> Repo {
@@ -24,7 +24,7 @@ fn the_step_ends_with_the_command_not_with_its_output() {
     assert!(survivor.lives(), "exit 0 leaves it alone");
     assert_eq!(repo.state("task"), "done");
     let worktrees = repo.worktrees();
-    assert_eq!(worktrees.len(), 1, "somebody is in it");
+    assert_eq!(worktrees.len(), 1, "a process is in it");
     assert!(out(&output).contains(&format!("left in place: {}", worktrees[0])), "{}", told(&output));
     assert!(out(&output).contains(&survivor.0.to_string()), "{}", told(&output));
 
@@ -40,7 +40,7 @@ fn the_step_ends_with_the_command_not_with_its_output() {
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
 
-/// What `git commit` of 2.47 or later leaves running: its upkeep, in a session of its own.
+/// Since git 2.47 `git commit` leaves maintenance running in a session of its own.
 ///
 /// CONTRACT 9.8
 #[test]
@@ -55,7 +55,7 @@ fn a_git_that_is_about_to_end_is_waited_for() {
     repo.assert_tidy();
 }
 
-/// One that waits for input may do so for ever.
+/// A process that waits for input may do so forever.
 ///
 /// CONTRACT 9.8
 #[test]
@@ -88,7 +88,7 @@ fn what_a_survivor_prints_after_the_exit_declares_nothing() {
     repo.assert_tidy();
 }
 
-/// Processes that hand over to one another, of which a list shows none, and that are deaf.
+/// A chain of processes that fork and exit, so that a process list shows none of them, and that ignore SIGTERM.
 /// CONTRACT 10.1
 #[test]
 fn a_chain_of_processes_does_not_outlive_a_killed_runner() {
@@ -109,7 +109,7 @@ time.sleep(600)' \"$ROOM\"";
     let first = repo.said("at");
     runner.signal(Signal::SIGKILL);
     runner.finish();
-    // The chain is broken when one link of it stays the last; nobody can be asked which that is but by looking again.
+    // The chain is broken when the same process stays the last one. Only repeated looks can show that.
     let last = wait_for("the chain to break", || {
         let last = repo.said("at");
         std::thread::park_timeout(std::time::Duration::from_millis(500));
@@ -118,7 +118,7 @@ time.sleep(600)' \"$ROOM\"";
     assert_ne!(first, last);
 }
 
-/// `timeout`, and a shell with job control, give what they start a group of its own.
+/// `timeout`, and a shell with job control, start processes in a group of their own.
 /// CONTRACT 10.1, 10.2
 #[test]
 fn what_left_the_group_ends_with_it_all_the_same() {
@@ -142,13 +142,13 @@ timeout 600 sh -c 'while [ -d \"$ROOM\" ]; do sleep 0.05; done' & say timed $!\n
             process.gone();
         }
     }
-    // After exit 0 they live on, as all that was started does.
+    // After exit 0 they live on, like all survivors.
     let repo = one(&format!("{away}next done"));
     repo.aynig_ok(["run"]);
     assert!(["away", "timed"].map(|name| repo.said_pid(name)).iter().all(Process::lives));
 }
 
-/// A git that is killed leaves locks of the whole repository; one that is asked to end takes them along.
+/// A killed git leaves locks of the whole repository; one that gets SIGTERM removes them.
 /// CONTRACT 10.5
 #[test]
 fn a_git_of_a_killed_runners_command_leaves_no_lock() {
@@ -168,7 +168,7 @@ await release",
     repo.deserted();
 }
 
-/// A `git` that is at work comes to its end before it is sent a signal, and whoever started it begins nothing else meanwhile.
+/// A working `git` may finish before it gets a signal. Its parent is stopped meanwhile, so it starts nothing new.
 /// CONTRACT 10.5
 #[test]
 fn a_git_at_work_comes_to_its_end() {
@@ -189,7 +189,7 @@ while [ -d \"$ROOM\" ] && read -r line </proc/$PPID/stat; do case $line in *') T
     }
 }
 
-/// Who does not want to end is killed all the same.
+/// A process that ignores SIGTERM is killed.
 /// CONTRACT 10.1
 #[test]
 fn one_that_is_deaf_does_not_outlive_a_killed_runner() {
@@ -234,7 +234,7 @@ fn a_grandchild_of_a_success_lives_on() {
     repo.assert_tidy();
 }
 
-/// Leaves the process group, and says so from within.
+/// Leaves the process group, and reports its own process id.
 const SETSID: &str = r#"setsid sh -c 'echo $$ >"$0/.s" && mv "$0/.s" "$0/survivor"
     until [ -e "$0/release" ] || [ ! -d "$0" ]; do sleep 0.05; done' "$ROOM" &
 await survivor
@@ -264,7 +264,7 @@ fn one_that_left_the_group_keeps_its_place_after_a_failure() {
     assert!(survivor.lives(), "its group is not the command's");
     assert_eq!(repo.state("task"), "stalled");
     assert_eq!(repo.show(&format!("{}:new.txt", repo.rescue())), "precious");
-    assert_eq!(repo.worktrees().len(), 1, "nobody's ground is taken away");
+    assert_eq!(repo.worktrees().len(), 1, "no worktree in use is removed");
     repo.release("release");
     survivor.gone();
     repo.deserted();
@@ -298,7 +298,7 @@ fn the_next_state_runs_beside_a_survivor() {
     repo.deserted();
     repo.aynig_ok(["run"]);
     repo.assert_tidy();
-    assert_eq!(repo.rescues(), Vec::<String>::new(), "it held nothing that the branch has not");
+    assert_eq!(repo.rescues(), Vec::<String>::new(), "everything in it is in the branch");
 }
 
 /// CONTRACT 9.8
@@ -348,7 +348,7 @@ fn passes_over_a_busy_survivor_do_not_pile_up_rescues() {
     assert!(saved.contains(&last), "the last word is saved");
 }
 
-/// Nobody is left to look for a runner that is at fault.
+/// The stalled commit does not blame the runner for not renewing the lease.
 /// CONTRACT 6.3, 6.4
 #[test]
 fn a_lease_that_was_kept_says_in_the_end_how_its_command_ended() {
@@ -431,7 +431,7 @@ fn kept_working_with_somebody_still_in_it_when_the_lease_ends() {
     repo.aynig_ok(["run", "--lease-seconds", "1"]);
     let survivor = repo.said_pid("survivor");
     repo.run_until("task", "stalled", &["run"]);
-    assert!(survivor.lives(), "recovery ends nobody's process");
+    assert!(survivor.lives(), "recovery stops no process");
     assert_eq!(repo.worktrees().len(), 1);
     assert_eq!(repo.show(&format!("{}:draft.txt", repo.rescues()[0])), "draft");
 

@@ -1,7 +1,7 @@
-//! The units in `contrib/systemd/`: systemd finds nothing wrong with them, and a manager runs them as their comments say.
+//! The units in `contrib/systemd/`: systemd accepts them, and a manager runs them as their comments say.
 //!
-//! The manager is a real one, for a user, in name spaces of its own. Everything it does is driven by one script, since what
-//! is started in those name spaces ends with it; it tells what it found in lines that the test reads.
+//! The manager is a real user manager in its own namespaces. One script drives everything, because the
+//! processes in those namespaces end with it. It reports in lines that the test reads.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -38,13 +38,13 @@ fn settings(text: &str) -> Vec<&str> {
 fn systemd_finds_nothing_to_complain_of() {
     let Some(analyze) = program("systemd-analyze") else { return };
     let room = tempfile::tempdir().expect("a directory");
-    // The pages the units name are looked for as well.
+    // systemd looks up the man pages that the units name.
     symlink(shipped("man"), room.path().join("man1")).expect("a link");
     for (of, option) in [("system", "--system"), ("user", "--user")] {
         let place = room.path().join(of);
         fs::create_dir(&place).expect("a directory");
         for name in UNITS {
-            // systemd looks where packages install programs.
+            // The path where packages install the program.
             let text =
                 unit(of, name).replace("ExecStart=aynig ", &format!("ExecStart={} ", binary().display()));
             fs::write(place.join(name), text).expect("a file");
@@ -86,7 +86,7 @@ fn the_units_of_both_managers_differ_only_where_they_must() {
     }
 }
 
-/// What the documents promise of a stop holds by the numbers: systemd waits longer than the runner may take.
+/// The promise of the documents holds: systemd waits longer than the runner takes to stop.
 #[test]
 fn systemd_waits_longer_than_a_runner_takes_to_stop() {
     for of in ["system", "user"] {
@@ -101,7 +101,7 @@ fn systemd_waits_longer_than_a_runner_takes_to_stop() {
     }
 }
 
-/// Name spaces for a manager: as root, or as who is root in them.
+/// Namespaces for a manager: as root, or with root mapped to the user.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to see it")]
 fn name_spaces() -> Option<Vec<&'static str>> {
     for wrapper in [vec!["unshare"], vec!["unshare", "--map-root-user"]] {
@@ -118,8 +118,8 @@ fn name_spaces() -> Option<Vec<&'static str>> {
     None
 }
 
-/// Starts the manager and waits until it answers; `sctl` speaks to it. `found NAME TEXT` tells the test, `holds WHAT COMMAND…`
-/// waits for a command to succeed.
+/// Starts the manager and waits until it answers; `sctl` calls systemctl. `found NAME TEXT` reports to the
+/// test, `holds WHAT COMMAND…` waits for a command to succeed.
 const MANAGER: &str = r#"
 set -u
 mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/user/0 && chmod 700 /run/user/0
@@ -147,7 +147,8 @@ ask() { git -C "$REPO" branch "$1" main && "$AYNIG" -C "$REPO" set-state --branc
 holds "the manager to answer" sctl show-environment
 "#;
 
-/// A repository whose path has to be escaped, with the manager's configuration beside it, and what the manager's script said.
+/// A repository whose path needs escaping, with the manager's configuration beside it, and the output of the
+/// manager's script.
 fn managed(script: &str) -> Option<(Repo, String)> {
     let systemd = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"].map(Path::new);
     program("systemd-analyze")?;
@@ -162,7 +163,7 @@ fn managed(script: &str) -> Option<(Repo, String)> {
     let path = repo.beside("a repo-with_odd ä");
     fs::rename(&repo.path, &path).expect("renamed");
     repo.path = path;
-    // Commands find the room by the path it had, which is the same.
+    // Commands find the room by its earlier path, which is the same directory.
     let home = repo.beside(".config/systemd/user");
     fs::create_dir_all(&home).expect("directories");
     fs::create_dir_all(repo.beside(".config/aynig")).expect("directories");
@@ -204,7 +205,7 @@ fn managed(script: &str) -> Option<(Repo, String)> {
     Some((repo, said))
 }
 
-/// Places for control groups that nothing else is in, below the one this process is in.
+/// Paths for unused control groups below this process's own.
 fn control_groups(name: &str) -> Vec<PathBuf> {
     let told = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of = |start: &str| {
@@ -219,7 +220,7 @@ fn control_groups(name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Removes control groups, which are directories that only hold each other.
+/// Removes control groups, which are nested directories.
 fn remove_groups(directory: &Path) {
     for below in fs::read_dir(directory).into_iter().flatten().flatten() {
         if below.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -310,7 +311,7 @@ sctl start aynig-role@nobody.service 2>/dev/null; found no-file $?
     repo.assert_tidy();
 }
 
-/// The blocks of the README's section that speak to systemd, word for word.
+/// The blocks of the README's systemd section, word for word.
 #[test]
 fn the_readmes_lines_work_as_written() {
     let readme = fs::read_to_string(shipped("README.md")).expect("the README");

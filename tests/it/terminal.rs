@@ -1,4 +1,4 @@
-//! A terminal for tests: python's `pty` between the test and the program, of any size, which can be changed.
+//! A terminal for tests: python's `pty` between the test and the program, with a size that can change.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use super::support::*;
 
-/// Starts its arguments from the third on in a terminal of the first two's size; hands on what they print, and obeys lines on its own
-/// standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`, `echo` (says whether what is typed is shown). Its exit is that of the program, which is
-/// killed with it (PR_SET_PDEATHSIG).
+/// Runs its arguments from the third on in a terminal with the size of the first two. Prints their output,
+/// and obeys lines on its standard input: `size LINES COLUMNS`, `type HEX`, `signal NAME`, `echo` (prints
+/// whether input is echoed). It exits with the program's status. The program is killed with it
+/// (PR_SET_PDEATHSIG).
 const DRIVER: &str = r#"
 import ctypes, fcntl, os, pty, select, signal, struct, sys, termios
 def resize(fd, lines, columns):
@@ -55,7 +56,7 @@ pub(crate) struct Terminal {
 }
 
 impl Repo {
-    /// `aynig` in a terminal that has colours, unless `variables` say otherwise.
+    /// `aynig` in a terminal with colours, unless `variables` turn them off.
     pub(crate) fn in_terminal(
         &self,
         size: (u16, u16),
@@ -92,7 +93,7 @@ impl Terminal {
         writeln!(self.orders, "{line}").expect("the driver listens");
     }
 
-    /// Gives it another size.
+    /// Resizes it.
     pub(crate) fn resize(&mut self, lines: u16, columns: u16) {
         self.order(&format!("size {lines} {columns}"));
     }
@@ -103,7 +104,7 @@ impl Terminal {
         self.order(&format!("type {hex}"));
     }
 
-    /// Waits until the terminal shows what is typed, or does not.
+    /// Waits until the terminal's echo is on or off.
     pub(crate) fn wait_for_echo(&mut self, on: bool) {
         let words = if on { "<echo on>" } else { "<echo off>" };
         let asked = self.shown().len();
@@ -118,12 +119,12 @@ impl Terminal {
         self.order(&format!("signal {}", signal.as_str()));
     }
 
-    /// All that was printed so far.
+    /// All output so far.
     pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.shown.lock().expect("no panic in there")).into_owned()
     }
 
-    /// The newest picture that was painted to its end, as plain lines.
+    /// The last completely painted picture, as plain lines.
     pub(crate) fn picture(&self) -> Vec<String> {
         let shown = self.shown();
         let end = shown.rfind("\x1b[J").unwrap_or(0);
@@ -136,7 +137,7 @@ impl Terminal {
         wait_for(what, || Some(self.picture()).filter(|picture| !picture.is_empty() && is(picture)))
     }
 
-    /// Waits for its end; everything it has printed, and its exit code.
+    /// Waits for its end. Returns all output and the exit code.
     pub(crate) fn finish(mut self) -> (String, i32) {
         let status: ExitStatus =
             wait_for("the program in the terminal to end", || self.child.try_wait().expect("it is ours"));
@@ -152,7 +153,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Text without escape sequences, and with plain line ends.
+/// Text without escape sequences, with plain line ends.
 pub(crate) fn plain(text: &str) -> String {
     let mut bare = String::new();
     let mut rest = text.chars();

@@ -1,4 +1,4 @@
-//! Who can run what: commands from a ref that is not the branch's, signed HEADs only, some states only.
+//! Trust: commands from another ref than the branch, signed HEADs only, some states only.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::scene::*;
 use super::support::*;
 
-/// A command that tells whose it is, where it lies and where it runs, by way of a script beside it.
+/// A command that notes its origin, its path and its directory, by way of a script beside it.
 const TRUSTED: &str = r#". "$(dirname "$0")/../lib/own.sh"; say trusted "$0|$(pwd)|$(own)"; next done"#;
 
-/// `main` has a command for `work` with a library; the branch `task` has put others in their place.
+/// `main` has a command for `work` with a library; the branch `task` replaces both.
 fn repo() -> Repo {
     let repo = Repo::scene(&[("work", TRUSTED)]);
     repo.write(".aynig/lib/own.sh", "own() { echo from-main; }\n");
@@ -26,7 +26,7 @@ fn repo() -> Repo {
     repo
 }
 
-/// One more commit on a branch, which asks for `state`.
+/// Adds a commit that requests `state` to a branch.
 fn ask(repo: &Repo, branch: &str, state: &str) -> String {
     repo.branch_from(branch, branch, format!("please {state}\n\ndwp-state: {state}\n").as_bytes())
 }
@@ -182,7 +182,7 @@ fn a_copy_that_was_changed_is_made_anew() {
         make_writable(copy);
         change();
         for directory in [".aynig/command", ".aynig/lib", ".aynig", ""] {
-            // As it was, but for the change.
+            // Read-only again, as the runner had made it.
             fs::set_permissions(copy.join(directory), fs::Permissions::from_mode(0o555)).ok();
         }
         forget(&repo, "trusted");
@@ -244,7 +244,7 @@ fn many_runners_share_one_copy() {
 #[test]
 fn a_name_means_one_thing() {
     let repo = repo();
-    // Git would take a tag of that name for `main`.
+    // Git would resolve `main` to a tag of that name.
     repo.git(["tag", "main", "task"]);
     let trusted = repo.head("refs/heads/main");
     repo.git(["tag", "-a", "-m", "a release", "v1", "refs/heads/main"]);
@@ -325,7 +325,7 @@ fn with_a_remote_the_ref_is_as_fresh_as_the_pass() {
         for (key, value) in [("user.name", "T"), ("user.email", "t@example.com")] {
             clone.git(["config", key, value]);
         }
-        // A local branch of the same name has nothing to say.
+        // A local branch of the same name is ignored.
         clone.git(["update-ref", "refs/heads/origin/main", "refs/remotes/origin/task"]);
         work.write(".aynig/lib/own.sh", "own() { echo from-new-main; }\n");
         work.commit_all("newer");

@@ -1,5 +1,5 @@
-//! What starts passes by itself, as it is shipped and as the README shows it: the crontab in cron's environment, the hook of
-//! a clone in git's.
+//! Ways to start passes automatically, as shipped and as the README shows them: the crontab in cron's
+//! environment, the hook of a clone in git's.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(shipped(path)).expect("it is shipped")
 }
 
-/// A repository whose command writes down what it finds, with `aynig` in a directory beside it.
+/// A repository whose command notes its environment, and a directory beside it that contains `aynig`.
 fn scene() -> Repo {
     let repo = Repo::scene(&[
         ("note", r#"git --version && say "$AYNIG_BRANCH" "$PATH" && next done"#),
@@ -38,7 +38,7 @@ fn the_crontab_runs_as_cron_runs_it() {
         readme.contains(&format!("```text\n{variable}\n{job}\n```\n")),
         "the README shows the same lines"
     );
-    // Five fields say when.
+    // The first five fields are the schedule.
     let command = job.splitn(7, ' ').collect::<Vec<_>>();
     assert_eq!(command[..5], ["*/5", "*", "*", "*", "*"]);
     let command = job.split_once("  ").expect("two spaces before the command").1;
@@ -69,7 +69,7 @@ fn hook(repo: &Repo, name: &str) {
     fs::copy(shipped("contrib/hooks/post-commit"), hooks.join(name)).expect("copied");
 }
 
-/// Runs git as a person does, with a PATH that has `aynig`.
+/// Runs git as a person would, with `aynig` in the PATH.
 fn person(repo: &Repo, directory: &Path, arguments: &[&str]) {
     let path = format!("{}:{}", repo.beside("bin").display(), std::env::var("PATH").expect("a PATH"));
     let mut git = repo.git_command();

@@ -1,17 +1,17 @@
-//! A merge, a pick or a revert that was begun and not committed is no result (CONTRACT 6.13): its other parent would be lost in
-//! silence, and the next merge of the same branch would find conflicts, or nothing to do.
+//! A merge, cherry-pick or revert without its commit is no result (CONTRACT 6.13). Its other parent would be
+//! silently lost, and the next merge of the same branch would conflict or find nothing to do.
 
 use super::scene::*;
 use super::support::*;
 
-/// How it is begun, what it is, and how it is concluded.
+/// How to begin it, its name, and how to conclude it.
 const BEGUN: [(&str, &str, &str); 3] = [
     ("git merge -q --no-commit --no-ff side", "a merge", "git commit"),
     ("git cherry-pick clash >&2 || echo both >README", "a cherry-pick", "git cherry-pick --continue"),
     ("git revert --no-edit HEAD~1 >&2 || echo neither >README", "a revert", "git revert --continue"),
 ];
 
-/// The branch `task` is at a commit of its own that `clash` is in conflict with; `side` adds a file.
+/// `task` is at a commit that conflicts with `clash`; `side` adds a file.
 fn repo(script: &str) -> Repo {
     let repo = Repo::scene(&[("work", script)]);
     for (branch, file) in [("side", "side.txt"), ("clash", "README"), ("task", "README")] {
@@ -102,7 +102,7 @@ fn nor_can_a_person_in_a_checkout() {
             assert_refused(&output, 3, &[&words, &hint, "--abort"]);
             assert_eq!(repo.head("task"), head);
         }
-        // Another branch takes nothing from this checkout.
+        // A write to another branch takes nothing from this checkout.
         repo.aynig_ok(["set-state", "--state", "done", "--branch", "clash"]);
     }
 }

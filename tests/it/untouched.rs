@@ -1,5 +1,5 @@
-//! A worktree that is as git filled it is removed without asking git; the least change is found all the same, also one
-//! of the same second and the same size.
+//! A worktree that is exactly as git filled it is removed without a call of git. The smallest change is found
+//! all the same, also one in the same second and of the same size.
 
 use super::support::*;
 
@@ -48,7 +48,7 @@ fn the_least_change_is_found() {
     }
 }
 
-/// Its moments are those of another clock, or as exact as another's.
+/// Its timestamps come from another clock, or have another precision.
 #[test]
 fn another_file_system_is_left_to_git() {
     use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,9 @@
-//! What is said to somebody who mistyped, or has to be told the next step: it names what was meant, and nothing else is acted on.
+//! Messages after a typo, and the next steps in messages: they name the intended thing, and nothing else is
+//! acted on.
 
 use super::support::*;
 
-/// What a refusal says, hints and all.
+/// The message of a refusal with its hints.
 fn said<const N: usize>(repo: &Repo, code: i32, arguments: [&str; N]) -> String {
     let output = repo.aynig(arguments);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
@@ -30,7 +31,7 @@ fn a_next_step_names_the_branch_that_was_asked_about() {
         assert!(logs.contains(&format!("`aynig status --branch {named}`")), "{logs}");
     }
     let here = said(&repo, 2, ["set-working"]);
-    assert!(here.contains("`aynig set-state --state STATE`"), "what is checked out needs no name: {here}");
+    assert!(here.contains("`aynig set-state --state STATE`"), "the checked-out branch needs no name: {here}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! A pass that finds nothing to do, beside the one git command that reads the same commits.
+//! A pass that finds nothing to do, compared with the one git command that reads the same commits.
 
 use super::measure::measure;
 use super::room::Room;
 use super::{Row, Sizes};
 
-/// As many branches as asked for, each with a HEAD of its own that declares `state`, for which there is no command.
+/// As many branches as requested. Each HEAD declares `state`, which has no command.
 pub(super) fn case(sizes: &Sizes, state: Option<&str>) -> Row {
     let room = Room::new();
     let branches: Vec<String> = (0..sizes.branches).map(|n| format!("b{n}")).collect();

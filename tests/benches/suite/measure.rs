@@ -1,4 +1,4 @@
-//! What a command costs: wall clock, CPU of it and of all its children, and the peak of its own memory.
+//! The cost of a command: wall clock, CPU time with all children, and the peak of its own memory.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ pub(super) struct Sample {
     pub wall_ms: f64,
     /// User and system time, its children's included.
     pub cpu_ms: f64,
-    /// The most memory the process itself had at once (`VmHWM`, looked at every few milliseconds).
+    /// Peak memory of the process itself (`VmHWM`, sampled every few milliseconds).
     pub peak_kib: u64,
-    /// Connections to a remote, where there is one.
+    /// Connections to a remote, if there is one.
     pub connections: Option<usize>,
 }
 

@@ -1,7 +1,8 @@
-//! The cases, and the table they make. Shared by `cargo bench` and by the test that sees to it that they go on working.
+//! The cases and their table. Shared by `cargo bench` and by the test that checks that they work.
 //!
-//! Every case is run by plain git (or by another build of `aynig`, `AYNIG_BENCH_BESIDE`) and by `aynig`, in turns, several rounds in one go; the ratios are the medians of
-//! the rounds' own ratios, so a machine that is slower for a while is slower for both.
+//! Plain git (or another build of `aynig`, `AYNIG_BENCH_BESIDE`) and `aynig` run every case in turns, for
+//! several rounds. The ratios are medians of each round's ratio, so a machine that is slow for a while
+//! affects both alike.
 
 mod idle;
 mod measure;
@@ -21,7 +22,7 @@ pub(super) struct Sizes {
     pub steps: usize,
     /// Steps on branches of a remote (`AYNIG_BENCH_REMOTE_STEPS`).
     pub remote_steps: usize,
-    /// What each connection to the far remote takes longer, milliseconds (`AYNIG_BENCH_DELAY_MS`).
+    /// Additional time of each connection to the far remote, in milliseconds (`AYNIG_BENCH_DELAY_MS`).
     pub delay_ms: usize,
     /// Files of the large repository (`AYNIG_BENCH_FILES`).
     pub files: usize,
@@ -31,7 +32,7 @@ pub(super) struct Sizes {
     pub jobs: usize,
     /// Rounds (`AYNIG_BENCH_ROUNDS`).
     pub rounds: usize,
-    /// Another build of `aynig` to be measured in git's place (`AYNIG_BENCH_BESIDE`).
+    /// Another build of `aynig` to measure instead of git (`AYNIG_BENCH_BESIDE`).
     pub beside: Option<PathBuf>,
 }
 
@@ -57,10 +58,10 @@ impl Sizes {
     }
 }
 
-/// One row of the table before it is written.
+/// One row of the table before it is formatted.
 struct Row {
     what: String,
-    /// How many steps the times are divided by; none for a pass.
+    /// Number of steps that divides the times; `None` for a pass.
     steps: Option<usize>,
     git: Vec<Sample>,
     ours: Vec<Sample>,
@@ -69,10 +70,10 @@ struct Row {
 /// Measures one case.
 type Case = fn(&Sizes) -> Vec<Row>;
 
-/// One of the numbers of a sample.
+/// Selects one of the numbers of a sample.
 type Pick = fn(&Sample) -> f64;
 
-/// What comes before the rows of the table.
+/// The lines above the table's rows.
 pub(super) fn head(sizes: &Sizes) -> String {
     let other = if sizes.beside.is_some() { "other aynig" } else { "git" };
     format!(
@@ -83,7 +84,8 @@ pub(super) fn head(sizes: &Sizes) -> String {
     )
 }
 
-/// Runs the cases whose names contain one of `wanted` (all, if none is given); `tell` gets a row of the table as soon as it is known.
+/// Runs the cases whose names contain one of `wanted`, or all if it is empty. Passes each row to `tell` once
+/// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
     let cases: [(&str, Case); 6] = [
@@ -136,7 +138,7 @@ impl Row {
     }
 }
 
-/// A small number for a division.
+/// A small number as a float.
 fn as_float(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }

@@ -14,7 +14,7 @@ pub(super) struct Room {
     copies: usize,
 }
 
-/// What plain git does for a trivial step, in `sh`; `$1` is the branch, `$REMOTE` is set where a remote decides.
+/// A trivial step done by plain git, in `sh`. `$1` is the branch; `$REMOTE` is set if a remote decides.
 pub(super) const PLAIN_STEP: &str = r#"#!/bin/sh
 set -eu
 # Calls at the same time read each other's half-made registrations of worktrees and fail; they are made again.
@@ -70,7 +70,7 @@ impl Room {
         path
     }
 
-    /// A program that finds no configuration but the repository's.
+    /// A program that finds only the repository's configuration.
     pub(super) fn program(&self, program: impl AsRef<std::ffi::OsStr>, directory: &Path) -> Command {
         let mut command = Command::new(program);
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "ROLE", "LOG_LEVEL"] {
@@ -90,7 +90,7 @@ impl Room {
         command
     }
 
-    /// The other build of `aynig` in a directory, if there is one to compare with.
+    /// The other build of `aynig` in a directory, if one is set for comparison.
     pub(super) fn other(&self, sizes: &Sizes, directory: &Path, arguments: &[&str]) -> Option<Command> {
         let mut command = self.program(sizes.beside.as_ref()?, directory);
         command.args(arguments);
@@ -108,8 +108,8 @@ impl Room {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// A bare repository `name` with a commit of `files` files on `main`, and for each of `branches` a commit on top that declares
-    /// `state`. All refs are packed.
+    /// A bare repository `name` with a commit of `files` files on `main`, and for each of `branches` a commit
+    /// on top that declares `state`. All refs are packed.
     pub(super) fn repository(
         &self,
         name: &str,
@@ -142,7 +142,7 @@ impl Room {
         path
     }
 
-    /// A copy of `template`, which nothing was done to yet.
+    /// A fresh copy of `template`.
     pub(super) fn copy(&mut self, template: &Path) -> PathBuf {
         self.copies += 1;
         let copy = self.path(&format!("copy{}", self.copies));

@@ -1,4 +1,4 @@
-//! Steps whose command does nothing, beside a shell loop over the git commands for the same.
+//! Steps whose command does nothing, compared with a shell loop over equivalent git commands.
 
 use std::path::{Path, PathBuf};
 
@@ -29,14 +29,14 @@ pub(super) fn local(sizes: &Sizes) -> Row {
     Row { what, steps: Some(sizes.steps), git, ours }
 }
 
-/// Steps on branches of a remote, each connection to which takes `delay_ms` longer.
+/// Steps on branches of a remote, with `delay_ms` added to each connection.
 pub(super) fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
     let mut room = Room::new();
     let branches = names(sizes.remote_steps);
     std::fs::create_dir(room.path("template")).expect("a directory");
     let hub = room.repository("template/hub.git", 0, &branches, Some("work"));
     let clone = room.path("template/clone.git");
-    // Both sides know the branches already: what the first fetch of a clone costs is git's business.
+    // Both sides already have the branches: the first fetch of a clone is not measured.
     let own = "refs/aynig/remotes/origin";
     room.git(&room.path("template"), &["clone", "--quiet", "--bare", "hub.git", "clone.git"], "");
     let refs =
@@ -81,8 +81,8 @@ pub(super) fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
     Row { what, steps: Some(sizes.remote_steps), git, ours }
 }
 
-/// The first step in a large repository, and later ones: one round, ours first. Ext4 passes over inodes that were deleted in the last
-/// minutes, one by one, so whoever makes files after somebody else's were deleted pays for that; ours deletes none.
+/// The first step in a large repository, and later ones: one round, aynig first. Ext4 skips recently deleted
+/// inodes one by one, so creating files after deletions is slow; aynig deletes none.
 pub(super) fn large(sizes: &Sizes) -> Vec<Row> {
     let mut room = Room::new();
     let branches = names(sizes.later_steps + 1);
@@ -137,7 +137,7 @@ fn plainly(room: &Room, repository: &Path, branches: &[String], jobs: usize) -> 
     measure(shell.args(["-ec", &script]))
 }
 
-/// Makes the programs at the other end note each connection, and take their time.
+/// Makes the programs at the other end log each connection, and delay it.
 fn counted(room: &Room, clone: &Path, place: &Path, delay_ms: usize) -> PathBuf {
     let calls = place.join("calls");
     let pause = if delay_ms == 0 {
@@ -154,7 +154,7 @@ fn counted(room: &Room, clone: &Path, place: &Path, delay_ms: usize) -> PathBuf 
     calls
 }
 
-/// Sees to it that the work was done.
+/// Checks that the work was done.
 fn ended(room: &Room, repository: &Path, branches: &[String]) {
     let listing = room.git(
         repository,

@@ -1,5 +1,5 @@
-//! What `set-state` and `set-working` sign: nothing on top of a HEAD that nobody trusted has signed, unless a person stands for it
-//! (CONTRACT 13.10).
+//! Signatures of `set-state` and `set-working`: they sign nothing on top of an untrusted HEAD unless a person
+//! accepts it (CONTRACT 13.10).
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn place(commands: &[(&str, &str)]) -> (Repo, Key) {
     (repo, known)
 }
 
-/// A commit of somebody without a key on `branch`, with a command for `work` of his own.
+/// A commit by someone without a key on `branch`, with an own command for `work`.
 fn intrude(repo: &Repo, branch: &str, message: &str) -> String {
     repo.git(["checkout", "-q", "--detach", "main"]);
     repo.command(".aynig/command/work", &repo.scripted("say evil yes; next done"));
@@ -44,7 +44,7 @@ fn an_unsigned_head_is_not_signed_without_a_word() {
     repo.git(["checkout", "-q", "task"]);
     assert_refused(&repo.aynig(["set-state", "--state", "work"]), 3, &["is not signed"]);
     repo.git(["checkout", "-q", "main"]);
-    // What is said of such a branch does not lead anybody to sign it blindly.
+    // The messages about such a branch do not lead anyone to sign it blindly.
     let status = reason(&repo, "task");
     for words in ["is not signed", "git show", "--retry --accept-unsigned --branch task"] {
         assert!(status.contains(words), "{words}: {status}");
@@ -58,7 +58,7 @@ fn an_unsigned_head_is_not_signed_without_a_word() {
     repo.aynig_ok(["set-state", "--retry", "--branch", "task", "--accept-unsigned"]);
     assert_eq!(repo.git(["log", "-1", "--no-show-signature", "--format=%G?", "task"]), "G");
     repo.aynig_ok(["run"]);
-    assert!(was_said(&repo, "evil"), "a person stands for it");
+    assert!(was_said(&repo, "evil"), "a person accepts it");
 }
 
 /// CONTRACT 13.10

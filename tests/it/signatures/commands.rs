@@ -1,4 +1,4 @@
-//! Commands from one ref where signatures are required: that ref is asked for its own (CONTRACT 13.9).
+//! Commands from one ref where signatures are required: that ref needs a good signature too (CONTRACT 13.9).
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn where_commands_come_from_is_signed_too() {
         assert_eq!(repo.head("task"), head, "{name}");
     }
     assert!(!was_said(&repo, "ran"));
-    // An object name is that of its contents: nobody can put others there.
+    // An object id is a hash of the contents, so it cannot be redirected.
     for name in ["tools", "refs/heads/tools", &repo.head("plain"), &repo.git(["rev-parse", "v1"])] {
         signed(&repo, "task", &known);
         repo.aynig_ok(["run", "--commands-from", name]);

@@ -1,11 +1,11 @@
-//! The files that say whose ssh keys are good, and which no longer: found where git finds them, and never silently left out.
+//! The files of allowed and revoked ssh keys: found where git finds them, and never silently ignored.
 
 use super::*;
 
 /// A command that counts its runs.
 const WORK: &str = r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#;
 
-/// How often the signed branch `task` is run, with this change of the call.
+/// Runs of the signed branch `task` with this change of the call.
 fn runs(repo: &Repo, key: &Key, change: impl Fn(&mut Command)) -> usize {
     signed(repo, "task", key);
     let before = repo.noted_lines("ran").len();
@@ -70,7 +70,7 @@ fn a_revocation_file_that_cannot_be_read_stops_what_ssh_signed() {
         assert!(doctor.contains(shown), "{file}: {doctor}");
         assert!(doctor.lines().any(|line| line.starts_with("error") && line.contains(shown)), "{doctor}");
     }
-    // An empty setting takes back one of a wider layer.
+    // An empty setting overrides one of a wider scope.
     repo.git(["config", "gpg.ssh.revocationFile", ""]);
     assert_eq!(runs(&repo, &known, |_| ()), 1);
     assert!(!findings(&repo).contains("revocationFile"), "{}", findings(&repo));

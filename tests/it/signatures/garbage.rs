@@ -1,8 +1,9 @@
-//! A program that signs, ends well and writes what is no signature: nothing is written with it, and its words name the program.
+//! A signing program that exits with 0 but prints no signature: nothing is committed, and the message names
+//! the program.
 
 use super::*;
 
-/// A repository that signs, and the program that does; it writes garbage once the file `garbage` is there.
+/// A repository that signs, and its signing program, which prints garbage once the file `garbage` exists.
 fn place(commands: &[(&str, &str)]) -> (Repo, Key, PathBuf) {
     let (repo, known, _) = signing(commands);
     let program = repo.beside("signer");

@@ -1,22 +1,22 @@
-//! Signatures by gpg keys: the trust of the key counts as git counts it.
+//! Signatures by gpg keys: the key's trust level counts as it does in git.
 
 use super::super::programs::program;
 use super::*;
 
-/// A gpg key of our own, in a home of its own.
+/// A gpg key in a home directory of its own.
 struct Gpg {
     home: PathBuf,
     fingerprint: String,
 }
 
 impl Gpg {
-    /// Makes the key; `None` where there is no gpg.
+    /// Creates the key; `None` if gpg is missing.
     fn new(repo: &Repo) -> Option<Self> {
         program("gpg")?;
         let home = repo.beside("gnupg");
         fs::create_dir(&home).expect("a directory");
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).expect("chmod");
-        // The trust of a key is what its owner was given, without a web of others.
+        // A key's trust is its owner trust, without a web of trust.
         fs::write(home.join("gpg.conf"), "trust-model direct\n").expect("a file");
         let mut gpg = Self { home, fingerprint: String::new() };
         let who = "Test Person <person@example.com>";
@@ -42,7 +42,7 @@ impl Gpg {
         child.wait_with_output().expect("gpg ends")
     }
 
-    /// Trusts the key so much: 2 is not at all, 6 ultimately.
+    /// Sets the owner trust: 2 is none, 6 ultimate.
     fn trust(&self, level: u8) {
         let output = self.run(&["--import-ownertrust"], &format!("{}:{level}:\n", self.fingerprint));
         assert!(output.status.success(), "{}", told(&output));
@@ -52,7 +52,7 @@ impl Gpg {
         command.env("GNUPGHOME", &self.home)
     }
 
-    /// Puts `branch` at a new commit that asks for `work`, signed by the key.
+    /// Moves `branch` to a new commit that is ready for `work`, signed by the key.
     fn sign(&self, repo: &Repo, branch: &str) {
         let message = format!("please\n\ndwp-state: work\nn: {branch}");
         let mut git = repo.git_command();

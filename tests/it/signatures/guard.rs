@@ -1,4 +1,5 @@
-//! A server's guard that asks for signatures: a run id alone, which everybody can read in the lease, opens nothing (CONTRACT 12.9).
+//! A server's guard that requires signatures: the run id alone, which everyone can read in the lease, is not
+//! enough (CONTRACT 12.9).
 
 use std::process::Output;
 
@@ -60,7 +61,7 @@ fn under_a_live_lease_a_guard_takes_only_what_a_trusted_key_signed() {
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         head = next;
     }
-    // Where no lease is, nothing is asked.
+    // Without a lease, no signature is required.
     hub.git(["update-ref", "refs/heads/task", &trigger]);
     let output = push(&clone, &commit(&trigger, None, ""), &[]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));

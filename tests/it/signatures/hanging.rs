@@ -1,5 +1,5 @@
-//! Programs that make or check signatures and never come to an end: they are given a time, a signal ends them, and nothing of them
-//! stays behind.
+//! Programs that sign or verify and never exit: they have a timeout, a signal stops them, and they leave no
+//! process and no file.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use nix::sys::signal::Signal;
 
 use super::*;
 
-/// A repository that signs with, and trusts, one key, by way of a program that hangs where a test wants it.
+/// A repository that signs with, and trusts, one key, through a program that hangs where a test wants it.
 struct Scene {
     repo: Repo,
     known: Key,
     program: PathBuf,
 }
 
-/// Where the program hangs.
+/// The operation in which the program hangs.
 const CHECKING: &str = r#"case " $* " in *" verify "*) hang;; esac"#;
 const SIGNING: &str = r#"case " $* " in *" sign "*) hang;; esac"#;
 
@@ -35,7 +35,7 @@ impl Scene {
             repo.git(["config", name, value]);
         }
         fs::create_dir(repo.beside("tmp")).expect("a directory");
-        // The test's own looks at the log must not hang.
+        // The test's own calls of `git log` must not hang.
         repo.git(["config", "log.showSignature", "false"]);
         Self { repo, known, program }
     }
@@ -44,7 +44,7 @@ impl Scene {
         fs::write(self.repo.beside("hangs"), "").expect("a file");
     }
 
-    /// The processes of the program that have hung so far.
+    /// The process ids of the program while it hangs.
     fn pids(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.repo.beside("pids")).unwrap_or_default();
         text.split_whitespace().map(|pid| pid.parse().expect("a process id")).collect()
@@ -60,7 +60,7 @@ impl Scene {
         Running::start(&mut command)
     }
 
-    /// Sends a signal as soon as the program hangs; the process ends by it within so many seconds.
+    /// Sends a signal as soon as the program hangs. The runner must exit by it within this many seconds.
     fn ends_by(&self, running: Running, signal: Signal, seconds: u64) -> std::process::Output {
         let before = self.pids().len();
         if before == 0 {
@@ -174,7 +174,7 @@ fn signing_a_claim_has_a_limit() {
     let scene = Scene::new(&[("work", WORK)], SIGNING);
     let head = signed(&scene.repo, "task", &scene.known);
     scene.hang();
-    // Half of the lease, which would be over before it held anything.
+    // The timeout is half of the lease; otherwise the lease would be over before the claim.
     let output = scene.start(&["run", "--lease-seconds", "4"], None).finish();
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
     scene.names_program_and_limit(&output, "2 s");
@@ -247,7 +247,7 @@ fn signing_a_result_has_a_limit_and_hears_a_signal() {
             scene.names_program_and_limit(&output, "1 s");
         }
         scene.nothing_is_left();
-        // The work stays until somebody can sign again.
+        // The work stays until commits can be signed again.
         assert_eq!(scene.repo.state("task"), "working");
         let place = scene.repo.path.join(".worktrees/task/file");
         assert_eq!(fs::read_to_string(place).expect("it is kept"), "work\n", "{}", told(&output));

@@ -1,13 +1,15 @@
-//! What a runner signs on top of somebody else's unsigned commit: never that commit's files (CONTRACT 13.8).
+//! Commits that a runner signs on top of a foreign unsigned commit never contain that commit's files
+//! (CONTRACT 13.8).
 //!
-//! In each test somebody without a key puts a commit onto a leased branch. It has a command for `stalled` of its own, which
-//! must not run.
+//! In each test someone without a key puts a commit on a leased branch. It contains a command for `stalled`,
+//! which must not run.
 
 use nix::sys::signal::Signal;
 
 use super::*;
 
-/// A repository whose runner signs and asks for signatures; `task` asks for `work`. `evil` is a tree with a foreign command.
+/// A repository whose runner signs and requires signatures; `task` is ready for `work`. `evil` is a tree with
+/// a foreign command.
 struct Place {
     repo: Repo,
     known: Key,
@@ -40,7 +42,7 @@ impl Place {
         out(&output.expect("git runs")).trim_end().to_owned()
     }
 
-    /// Puts it onto the branch.
+    /// Puts such a commit on the branch.
     fn intrude(&self, age: u64) -> String {
         let commit = self.intruder("task", age);
         self.repo.git(["update-ref", "refs/heads/task", &commit]);
@@ -48,7 +50,8 @@ impl Place {
     }
 }
 
-/// `branch` was closed on top of `intruder`, by a commit of the runner's that has the tree of `main`; nothing of its was run.
+/// Asserts that `branch` was closed on top of `intruder` by a commit of the runner with the tree of `main`,
+/// and that the foreign command did not run.
 #[track_caller]
 fn assert_closed(repo: &Repo, branch: &str, intruder: &str) {
     assert_eq!(repo.state(branch), "stalled");
@@ -147,7 +150,7 @@ fn with_a_remote_neither_a_failure_nor_a_success_takes_them() {
             let head = hub.head("task");
             work.git(["fetch", "--quiet", "origin", "task"]);
             let commit = place.intruder(&head, 0);
-            // A renewal may move the branch in the middle of the push; whoever pushes tries again.
+            // A renewal may move the branch during the push, so the push is repeated.
             let update = format!("+{commit}:refs/heads/task");
             wait_until("the push", || {
                 let push = work.git_command().args(["push", "--quiet", "origin", &update]).output();

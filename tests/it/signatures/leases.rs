@@ -1,4 +1,5 @@
-//! Leases that are over and that nobody trusted has signed: no runner closes them, so all who look are told.
+//! Expired leases without a trusted signature: no runner closes them, and every subcommand that looks reports
+//! them.
 
 use super::*;
 
@@ -43,7 +44,7 @@ fn an_unsigned_lease_that_is_over_is_told_by_all_who_look() {
     );
     assert!(has_all(&doctor), "{doctor}");
     assert_eq!(repo.head("task"), lease, "nothing was written");
-    // A live one is nobody's business yet.
+    // A live one is not reported yet.
     repo.git(["branch", "-f", "task", "main"]);
     repo.foreign_lease("task", RUN, "other-host", 500, 0);
     assert!(!err(&repo.aynig_ok(["run"])).contains("task"));

@@ -1,4 +1,5 @@
-//! Only HEADs with a good signature are run (CONTRACT 13.4): what counts as one, and that nothing odd stops the others.
+//! Only HEADs with a good signature run (CONTRACT 13.4): which signatures count, and that odd ones do not
+//! stop other branches.
 
 mod by_hand;
 mod commands;
@@ -39,7 +40,7 @@ pub(crate) fn key(repo: &Repo, name: &str) -> Key {
     Key { private, public }
 }
 
-/// A repository that wants signatures, a key it trusts, and one it does not know.
+/// A repository that requires signatures, a key it trusts, and one it does not know.
 pub(crate) fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
     let repo = Repo::scene(commands);
     let (known, unknown) = (key(&repo, "known"), key(&repo, "unknown"));
@@ -49,7 +50,7 @@ pub(crate) fn signing(commands: &[(&str, &str)]) -> (Repo, Key, Key) {
         ("gpg.format", "ssh"),
         ("gpg.ssh.allowedSignersFile", allowed.to_str().expect("text")),
         ("aynig.requireSigned", "true"),
-        // Would put the words of ssh-keygen between the answers.
+        // It puts the output of ssh-keygen between the answers of `git log`.
         ("log.showSignature", "true"),
     ] {
         repo.git(["config", name, value]);
@@ -122,7 +123,7 @@ fn results_that_are_to_be_run_next_need_the_runners_signature() {
 /// CONTRACT 13.4
 #[test]
 fn a_runner_does_not_sign_what_closes_an_unsigned_lease() {
-    // Its tree would come with a signature then, and with it a command for `stalled`.
+    // Otherwise its tree, with its command for `stalled`, would get a signature.
     let (repo, known, _) = signing(&[("stalled", "say ran yes; next done")]);
     repo.git(["config", "user.signingKey", known.private.to_str().expect("text")]);
     repo.git(["branch", "task"]);
@@ -146,7 +147,7 @@ fn replacing_a_signed_commit_does_not_lend_its_signature() {
     repo.command(".aynig/command/work", &repo.scripted("say foreign yes; next done"));
     let evil = repo.commit_all("evil\n\ndwp-state: work");
     repo.git(["checkout", "-q", "main"]);
-    // In both directions: its files for those of the signed one, and its signature for none.
+    // In both directions: its files in place of the signed commit's, and the signed commit in place of it.
     repo.git(["update-ref", &format!("refs/replace/{good}"), &evil]);
     repo.aynig_ok(["run", "--branch", "task"]);
     assert!(was_said(&repo, "signed") && !was_said(&repo, "foreign"));

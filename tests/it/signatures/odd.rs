@@ -1,4 +1,4 @@
-//! Commits whose signature git cannot read at all: one of them never decides for the others.
+//! Commits whose signature git cannot parse: they do not affect other branches.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_signature_that_git_cannot_read_is_refused_alone() {
         .map(|(branch, header)| (branch, with_header(&repo, branch, header)));
     // Two branches at one commit: both are refused.
     repo.git(["branch", "x-twin", "x-garbage"]);
-    // Somebody's expired lease, signed, is closed all the same.
+    // A signed expired lease of another runner is closed all the same.
     repo.git(["branch", "lease"]);
     let lease = signed_lease(&repo, "lease", &known);
     let output = repo.aynig_ok(["run"]);
@@ -49,7 +49,7 @@ fn a_signature_that_git_cannot_read_is_refused_alone() {
     assert!(!reason(&repo, "good0").contains("signature"), "{}", reason(&repo, "good0"));
 }
 
-/// A lease of another runner that is over, signed.
+/// An expired lease of another runner, signed.
 fn signed_lease(repo: &Repo, branch: &str, key: &Key) -> String {
     let message = "chore: working\n\ndwp-state: working\ndwp-origin-state: work\n\
         dwp-run-id: 11111111-2222-4333-8444-555555555555\ndwp-runner-id: other\ndwp-lease-seconds: 5";

@@ -1,15 +1,16 @@
-//! Settings that say what is run are read as git reads them, in all forms and from all sources, or nothing is run.
+//! Settings that decide what runs are read as git reads them, in all forms and from all sources. If they
+//! cannot be read, nothing runs.
 
 use super::*;
 
-/// A repository with one branch that asks for work and is not signed.
+/// A repository with one unsigned branch that is ready.
 fn unsigned() -> Repo {
     let repo = Repo::scene(&[("work", r#"echo $AYNIG_BRANCH >>"$ROOM/ran"; next done"#)]);
     repo.ready("task", "work");
     repo
 }
 
-/// What `aynig run` takes `aynig.requireSigned` for; `None` if it refuses to run.
+/// The value that `aynig run` uses for `aynig.requireSigned`; `None` if it refuses to run.
 fn taken(repo: &Repo, change: impl Fn(&mut Command)) -> Option<bool> {
     let aynig = |arguments: &[&str]| {
         let mut command = repo.aynig_command();
@@ -81,7 +82,7 @@ fn other_booleans_are_read_in_the_same_way() {
     let repo = unsigned();
     let file = repo.path.join(".git/config");
     let plain = fs::read_to_string(&file).expect("a file");
-    // Without a heartbeat the lease ends and is never renewed, so that it shows.
+    // Without a heartbeat the lease is never renewed, which makes the setting visible.
     fs::write(&file, format!("{plain}[aynig]\nheartbeat = no\nheartbeat\npoolKeepIgnored\n"))
         .expect("a file");
     repo.aynig_ok(["run"]);
@@ -179,7 +180,7 @@ fn other_settings_of_the_environment_count_too() {
     assert_refused(&output, 3, &["aynig.jobs", "many", "environment"]);
     let output = run("commit.gpgSign", "true");
     assert_eq!(repo.state("task"), "work", "nothing is written unsigned: {}", told(&output));
-    // The command itself is not told: its own calls of git go by the files.
+    // The command does not get the variable: its own calls of git use the configuration files.
     repo.command(".aynig/command/work", &repo.scripted(r#"say seen "${GIT_CONFIG_COUNT-none}"; next done"#));
     repo.commit_all("look");
     repo.ready("task", "work");
@@ -193,7 +194,7 @@ fn what_git_reads_otherwise_is_refused_before_anything_is_run() {
     let repo = unsigned();
     let (bin, system) = (repo.beside("bin"), repo.beside("system"));
     fs::create_dir(&bin).expect("a directory");
-    // A git that was built with a place of its own for the configuration of the system.
+    // A git built with another path for the system configuration.
     let real = out(&Command::new("sh").args(["-c", "command -v git"]).output().expect("sh runs"));
     let script = format!(
         "#!/bin/sh\nunset GIT_CONFIG_NOSYSTEM\nGIT_CONFIG_SYSTEM='{}' exec '{}' \"$@\"\n",

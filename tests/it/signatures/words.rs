@@ -1,4 +1,5 @@
-//! What is said of a HEAD without a good signature: what is wrong with it, and nothing that makes a person sign somebody else's commit.
+//! Messages about a HEAD without a good signature: they name the problem, and never lead a person to sign
+//! another's commit.
 
 use super::odd::with_header;
 use super::*;
@@ -25,7 +26,7 @@ fn a_signature_that_is_bad_may_be_so_for_several_reasons() {
     repo.git(["config", "gpg.ssh.program", "/nowhere/ssh-keygen"]);
     told(&["does not work", "git verify-commit"]);
     repo.git(["config", "--unset", "gpg.ssh.program"]);
-    // Made for files, not for commits.
+    // A signature made for files (`-n file`), not for commits (`-n git`).
     let (object, text) = (repo.git(["cat-file", "commit", "main"]), repo.beside("text"));
     fs::write(&text, format!("{object}\n")).expect("a file");
     let mut keygen = Command::new("ssh-keygen");
