@@ -22,9 +22,6 @@ pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 /// Names the attempt whose live lease a state was set over (CONTRACT 5.25).
 pub const OVERRIDES_KEY: &str = "aynig-overrides";
 
-/// How the body begins of a lease that is kept after its command (CONTRACT 6.3).
-const KEPT: &str = "Its command has ended: ";
-
 /// Replaces a run id or origin state that cannot be read (CONTRACT 5.11).
 pub(crate) const UNKNOWN: &str = "unknown";
 
@@ -65,26 +62,6 @@ pub(crate) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
 pub(crate) fn renewal_draft(lease: &Message) -> Draft {
     let subject = default_subject(&StateName::working());
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
-}
-
-/// How a command ended that exited with 0 and declared nothing valid (CONTRACT 6.3), for messages
-/// and commits.
-pub fn undeclared(malformed: bool) -> &'static str {
-    if malformed { "exit 0, but its SET_STATE was invalid" } else { "exit 0 without SET_STATE" }
-}
-
-/// Drafts the lease that is kept after such a command, for processes it left behind. It is a
-/// renewal whose body says how the command ended.
-pub(crate) fn kept_draft(lease: &Message, malformed: bool) -> Draft {
-    let body =
-        format!("{KEPT}{}. The lease is kept for processes it may have started.\n", undeclared(malformed));
-    Draft { body: BString::from(body), ..renewal_draft(lease) }
-}
-
-/// How the command of a kept lease ended; `None` for any other lease.
-pub(crate) fn how_kept(lease: &Message) -> Option<&'static str> {
-    let said = lease.body.strip_prefix(KEPT.as_bytes())?;
-    [true, false].into_iter().map(undeclared).find(|words| said.starts_with(words.as_bytes()))
 }
 
 /// Drafts the commit that a successful command declared. `ask` is the request that it

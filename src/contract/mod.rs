@@ -25,6 +25,7 @@
 //! - [`landing`] puts a result onto its branch, step by step.
 //! - [`carried`] decides what a new state takes over from the commits before it.
 //! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
+//! - [`kept`] writes and reads how the command of a kept lease ended.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
 //! - [`squash`] words the commit that a landed branch becomes.
 //! - [`retention`] decides which finished attempts' logs may be removed.
@@ -47,6 +48,7 @@ pub mod headlog;
 pub mod ids;
 #[cfg(test)]
 mod interleavings;
+pub mod kept;
 pub(crate) mod landing;
 pub(crate) mod layout;
 pub mod lease;

@@ -12,7 +12,7 @@ use super::commits::advance_draft;
 use super::declaration::Declaration;
 use super::ids::StateName;
 use super::lease::MAX_LEASE_SECONDS;
-use super::report::is_invisible_order;
+use super::report::{MAX_LINE_CHARS, is_invisible_order, plain_line};
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
 
 /// The first word of a protocol line; one space and a JSON object follow.
@@ -260,11 +260,23 @@ fn kind(value: &Value) -> &'static str {
 
 /// A malformed line, for the warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MalformedLine {
+pub struct MalformedLine {
     /// Line number, from 1.
     pub(crate) line_number: u64,
     pub(crate) reason: String,
+    /// Its beginning, without control characters.
+    pub(crate) text: String,
 }
+
+impl std::fmt::Display for MalformedLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { line_number, reason, text } = self;
+        write!(f, "line {line_number} of its output: {reason}: `{text}`")
+    }
+}
+
+/// How many bytes of a malformed line are looked at to show its beginning.
+const SHOWN_BYTES: usize = 4 * 1024;
 
 /// The result for a whole standard output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -354,7 +366,9 @@ impl ProtocolReader {
     fn note(&mut self, reason: String) {
         self.observed.malformed_count += 1;
         if self.observed.malformed.len() < MAX_MALFORMED_KEPT {
-            self.observed.malformed.push(MalformedLine { line_number: self.finished_lines, reason });
+            let reason = plain_line(reason.as_bytes(), MAX_LINE_CHARS);
+            let text = plain_line(&self.pending[..self.pending.len().min(SHOWN_BYTES)], MAX_LINE_CHARS);
+            self.observed.malformed.push(MalformedLine { line_number: self.finished_lines, reason, text });
         }
     }
 }

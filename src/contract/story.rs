@@ -11,6 +11,7 @@ use bstr::{BStr, BString, ByteSlice};
 use super::commits::{ORIGIN_KEY, stalled_run};
 use super::head::{CommitFacts, Event, Head, InvalidHead};
 use super::ids::{CommitId, StateName};
+use super::kept::Kept;
 use super::layout::RESCUES;
 use super::lease::Lease;
 use super::message::Message;
@@ -82,6 +83,8 @@ pub struct Attempt {
     pub earlier: Vec<LeaseMark>,
     /// Commits between or on top of the leases.
     pub commits: Commits,
+    /// How its command ended, if the newest lease is kept after it.
+    pub kept: Option<Kept>,
     /// Its outcome.
     pub outcome: Outcome,
 }
@@ -218,6 +221,7 @@ impl Attempt {
             newest: mark(lease),
             earlier: Vec::new(),
             commits,
+            kept: Kept::of(&lease.message),
             outcome,
         }
     }

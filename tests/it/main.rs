@@ -45,6 +45,7 @@ mod left_behind;
 mod log;
 mod logs;
 mod lost_work;
+mod malformed;
 mod misplaced;
 mod next;
 mod notify;

@@ -13,7 +13,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "branch",
     "commit",
     "state",
@@ -34,6 +34,7 @@ const KEYS: [&str; 20] = [
     "subject",
     "date",
     "why",
+    "ended",
 ];
 
 /// A repository with one branch of every kind.

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aynig::clock;
-use aynig::contract::commits::undeclared;
 use aynig::contract::ids::AttemptId;
 use aynig::runner::events::notice::{Cleared, Holder, Notice, Outcome, StepReport};
 
@@ -146,10 +145,10 @@ fn transition(report: &StepReport) -> String {
             GOOD,
             Some("state set while the command ran; nothing written on top of it".to_owned()),
         ),
-        Outcome::KeptWorking { malformed, until } => {
-            let said = undeclared(*malformed);
+        Outcome::KeptWorking { kept, until } => {
             let why = format!(
-                "{said}; held until {}, then stalled unless `aynig set-state` sets a state",
+                "{}; held until {}, then stalled unless `aynig set-state` sets a state",
+                kept.brief(),
                 clock::format_utc(*until)
             );
             ("working".to_owned(), CARE, Some(why))

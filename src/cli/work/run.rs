@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use aynig::contract::commits::undeclared;
 use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
@@ -262,9 +261,7 @@ fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
 fn step_json(step: &StepReport) -> Value {
     let (state, reason) = match &step.outcome {
         Outcome::Advanced { state } | Outcome::AdvancedByCommand { state } => (Some(state.to_string()), None),
-        Outcome::KeptWorking { malformed, .. } => {
-            (Some("working".to_owned()), Some(undeclared(*malformed).to_owned()))
-        }
+        Outcome::KeptWorking { kept, .. } => (Some("working".to_owned()), Some(kept.words())),
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),
         Outcome::Unwritten { why, .. } => (None, Some(why.clone())),

@@ -2,9 +2,9 @@
 
 use bstr::BString;
 
-use crate::contract::commits::how_kept;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
+use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::git::{Repo, Unconcluded};
 use crate::runner::attempt::files;
@@ -158,7 +158,7 @@ impl Target {
 
 /// The kind of holder of a live lease, as far as it is known here.
 pub(super) fn holder(repo: &Repo, authority: &Authority, lease: &Lease) -> Holder {
-    if how_kept(&lease.message).is_some() {
+    if Kept::of(&lease.message).is_some() {
         return Holder::Ended;
     }
     // A runner's lease in our name on a branch of this repository has a record here. Of a remote's branch another clone may

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::commits;
 use crate::contract::head::Head;
 use crate::contract::ids::StateName;
+use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
 use crate::contract::sighting::Watched;
@@ -60,8 +61,10 @@ pub struct BranchView {
     pub preferred: Option<(String, i64)>,
     /// The word for why the state is not run.
     pub cause: Option<&'static str>,
-    /// The reason that a stalled commit gives.
+    /// The reason that a stalled commit gives, or how the command of a kept lease ended.
     pub why: Option<String>,
+    /// How the command of a kept lease ended, in one word.
+    pub ended: Option<&'static str>,
     /// Whether the branch was meant to run and does not.
     pub mistake: bool,
     /// Whether its state has no command.
@@ -132,6 +135,8 @@ pub(crate) fn row(
                 let next = "the lease has run out; the next `aynig run` sets the branch stalled";
                 row.reason =
                     Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+            } else if row.mistake {
+                row.reason = Some(asks_again(authority, branch));
             }
         }
         Verdict::UnsignedLease { leased: lease, why } => {
@@ -170,6 +175,15 @@ pub(crate) fn row(
     }
     row.retime(now);
     row
+}
+
+/// Says how to look at the output of a command that asked for nothing valid, and how to try again.
+fn asks_again(authority: &Authority, surveyed: &Branch) -> String {
+    let branch = shell_quote(&surveyed.name.to_string());
+    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    format!(
+        "`aynig logs --branch {branch}{remote}` shows what it printed, `aynig set-state --retry --branch {branch}{remote}` asks again"
+    )
 }
 
 /// Adds how to retry a stalled branch.
@@ -286,6 +300,10 @@ fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
 fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
     row.state = Some("working".to_owned());
     row.origin = lease.origin.as_ref().map(ToString::to_string);
+    let kept = Kept::of(&lease.message);
+    row.mistake |= matches!(kept, Some(Kept::Invalid(_)));
+    row.ended = kept.as_ref().map(Kept::word);
+    row.why = kept.as_ref().map(Kept::words);
     row.lease = Some(LeaseView {
         run_id: lease.run_id.to_string(),
         runner: runner_words(lease),
@@ -324,6 +342,7 @@ impl Serialize for BranchView {
             subject: Option<&'a str>,
             date: Option<Time>,
             why: Option<&'a str>,
+            ended: Option<&'static str>,
         }
         let lease = self.lease.as_ref();
         Flat {
@@ -347,6 +366,7 @@ impl Serialize for BranchView {
             subject: self.subject.as_deref(),
             date: self.committed_at.map(Time),
             why: self.why.as_deref(),
+            ended: self.ended,
         }
         .serialize(serializer)
     }

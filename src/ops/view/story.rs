@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::contract::head::{Event, InvalidHead};
 use crate::contract::ids::{CommitId, StateName};
+use crate::contract::kept::Kept;
 use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 
@@ -42,6 +43,7 @@ pub struct AttemptView {
     seconds: Option<i64>,
     subject: Option<String>,
     reason: Option<String>,
+    ended: Option<&'static str>,
     rescue_ref: Option<String>,
     rescue_refs: Vec<String>,
     not_before: Option<String>,
@@ -138,7 +140,11 @@ impl AttemptView {
             author: author.map(|author| text(author)),
             seconds: attempt.seconds(),
             subject: event.map(|event| text(&event.message.subject)),
-            reason: event.and_then(|event| Stall::of(event)).map(|stall| stall.reason),
+            reason: match event {
+                Some(event) => Stall::of(event).map(|stall| stall.reason),
+                None => attempt.kept.as_ref().map(Kept::words),
+            },
+            ended: attempt.kept.as_ref().map(Kept::word),
             rescue_ref: saved.first().cloned(),
             rescue_refs: saved,
             not_before: event.and_then(|event| not_before(event)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::contract::declaration::Declaration;
 use crate::contract::ids::CommitId;
+use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::worktrees::held::Worktree;
 use crate::git::{Checkout, Workplace};
@@ -62,8 +63,8 @@ pub(crate) struct Finished {
     pub(crate) ending: Ending,
     /// The last valid declaration in the command's output (CONTRACT 4.4).
     pub(crate) declaration: Option<Declaration>,
-    /// Whether there were invalid declarations.
-    pub(crate) malformed: bool,
+    /// The last of its invalid declarations (CONTRACT 4.10).
+    pub(crate) invalid: Option<MalformedLine>,
     /// The command's files, if they were made.
     pub(crate) files: Option<Files>,
     /// The last HEAD that was ours (CONTRACT 5.10).

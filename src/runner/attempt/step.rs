@@ -14,7 +14,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::contract::declaration::Declaration;
-use crate::contract::protocol::{Observed, ProtocolReader};
+use crate::contract::protocol::{MalformedLine, Observed, ProtocolReader};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::FreeSpace;
 use crate::git::worktrees::registration::Mark;
@@ -76,22 +76,22 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
         catch_unwind(AssertUnwindSafe(attempt))
             .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
     });
-    let Course { ending, declaration, malformed, elapsed } = course;
+    let Course { ending, declaration, invalid, elapsed } = course;
     let (held, lease_left) = (held.head, held.left);
-    Finished { claim, site, ending, declaration, malformed, files, held, elapsed, lease_left }
+    Finished { claim, site, ending, declaration, invalid, files, held, elapsed, lease_left }
 }
 
 /// The end of an attempt: its command is over, or was never started.
 struct Course {
     ending: Ending,
     declaration: Option<Declaration>,
-    malformed: bool,
+    invalid: Option<MalformedLine>,
     elapsed: Duration,
 }
 
 impl Course {
     fn unstarted(ending: Ending) -> Self {
-        Self { ending, declaration: None, malformed: false, elapsed: Duration::ZERO }
+        Self { ending, declaration: None, invalid: None, elapsed: Duration::ZERO }
     }
 }
 
@@ -210,9 +210,9 @@ fn command(
     let observed = read_declarations(&files.readers.0, length);
     warn_of_malformed(context, claim, &observed, &ending);
     warn_of_full_disk(context, claim, files, &ending);
-    let malformed = observed.malformed_count > 0;
+    let invalid = observed.malformed.last().cloned();
     let (declaration, elapsed) = (observed.declaration, finished.elapsed);
-    Course { ending, declaration, malformed, elapsed }
+    Course { ending, declaration, invalid, elapsed }
 }
 
 /// Builds the call of the command.
@@ -287,8 +287,8 @@ fn warn_of_full_disk(context: &Context<'_>, claim: &Claim, files: &Files, ending
 
 fn warn_of_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, ending: &Ending) {
     for line in &observed.malformed {
-        let (state, reason) = (claim.trigger.state.clone(), line.reason.to_string());
-        let warning = Warning::InvalidDeclaration { state, line: line.line_number, reason };
+        let (state, line) = (claim.trigger.state.clone(), line.clone());
+        let warning = Warning::InvalidDeclaration { state, line };
         context.warn(Some(&claim.branch), warning);
     }
     let more =

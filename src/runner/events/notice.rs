@@ -6,6 +6,7 @@ use std::time::Duration;
 use bstr::BString;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
+use crate::contract::kept::Kept;
 use crate::git::contents::rescue::Saved;
 use crate::runner::events::warning::Warning;
 
@@ -108,8 +109,8 @@ pub enum Outcome {
     /// The command exited with 0 and declared nothing valid. A fresh lease was written for any process it
     /// left running (CONTRACT 6.3).
     KeptWorking {
-        /// Whether its output has an invalid declaration.
-        malformed: bool,
+        /// How it ended.
+        kept: Kept,
         /// The end of that lease, in seconds since the epoch.
         until: i64,
     },

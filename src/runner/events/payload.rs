@@ -242,6 +242,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::contract::kept::Kept;
     use crate::runner::events::notice::StepReport;
     use crate::runner::events::warning::Warning;
 
@@ -295,7 +296,7 @@ mod tests {
             assert_eq!(event_of(advanced(text), patterns), event, "{text} {patterns:?}");
         }
         for silent in [
-            Outcome::KeptWorking { malformed: false, until: 0 },
+            Outcome::KeptWorking { kept: Kept::Undeclared, until: 0 },
             Outcome::AdvancedByCommand { state: state("review") },
             Outcome::Unwritten { why: words(), open: false },
         ] {

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::contract::alike::Misspelt;
 use crate::contract::environment::SkipReason;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
+use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
 use crate::runner::survey::verdict::{Invalid, Reason};
 use crate::runner::survey::words::unsigned_lease;
@@ -142,10 +143,8 @@ pub enum Warning {
     InvalidDeclaration {
         /// The state whose command wrote it.
         state: StateName,
-        /// The line number, from 1.
-        line: u64,
-        /// The error.
-        reason: String,
+        /// The line.
+        line: MalformedLine,
     },
     /// More such lines.
     MoreInvalidDeclarations {
@@ -290,10 +289,9 @@ impl Display for Warning {
                 }
             ),
             Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
-            Self::InvalidDeclaration { state, line, reason } => write!(
-                f,
-                "`{state}` wrote an invalid SET_STATE on line {line} of its output, ignored: {reason}"
-            ),
+            Self::InvalidDeclaration { state, line } => {
+                write!(f, "`{state}` wrote an invalid SET_STATE on {line}; it is ignored")
+            }
             Self::MoreInvalidDeclarations { count } => {
                 write!(f, "{count} more invalid SET_STATE lines are in its log")
             }

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::contract::alike::misspelt;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
+use crate::contract::kept::Kept;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Tried};
 use crate::contract::ownership::Ownership;
 use crate::contract::settlement::Settlement;
@@ -229,7 +230,7 @@ impl<'a> End<'a> {
                 let outcome = match settlement {
                     Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
                     Settlement::KeepWorking => Outcome::KeptWorking {
-                        malformed: self.finished.malformed,
+                        kept: Kept::new(self.finished.invalid.as_ref()),
                         until: clock::wall_seconds().saturating_add_unsigned(self.finished.claim.seconds),
                     },
                     Settlement::Stall => Outcome::Stalled { why },

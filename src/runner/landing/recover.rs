@@ -11,10 +11,11 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::clock;
-use crate::contract::commits::{how_kept, stalled_draft};
+use crate::contract::commits::stalled_draft;
 use crate::contract::head::Head;
 use crate::contract::headlog::Origin;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::kept::Kept;
 use crate::contract::layout::rescue_ref;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
@@ -172,9 +173,9 @@ impl Closer<'_> {
         };
         let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
         let stored = self.repo.commit(lease.commit).ok();
-        let end = match stored.and_then(|stored| how_kept(&Message::parse(&stored.message))) {
+        let end = match stored.and_then(|stored| Kept::of(&Message::parse(&stored.message))) {
             None => "its runner did not renew it".to_owned(),
-            Some(words) => format!("its command had ended: {words}"),
+            Some(kept) => format!("its command had ended: {}", kept.words()),
         };
         match over {
             Over::Dated(over) => format!(

@@ -5,8 +5,9 @@ use std::fs::File;
 use bstr::{BStr, ByteSlice};
 
 use crate::contract::carried::Ask;
-use crate::contract::commits::{advance_draft, kept_draft, stalled_draft};
+use crate::contract::commits::{advance_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::kept::{Kept, kept_draft};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::settlement::Settlement;
@@ -54,7 +55,7 @@ impl End<'_> {
                 self.commit(&draft, tree, parent, named)
             }
             Settlement::KeepWorking => {
-                let draft = kept_draft(&claim.message, self.finished.malformed);
+                let draft = kept_draft(&claim.message, &Kept::new(self.finished.invalid.as_ref()));
                 self.commit(&draft, self.taken(parent).tree(repo)?, parent, None)
             }
             Settlement::Stall => {

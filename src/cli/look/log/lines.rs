@@ -221,6 +221,9 @@ impl Renderer<'_> {
             let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));
             below.add("beside", &format!("{count} by {by}: {}", text(newest.subject.as_bstr())));
         }
+        if let (Outcome::Open, Some(kept)) = (&attempt.outcome, &attempt.kept) {
+            below.add("ended", &kept.words());
+        }
         if wants_log(&attempt.outcome)
             && let Some(logs) = self.host.logs_of(attempt)
         {

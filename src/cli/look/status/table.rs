@@ -89,8 +89,12 @@ fn state_words(row: &BranchView) -> String {
 fn next_words(row: &BranchView) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
-            let more = row.reason.as_ref().filter(|_| row.mistake);
-            let more = more.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let more: Vec<&str> = [&row.why, &row.reason].into_iter().flatten().map(String::as_str).collect();
+            let more = if row.mistake && !more.is_empty() {
+                format!(" ({})", more.join("; "))
+            } else {
+                String::new()
+            };
             return ui::sanitize(&format!("{}: {}{more}", lease.runner, time_words(lease)));
         }
         (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
