@@ -112,6 +112,7 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
         role: None,
         selection: Selection { named: settings.branch.clone(), ..Selection::everything() },
         trust: Trust::default(),
+        work_prefix: settings.work_prefix.clone(),
         worktrees: absolute_below(repo.top(), &settings.worktree),
         jobs: settings.jobs,
         takeover: settings.takeover,

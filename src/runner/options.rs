@@ -100,6 +100,8 @@ pub struct Options {
     pub selection: Selection,
     /// Limits on the commands and commits that are accepted.
     pub trust: Trust,
+    /// The beginning of the names of branches that are never run (CONTRACT 11.15).
+    pub work_prefix: String,
     /// The directory of worktrees, absolute.
     pub worktrees: PathBuf,
     /// The most commands that run at once.

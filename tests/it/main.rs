@@ -89,3 +89,4 @@ mod unattended;
 mod unconcluded;
 mod untouched;
 mod words;
+mod work_prefix;

@@ -85,6 +85,12 @@ impl Repo {
         entries.collect()
     }
 
+    /// Whether a tree has no other entry than `name`. False if it cannot be read.
+    pub(crate) fn has_only_entry(&self, tree: CommitId, name: &str) -> bool {
+        let entries = self.entries_of(gits(tree));
+        entries.is_ok_and(|entries| entries.iter().all(|entry| entry.name == name))
+    }
+
     /// All entries of a tree, recursively, without reading contents. A name that leads out of the
     /// tree is an error.
     pub(crate) fn walk(&self, root: CommitId) -> Result<Vec<Walked>, CommitError> {

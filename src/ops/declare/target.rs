@@ -15,12 +15,15 @@ use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::Stored;
 use crate::git::{Checkout, Repo, Workplace};
 use crate::runner::authority::Authority;
+use crate::runner::survey::scan::is_below;
+use crate::runner::survey::verdict::Exclusion;
 use crate::words::{error_chain, shell_quote};
 
 use super::Advice;
 use crate::ops::error::{Error, Kind, unlock};
 use crate::ops::missing::{Purpose, missing};
 use crate::ops::outer::{OuterCommand, same_place};
+use crate::ops::settings;
 use crate::ops::target::{current_branch, head_of};
 use crate::ops::view::lease::lease_words;
 
@@ -56,6 +59,11 @@ impl Target {
             (None, Some(inside)) => inside.branch.clone(),
             (None, None) => current_branch(repo, authority)?,
         };
+        let prefix = settings::work_prefix(repo)?;
+        if is_below(&prefix, &branch) {
+            let exclusion = Exclusion::BelowWorkPrefix { prefix };
+            return Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")));
+        }
         let here = repo.checkout();
         // A remote's branch that was named is moved from the remote's HEAD. Commits and staged
         // changes in this checkout are left out: they are the user's until pushed.

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::lease::MAX_LEASE_SECONDS;
 use crate::git::repo::config::boolean;
 use crate::runner::options::{CurrentBranch, Takeover};
@@ -218,7 +218,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 23] = [
+pub static KEYS: [Key; 24] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -293,6 +293,20 @@ pub static KEYS: [Key; 23] = [
         value: Value::Glob(|settings, glob| settings.branch.push(glob)),
         default: Fallback::Words("all but the default branch"),
         help: "Only branches whose name matches GLOB (repeatable; `*` also matches `/`); the default branch only by its whole name",
+        ..PLAIN
+    },
+    Key {
+        name: "workPrefix",
+        value: Value::Name(|settings, prefix| {
+            let is_prefix = prefix.ends_with('/') && BranchName::new(format!("{prefix}x").as_str()).is_ok();
+            if !is_prefix {
+                return Err("write the beginning of branch names, with a / at its end".to_owned());
+            }
+            settings.work_prefix = prefix.to_owned();
+            Ok(())
+        }),
+        default: Fallback::Value("work/"),
+        help: "Branches whose name begins so are never run: work is kept there, not asked for",
         ..PLAIN
     },
     Key {

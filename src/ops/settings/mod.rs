@@ -36,6 +36,7 @@ impl Default for Settings {
             worktree: PathBuf::new(),
             current_branch: CurrentBranch::Skip,
             branch: Vec::new(),
+            work_prefix: String::new(),
             commands_from: None,
             require_signed: false,
             states: Vec::new(),
@@ -136,6 +137,11 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
     results.into_iter().filter_map(Result::err).collect()
 }
 
+/// `aynig.workPrefix`.
+pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
+    Ok(Settings::read(repo, |key| key.name == "workPrefix")?.work_prefix)
+}
+
 /// `aynig.requireSigned`.
 pub fn require_signed(repo: &Repo) -> Result<bool, Error> {
     Ok(Settings::read(repo, |key| key.name == "requireSigned")?.require_signed)
@@ -149,7 +155,9 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
 /// Returns the settings by which `aynig run` without options would choose branches and judge leases
 /// here.
 pub(crate) fn judging(repo: &Repo) -> Result<Settings, Error> {
-    Settings::read(repo, |key| key.is_security() || ["takeover", "skewSeconds"].contains(&key.name))
+    Settings::read(repo, |key| {
+        key.is_security() || ["takeover", "skewSeconds", "workPrefix"].contains(&key.name)
+    })
 }
 
 /// Returns the role: the one named, else `ROLE` unless it is empty, else `aynig.role`.

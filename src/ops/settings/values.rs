@@ -18,6 +18,8 @@ pub struct Settings {
     pub(crate) current_branch: CurrentBranch,
     /// Globs on branches; none means all.
     pub branch: Vec<String>,
+    /// The beginning of the names of branches that are never run.
+    pub(crate) work_prefix: String,
     /// The ref whose tree holds all commands.
     pub(crate) commands_from: Option<String>,
     pub(crate) require_signed: bool,

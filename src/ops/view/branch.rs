@@ -167,7 +167,10 @@ pub(crate) fn row(
             row.command = Some(command.path.clone());
             row.reason = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
         }
-        Verdict::Excluded(exclusion) => row.reason = Some(exclusion.to_string()),
+        Verdict::Excluded(exclusion) => {
+            row.cause = Some(exclusion.word());
+            row.reason = Some(exclusion.to_string());
+        }
         Verdict::SkippedCurrent { state } => {
             asked(&mut row, state, stored.as_ref());
             row.reason = Some(IN_PLACE.to_owned());

@@ -26,6 +26,9 @@ use crate::runner::{Context, error_chain};
 /// The file that lists the ignored files to copy into a new worktree.
 const LIST: &str = ".worktreeinclude";
 
+/// The directory of the commands.
+const COMMANDS: &str = ".aynig";
+
 /// Bytes of a file copied at once. A copy that shares blocks is instant, whatever its size.
 const CHUNK: u64 = 256 * 1024 * 1024;
 
@@ -39,6 +42,10 @@ pub(crate) fn provision(
     keeper: &LeaseKeeper<'_>,
 ) -> Result<(), Ending> {
     let Site::Worktree(worktree) = site else { return Ok(()) };
+    // A branch that holds only commands has no files that could need others.
+    if repo.commit(claim.lease).is_ok_and(|lease| repo.has_only_entry(lease.tree, COMMANDS)) {
+        return Ok(());
+    }
     let copied = match list_for(context, repo, worktree).map_err(failed)? {
         Some(list) => {
             let stop = keeper.stop();

@@ -14,7 +14,7 @@ use crate::contract::environment::SkipReason;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
-use crate::runner::survey::verdict::{Invalid, Reason};
+use crate::runner::survey::verdict::{Exclusion, Invalid, Reason};
 use crate::runner::survey::words::unsigned_lease;
 
 /// A warning. Its branch is in [`Notice::Warning`](super::notice::Notice::Warning).
@@ -51,6 +51,8 @@ pub enum Warning {
         /// The remote whose branches are run. `None` for this repository's.
         remote: Option<RemoteName>,
     },
+    /// A branch that was named is never run.
+    Excluded(Exclusion),
     /// HEAD is invalid (CONTRACT 1.9).
     Invalid(Invalid),
     /// A lease is dated in the future of this host's clock (CONTRACT 5.12).
@@ -206,6 +208,7 @@ impl Warning {
             Self::NoBranchSelected { .. } => "noBranchSelected",
             Self::NotRun { .. } => "notRun",
             Self::SkippedCurrent { .. } => "skippedCurrent",
+            Self::Excluded(_) => "excluded",
             Self::Invalid(_) => "invalid",
             Self::LeaseDatedAhead { .. } => "leaseDatedAhead",
             Self::NotClaimed { .. } => "notClaimed",
@@ -244,6 +247,7 @@ impl Display for Warning {
             Self::NoBranchSelected { remote } => none_selected(f, remote.as_ref()),
             Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
             Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
+            Self::Excluded(exclusion) => exclusion.fmt(f),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::LeaseDatedAhead { ahead, runner, dated, now } => {
                 dated_ahead(f, *ahead, runner, *dated, *now)

@@ -211,7 +211,10 @@ impl Pass<'_> {
         let name = &branch.name;
         match &branch.verdict {
             Verdict::Unmanaged => skipped(name, &"HEAD declares no state"),
-            Verdict::Excluded(exclusion) => skipped(name, exclusion),
+            Verdict::Excluded(exclusion) => {
+                skipped(name, exclusion);
+                self.warn_if_named(branch, exclusion);
+            }
             Verdict::SkippedCurrent { state } => {
                 skipped(name, &Exclusion::Current);
                 let (branch, state) = (name.clone(), state.clone());
@@ -256,6 +259,20 @@ impl Pass<'_> {
                     self.candidates.push(Candidate { branch: at.0, event, command, run_in: *run_in });
                 }
             }
+        }
+    }
+
+    /// Warns of a branch that was selected on purpose and is never run, once.
+    fn warn_if_named(&mut self, branch: &Branch, exclusion: &Exclusion) {
+        let Exclusion::BelowWorkPrefix { prefix } = exclusion else { return };
+        let selection = &self.context.options.selection;
+        let named = selection.named.iter().any(|named| named.starts_with(prefix.as_str()));
+        if named
+            && selection.admits(&branch.name)
+            && let Some(head) = branch.head
+            && self.backoff.is_first_warning((branch.name.clone(), head))
+        {
+            self.context.warn(Some(&branch.name), Warning::Excluded(exclusion.clone()));
         }
     }
 

@@ -176,7 +176,7 @@ impl<'a> View<'a> {
             }
         };
         let is_current = self.current.as_ref() == Some(&name);
-        let verdict = match excluded(&self.options.selection, &name, is_current) {
+        let verdict = match excluded(self.options, &name, is_current) {
             Some(exclusion) => Verdict::Excluded(exclusion),
             None if is_current && self.options.selection.current == CurrentBranch::Skip => {
                 self.judge_skipped(repo, resolver, &name, head)
@@ -386,7 +386,21 @@ fn in_use(
 }
 
 /// Why a branch is not part of the pass, whatever its HEAD declares.
-fn excluded(selection: &Selection, name: &BranchName, is_current: bool) -> Option<Exclusion> {
+fn excluded(options: &Options, name: &BranchName, is_current: bool) -> Option<Exclusion> {
+    let Options { selection, work_prefix, .. } = options;
+    if is_below(work_prefix, name) {
+        return Some(Exclusion::BelowWorkPrefix { prefix: work_prefix.clone() });
+    }
+    selected(selection, name, is_current)
+}
+
+/// Whether the name of a branch begins with `aynig.workPrefix`.
+pub(crate) fn is_below(work_prefix: &str, name: &BranchName) -> bool {
+    !work_prefix.is_empty() && name.as_bstr().starts_with(work_prefix.as_bytes())
+}
+
+/// Why the selection leaves a branch out.
+fn selected(selection: &Selection, name: &BranchName, is_current: bool) -> Option<Exclusion> {
     let admitted = selection.admits(name);
     match selection.current {
         CurrentBranch::Skip if is_current => (!admitted).then_some(Exclusion::Current),
@@ -513,7 +527,7 @@ mod tests {
         ] {
             let globs = globs(if admitted { "ta*" } else { "x*" });
             let selection = Selection { current, globs, named: Vec::new() };
-            let found = excluded(&selection, &name("task"), is_current);
+            let found = selected(&selection, &name("task"), is_current);
             assert_eq!(found, expected, "{current:?} {admitted} {is_current}");
         }
     }

@@ -134,6 +134,11 @@ pub enum Exclusion {
         /// The full name of that branch.
         target: BString,
     },
+    /// Its name begins with `aynig.workPrefix`, where nothing is ever run (CONTRACT 11.15).
+    BelowWorkPrefix {
+        /// The prefix.
+        prefix: String,
+    },
     /// `--branch` does not match it.
     NotSelected,
     /// It is not the current branch, and `--current-branch only` is given.
@@ -341,6 +346,19 @@ impl Verdict {
             Self::Waiting { .. } => "waiting",
             Self::Ready { .. } => "ready",
             Self::SkippedCurrent { .. } | Self::Excluded(_) => "excluded",
+        }
+    }
+}
+
+impl Exclusion {
+    /// The word in JSON. It never changes its meaning.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::SymbolicRef { .. } => "symbolicRef",
+            Self::BelowWorkPrefix { .. } => "belowWorkPrefix",
+            Self::NotSelected => "notSelected",
+            Self::NotCurrent => "notCurrent",
+            Self::Current => "current",
         }
     }
 }

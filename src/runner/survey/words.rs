@@ -59,6 +59,11 @@ impl Display for Exclusion {
             Self::SymbolicRef { target } => {
                 write!(f, "is a symbolic ref to {target}; that branch is looked at instead")
             }
+            Self::BelowWorkPrefix { prefix } => write!(
+                f,
+                "is below {prefix} (aynig.workPrefix), where nothing is ever run; rename the branch, or set another prefix \
+                 with `git config aynig.workPrefix PREFIX/`"
+            ),
             Self::NotSelected => f.write_str("does not match --branch"),
             Self::NotCurrent => f.write_str("is not the current branch (--current-branch only)"),
             Self::Current => {
