@@ -1,7 +1,7 @@
-//! From the process's start to a subcommand, and from its result to an exit code.
+//! From the start of the process to a subcommand, and from its result to an exit code.
 //!
-//! Invariant: git's own variables (a hook sets them) are read once, here, and taken out of the environment before
-//! anything else happens; everything we start later acts on the repository chosen here.
+//! Invariant: git's own variables (a hook sets them) are read once, here, and removed from the environment
+//! before anything else. So every child process acts on the repository chosen here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::cli::{internal, ui};
 /// The whole program.
 pub(crate) fn main() -> ExitCode {
     panics::notice();
-    // Nothing of what a panic left half done is looked at afterwards.
+    // State that a panic left inconsistent is not used afterwards.
     std::panic::catch_unwind(whole).unwrap_or_else(|_| ended(Err(panics::error())))
 }
 
@@ -125,7 +125,7 @@ fn runner_id() -> Option<String> {
     std::env::var("AYNIG_RUNNER_ID").ok().filter(|id| !id.trim().is_empty())
 }
 
-/// Reads where git was told to look and removes all of git's own variables from this process.
+/// Reads the variables that point git at a repository, and removes all of git's variables from this process.
 fn take_git_variables() -> GitVariables {
     let path =
         |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
@@ -150,10 +150,10 @@ fn forget_variables(names: &[&str]) {
     }
 }
 
-/// Clap's own exits: help and version are answers, everything else is wrong usage.
+/// Clap's own exits: help and version are answers, all others are usage errors.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        // A failure here has no reader left.
+        // If this fails, there is no reader left to report to.
         drop(error.print());
         return Exit::Usage.into();
     }

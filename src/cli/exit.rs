@@ -7,7 +7,7 @@ use aynig::stop::Cause;
 
 use crate::cli::ui::sanitize;
 
-/// The exit codes, all of them. The README holds the same table.
+/// All exit codes. The README has the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; also: nothing to do, or another runner was faster.
@@ -16,7 +16,8 @@ pub(crate) enum Exit {
     Failed,
     /// The command line is wrong.
     Usage,
-    /// The surroundings are wrong: no repository, a format we cannot read, a broken configuration, no space, no way to write the answer.
+    /// The environment is wrong: no repository, an unsupported format, broken configuration, no space, no way
+    /// to write the answer.
     Setup,
     /// The remote cannot be reached or refuses.
     Remote,
@@ -45,7 +46,7 @@ impl From<Cause> for Exit {
     fn from(cause: Cause) -> Self {
         match cause {
             Cause::Signal(signal) => Self::Signal(signal),
-            // Only parts of the work are called off, never the process.
+            // A call that was called off ends only a part of the work, never the process.
             Cause::Panic | Cause::CalledOff => Self::Bug,
         }
     }
@@ -69,8 +70,8 @@ impl From<Kind> for Exit {
     }
 }
 
-/// The text of an error, as it is printed; it may quote commits and file names, which are made harmless. Who has `stopped` it
-/// themselves needs no advice, unless it is unknown what that has stopped.
+/// Renders an error as text. It may quote commits and file names, which are sanitised. A user who has
+/// `stopped` it gets no hints, unless the effect of the stop is unknown.
 pub(crate) fn render(error: &Error, stopped: bool) -> String {
     let heading = if stopped { "stopped" } else { "error" };
     let mut text = format!("{heading}: {}", sanitize(&error.message));

@@ -1,7 +1,7 @@
-//! The calls that this program makes of itself: processes that are to outlive a command, or the runner.
+//! Calls of the binary by itself, for processes that outlive a command or the runner.
 //!
-//! Invariant: they are no subcommands, so neither help, completion nor a hint ever offers them; and one that was not made the way this
-//! program makes it (typed by a person) says so and does nothing. What they do is left to `supervise` and `notify`.
+//! Invariant: they are not subcommands, so help, completion and hints never show them. A call that this
+//! program did not make (typed by a user) reports that and does nothing.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,10 +19,11 @@ use crate::cli::exit::Exit;
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 
-/// Ends the commands of a runner that was killed. Started by `run`, with the pipe that tells it which.
+/// The watchdog, which stops the commands of a killed runner. `run` starts it, with a pipe on which it
+/// reports them.
 pub(crate) const WATCHDOG: &str = "__watchdog";
 
-/// Makes the call if this process was started for one; else there is a command line to be read.
+/// Makes the internal call that this process was started for, if any.
 pub(crate) fn call() -> Option<Result<Exit, Error>> {
     let mut words = std::env::args_os().skip(1);
     let name = words.next()?;

@@ -1,20 +1,20 @@
 //! The edge: the only clap, the only terminal, the only exit codes.
 //!
-//! [`entry`] finds out what is asked, opens the repository and calls one file per subcommand. Each returns an exit
-//! code or an error of [`aynig::ops`], whose kind has one code and one heading. stdout is the answer, stderr is
-//! narration; both are written in [`ui`] and nowhere else.
+//! [`entry`] parses the command line, opens the repository and calls one file per subcommand. Each returns an
+//! exit code or an error of [`aynig::ops`], whose kind has one code and one heading. stdout is the answer,
+//! stderr is narration; only [`ui`] writes to them.
 //!
-//! | room | holds |
+//! | room | contents |
 //! |---|---|
-//! | [`args`] | what may be typed |
-//! | [`work`] | verbs that move branches: `run`, `set-state`, `set-working` |
-//! | [`look`] | verbs that only read: `status`, `log`, `logs`, `events` |
-//! | [`upkeep`] | verbs for the repository itself: `init`, `install`, `clean`, `doctor`, `hook` |
-//! | [`help`] | verbs that explain: `manual`, `completions`, `demo` |
-//! | [`ui`] | the only printer, and all that knows a terminal |
-//! | [`exit`] | which exit code an error is |
-//! | [`internal`] | the program's calls of itself |
-//! | [`notify`] | the operator's hook as a listener of a run |
+//! | [`args`] | the command line |
+//! | [`work`] | subcommands that move branches: `run`, `set-state`, `set-working`, `land`, `next` |
+//! | [`look`] | read-only subcommands: `status`, `log`, `logs`, `events` |
+//! | [`upkeep`] | subcommands for the repository itself: `init`, `install`, `clean`, `doctor`, `hook` |
+//! | [`help`] | subcommands that explain: `manual`, `completions`, `demo` |
+//! | [`ui`] | the only printer, and everything about terminals |
+//! | [`exit`] | the exit code of each error |
+//! | [`internal`] | calls of the binary by itself |
+//! | [`notify`] | `aynig.notify` for states set inside a command |
 
 pub(crate) mod args;
 pub(crate) mod entry;

@@ -1,4 +1,4 @@
-//! The process of its own that runs `aynig.notify` for a state that a command set.
+//! The separate process that runs `aynig.notify` for a state set inside a command.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use aynig::stop::Stop;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 
-/// The body of the call to ourselves: tells what standard input and the environment hold, by `line`, which may take `limit`, in
-/// `directory`; what it prints goes to `log`.
+/// Runs the notify program `line` in `directory` for at most `limit`, and appends its output to `log`. The
+/// notice is on standard input and in the environment.
 pub(crate) fn tell(
     line: String,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! The options of what shows: status, log, events, logs. None of it changes anything.
+//! The options of the read-only subcommands `status`, `log`, `events` and `logs`.
 
 use std::ffi::OsString;
 

@@ -1,8 +1,9 @@
-//! The command line, all of it. `--help`, the man page and the README's tables come from here.
+//! The whole command line. `--help`, the man pages and the README's tables are generated from here.
 //!
-//! Invariant: what is wrong in itself (a state that is no name, a trailer only the runner may write) is refused here,
-//! before a repository is opened. What is wrong only in its surroundings is left to the subcommands. Here is what makes
-//! commits and runs; what only shows is in `look`, what a repository and a machine need once or now and then in `upkeep`.
+//! Invariant: values that are wrong by themselves (an invalid state name, a trailer that only the runner may
+//! write) are refused here, before a repository is opened. The subcommands check everything that depends on
+//! the repository. Read-only subcommands are in `look`, those that set up and maintain a repository in
+//! `upkeep`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

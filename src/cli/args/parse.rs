@@ -1,4 +1,4 @@
-//! Values of options, each read once, with an error that says what is wanted.
+//! Parsers of option values. Their errors say which values are accepted.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use aynig::contract::retention::parse_age;
 use aynig::contract::trailers::Trailer;
 use aynig::ops::settings::keys;
 
-/// Reads whole numbers of a range, and says which are wanted.
+/// Parses a whole number within `range`. The error names the range.
 pub(crate) fn number(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
@@ -39,7 +39,7 @@ pub(crate) fn parse_role(text: &str) -> Result<RoleName, String> {
     RoleName::parse(text).map_err(|error| error.to_string())
 }
 
-/// The name of a commit, or at least 7 of its first digits.
+/// Parses a commit: at least 7 hexadecimal digits of its id.
 pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
     let digits = text.len() >= 7 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     digits

@@ -1,4 +1,4 @@
-//! The options of `aynig run` that are settings, made from their table.
+//! The options of `aynig run` that are settings, generated from their table.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn options() -> impl Iterator<Item = (&'static Key, &'static Flag)> {
     KEYS.iter().filter_map(|key| Some((key, key.option.as_ref()?)))
 }
 
-/// The name of an argument inside clap, spelt as `derive` spells those of the other options.
+/// The argument's id in clap, spelt like the ids that `derive` generates.
 fn id(flag: &Flag) -> String {
     flag.long.replace('-', "_")
 }
@@ -88,7 +88,7 @@ fn parser(key: &'static Key) -> ValueParser {
         }
         Value::Path(_) => value_parser!(PathBuf),
         Value::Text(_) => NonEmptyStringValueParser::new().into(),
-        // The subcommand names the option together with what is wrong.
+        // The subcommand reports a bad glob together with the option's name.
         Value::Glob(_) => value_parser!(String),
         Value::Flag(_) | Value::Number(..) | Value::Line(_) | Value::Name(_) => {
             ValueParser::new(|text: &str| key.check(text.as_ref()).map(|()| text.to_owned()))

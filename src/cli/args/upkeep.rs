@@ -1,4 +1,4 @@
-//! The options of what a repository, a machine or a shell is set up and kept in order with.
+//! The options of the subcommands that set up and maintain a repository, a machine or a shell.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,10 +1,11 @@
-//! Completion of command lines: what a shell is given to ask with, and what it is answered.
+//! Shell completion: the script that a shell loads, and the answers to its requests.
 //!
-//! A shell calls this binary with `AYNIG_COMPLETE` set, once for each press of the key, so that branches, remotes, roles and
-//! states are those of the repository at hand. Invariants: a question never starts git, never fetches, and writes nothing
-//! but candidates; outside of a repository there are none of its kind. A name that a shell would act on is not offered,
-//! since bash puts candidates on the command line as they are, and whoever may push may choose names. The variable is one
-//! that no trailer can set (CONTRACT.md §3). What options there are is left to `args`.
+//! The shell runs this binary with `AYNIG_COMPLETE` set on each press of Tab, so branches, remotes, roles and
+//! states come from the current repository. No trailer can set that variable (CONTRACT.md §3).
+//!
+//! Invariants: answering starts no git, fetches nothing, and prints only candidates; outside a repository
+//! there are none that depend on one. Names with shell metacharacters are left out: bash inserts candidates
+//! unquoted, and anyone with push access can choose a branch name.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,10 +32,10 @@ use crate::cli::args::{Arguments, Completions, Shell};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 
-/// Set to the name of a shell, it makes this binary answer that shell.
+/// Names the shell that this process should answer.
 const VARIABLE: &str = "AYNIG_COMPLETE";
 
-/// Of so many branches the newest commit is read for the state it declares; more would take noticeably long.
+/// At most this many branches have their newest commit read for its state; more would take noticeably long.
 const HEADS_READ: usize = 500;
 
 /// `aynig completions SHELL`: the lines a shell reads.
@@ -54,14 +55,15 @@ pub(crate) fn run(arguments: &Completions) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// Found in `fpath`, the file is the body of a function that is called to complete, at the first time as well.
+/// zsh loads the file from `fpath` as the body of the completion function, so the first call must complete
+/// too.
 const ZSH_FIRST_TIME: &str = r#"
 
 if [ "${funcstack[1]}" = "_aynig" ]; then
     _clap_dynamic_completer_aynig "$@"
 fi"#;
 
-/// Answers a shell if one asks; says whether that was so.
+/// Answers a shell's request for candidates. Returns whether there was one.
 pub(crate) fn answer(variables: &GitVariables) -> clap::error::Result<bool> {
     let here = std::env::current_dir().ok();
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
@@ -77,14 +79,14 @@ pub(crate) fn answer(variables: &GitVariables) -> clap::error::Result<bool> {
         .try_complete(std::env::args_os(), here.as_deref())
 }
 
-/// What the words so far say of where to look.
+/// The place that the words before the cursor select.
 struct Place {
     variables: GitVariables,
     start: PathBuf,
     remote: Option<RemoteName>,
 }
 
-/// What an option's value names.
+/// What an option's value refers to.
 #[derive(Clone, Copy)]
 enum Kind {
     Attempt,
@@ -106,10 +108,10 @@ fn with_candidates(place: &Arc<Place>) -> Command {
     })
 }
 
-/// By the names that arguments have in every subcommand.
+/// Determines the kind from the argument's id, which is the same in every subcommand.
 fn kind(argument: &Arg) -> Option<Kind> {
     match argument.get_id().as_str() {
-        // A commit may be named by the branch it is the newest of.
+        // A branch name also names its newest commit.
         "branch" | "into" | "name" | "commit" => Some(Kind::Branch),
         "attempt" => Some(Kind::Attempt),
         "page" => Some(Kind::Page),
@@ -121,7 +123,7 @@ fn kind(argument: &Arg) -> Option<Kind> {
     }
 }
 
-/// Paths are names as well: a checkout holds what whoever may push has put there.
+/// Paths are untrusted too: anyone with push access chooses the names of files in a checkout.
 fn with_hint(argument: Arg) -> Arg {
     let argument = match argument.get_id().as_str() {
         "directory" | "worktree" | "place" | "repository" => argument.value_hint(ValueHint::DirPath),
@@ -168,7 +170,7 @@ impl Place {
         }
     }
 
-    /// Those of the repository, and of the remote that is named.
+    /// The branches of the repository, and of the remote given on the command line.
     fn branches(&self, repo: &Repo) -> BTreeSet<String> {
         let local = repo.branches().unwrap_or_default();
         let mut names: BTreeSet<String> = local.iter().map(|tip| tip.branch.to_string()).collect();
@@ -179,14 +181,15 @@ impl Place {
     }
 }
 
-/// Whether a name may be put on a command line as it is: a shell acts on nothing beyond ASCII, but a terminal may.
+/// Whether a name can be inserted into a command line unquoted. Shells treat no non-ASCII character
+/// specially, but terminals may.
 fn is_safe(name: &str) -> bool {
     let (ascii, beyond): (String, String) = name.chars().partition(char::is_ascii);
     let harmful = |c: char| c.is_control() || c.is_whitespace() || is_invisible_order(c);
     (ascii.is_empty() || shell_quote(&ascii) == ascii) && !beyond.contains(harmful)
 }
 
-/// The subcommands that have a page of the manual.
+/// The subcommands that have a man page.
 fn verbs() -> BTreeSet<String> {
     let program = Arguments::command();
     let shown = program.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -197,13 +200,13 @@ fn remotes(repo: &Repo) -> Vec<RemoteName> {
     repo.remote_names().iter().filter_map(|name| RemoteName::parse(name).ok()).collect()
 }
 
-/// The branches of a remote as the last pass brought them.
+/// The branches of a remote as the last pass fetched them.
 fn fetched(repo: &Repo, remote: &RemoteName) -> Vec<String> {
     let tips = repo.fetched_branches(remote).unwrap_or_default();
     tips.iter().map(|tip| tip.branch.to_string()).collect()
 }
 
-/// Commands in the checkout's newest commit: the role they are for, and the state.
+/// The commands in the checkout's newest commit, as role and state.
 fn commands(repo: &Repo) -> Vec<(Option<String>, String)> {
     let tree = newest(repo).and_then(|head| repo.directory_at(head, ".aynig").ok().flatten());
     let paths = tree.and_then(|tree| repo.paths_in(tree).ok()).unwrap_or_default();
@@ -220,7 +223,7 @@ fn newest(repo: &Repo) -> Option<CommitId> {
     repo.checkout().and_then(|checkout| repo.checked_out(&checkout)).or_else(|| repo.parse_commit("HEAD"))
 }
 
-/// The states that branches declare now, but for the runner's own.
+/// The states that branches declare now, except the runner's own.
 fn declared(repo: &Repo) -> BTreeSet<String> {
     let tips = repo.branches().unwrap_or_default();
     let commits = tips.iter().take(HEADS_READ).filter_map(|tip| repo.commit(*tip.target.as_ref().ok()?).ok());
@@ -231,7 +234,7 @@ fn declared(repo: &Repo) -> BTreeSet<String> {
         .collect()
 }
 
-/// Where the words so far (`aynig -C DIR …`) say to act.
+/// The directory that the words so far select (`aynig -C DIR …`).
 fn start(words: &[OsString], here: Option<PathBuf>) -> PathBuf {
     let here = here.unwrap_or_default();
     let mut words = words.iter();
@@ -245,13 +248,13 @@ fn start(words: &[OsString], here: Option<PathBuf>) -> PathBuf {
     here
 }
 
-/// The remote that the words so far name.
+/// The remote that the words so far select.
 fn remote(words: &[OsString]) -> Option<RemoteName> {
     let mut words = words.iter().filter_map(|word| word.to_str());
     while let Some(word) = words.next() {
         let Some(rest) = word.strip_prefix("--remote") else { continue };
         let name = if rest.is_empty() { words.next() } else { rest.strip_prefix('=') };
-        // bash makes the equals sign a word of its own.
+        // bash passes `=` as a word of its own.
         let name = if name == Some("=") { words.next() } else { name };
         return name.and_then(|name| RemoteName::parse(name).ok());
     }

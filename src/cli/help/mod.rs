@@ -1,4 +1,4 @@
-//! Verbs that explain: manual pages, completions, a demonstration.
+//! Subcommands that explain: man pages, completions, a demonstration.
 
 pub(crate) mod complete;
 pub(crate) mod demo;

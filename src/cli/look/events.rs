@@ -1,7 +1,6 @@
-//! `aynig events`: the state events of a branch, out of its history.
+//! `aynig events`: the state events in a branch's first-parent history.
 //!
-//! Invariant: an event is a commit whose trailers declare a state, read by the same rules as everywhere (contract §1,
-//! "State Events"); the history walked is the first-parent one, which is the branch's own story. Nothing is decided here.
+//! Invariant: an event is a commit whose trailers declare a state (CONTRACT.md §1, "State Events").
 
 use bstr::ByteSlice;
 

@@ -1,8 +1,9 @@
-//! `aynig logs`: what the command of an attempt printed.
+//! `aynig logs`: the output of an attempt's command.
 //!
-//! Invariant: bytes go out as they came in, but to a terminal, which is shown what it would act on ([`Escapes`]). Which attempt is meant is read off the branch's history; where its output
-//! lies, off the record the runner left on this host (`runner::attempt`), else off the contract's file names
-//! (contract §3, "Command Inputs And Logs"). Logs never travel: another host's are on that host.
+//! Invariant: bytes are printed unchanged, except that a terminal gets control sequences made visible
+//! ([`Escapes`]). The branch's history selects the attempt. The log's path comes from the attempt's record on
+//! this host, else from the contract's file names (CONTRACT.md §3, "Command Inputs And Logs"). Logs are never
+//! transferred: those of another host stay there.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,23 +31,23 @@ use crate::cli::ui::escapes::Escapes;
 use crate::cli::ui::signals;
 use crate::cli::ui::{FAINT, styled};
 
-/// Between two looks at a log that is followed.
+/// The interval between two reads of a followed log.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// An attempt as history or a record tells of it.
+/// An attempt, found in the history or in a record.
 #[derive(Debug)]
 struct Found {
     run_id: BString,
-    /// Where its lease is looked for while the log is followed.
+    /// The branch whose lease is watched while the log is followed.
     branch: Option<BranchName>,
     /// The remote that decides over that branch, if one does.
     remote: Option<RemoteName>,
-    /// Who ran it; empty if nothing says.
+    /// Its runner; empty if unknown.
     runner: String,
-    /// The commit that caused it.
+    /// The commit that triggered it.
     trigger: Option<CommitId>,
     record: Option<Record>,
 }
@@ -111,7 +112,7 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, Error> {
     }
 }
 
-/// The remote that the attempt's lease says decides.
+/// The remote that decides, by the attempt's lease.
 fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
     let stored = repo.commit(CommitId::parse_hex(&record.lease)?).ok()?;
     match Head::read(&stored.facts()) {
@@ -126,7 +127,7 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
             .hint("give a hash, a branch or a tag; `--attempt ID` for an attempt")
     })?;
     let hex = commit.to_string();
-    // A trigger is older than its lease, so its own history does not tell of the attempt it caused.
+    // A trigger is older than its lease, so its own history does not show the attempt that it triggered.
     let own = files::all(repo).into_iter().filter(|record| record.trigger == hex || record.lease == hex);
     if let Some(record) = own.max_by_key(|record| record.started) {
         return by_id(repo, &record.attempt);
@@ -147,7 +148,7 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
     })
 }
 
-/// The newest attempt that the first-parent history from `head` tells of.
+/// The newest attempt in the first-parent history of `head`.
 fn newest(repo: &Repo, head: CommitId, branch: Option<&BranchName>) -> Option<Found> {
     let mut found: Option<Found> = None;
     for stored in repo.history(head).map_while(Result::ok) {
@@ -170,7 +171,8 @@ fn newest(repo: &Repo, head: CommitId, branch: Option<&BranchName>) -> Option<Fo
                     break;
                 }
             }
-            // Nothing on this host knows it: its lease names the runner, the commit below its first lease the log.
+            // This host has no record. The lease names the runner, and the commit below the first lease names
+            // the log.
             (Some(found), Some((run_id, runner))) if found.run_id == run_id => found.runner = runner,
             (Some(found), _) => {
                 if let Head::Ready(event) = meaning {
@@ -183,7 +185,7 @@ fn newest(repo: &Repo, head: CommitId, branch: Option<&BranchName>) -> Option<Fo
     found
 }
 
-/// The contract's name for the log of an attempt on `trigger`.
+/// The path of an attempt's log on `trigger`, by the contract.
 fn contract_log(repo: &Repo, trigger: CommitId, stderr: bool) -> PathBuf {
     let stream = if stderr { "stderr" } else { "stdout" };
     files::log_directory(repo).join(format!("{trigger}.{stream}.log"))
@@ -226,7 +228,7 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Err
     let mut chunk = vec![0; CHUNK];
     let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));
     loop {
-        // Asked before the file is read: what was printed up to the attempt's end is printed here as well.
+        // Checked before the file is read, so that everything up to the attempt's end is printed.
         let over = !follow || is_over(repo, found);
         loop {
             let count = file.read(&mut chunk).map_err(failed)?;
@@ -251,10 +253,11 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Err
     }
 }
 
-/// Whether the attempt's lease has ended: something else is at HEAD, or its time is up.
+/// Whether the attempt's lease has ended: HEAD is another commit, or the lease has expired.
 fn is_over(repo: &Repo, found: &Found) -> bool {
     let Some(branch) = &found.branch else { return true };
-    // Of a remote's branch it is enough what the runner, which is on this host, last pushed: no connection is needed.
+    // For a remote's branch the runner's last push is enough, since the runner is on this host: no connection
+    // is needed.
     let head = match &found.remote {
         None => repo.branch_head(branch),
         Some(remote) => repo.fetched_head(remote, branch),

@@ -1,4 +1,4 @@
-//! Verbs that only read.
+//! Subcommands that only read.
 
 pub(crate) mod events;
 pub(crate) mod log;

@@ -1,20 +1,20 @@
-//! Text in the columns of a terminal: how wide it is, and how to make it fit.
+//! Text in the columns of a terminal: its width, and how to make it fit.
 //!
-//! Invariant: widths are those of display, so that wide, combining and joined characters neither break an alignment nor are
-//! cut in half; what is measured here has gone through [`crate::cli::ui::sanitize`] before. Colour is put on afterwards.
+//! Invariant: widths are display widths, so wide, combining and joined characters neither break the alignment
+//! nor are cut in half. Text has passed [`crate::cli::ui::sanitize`] before, and is coloured afterwards.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// What stands for the part that was cut off.
+/// The sign for cut text.
 const CUT: &str = "…";
 
-/// How many columns a text takes.
+/// The number of columns that a text needs.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or as much of its beginning as fits into `columns` together with a `…`.
+/// The text, or as much of its beginning as fits into `columns` together with `…`.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -34,7 +34,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// The text in exactly `columns` columns: cut, or filled up with spaces.
+/// The text in exactly `columns` columns: cut, or padded with spaces.
 pub(crate) fn cell(text: &str, columns: usize) -> String {
     let mut cell = cut(text, columns);
     cell.push_str(&" ".repeat(columns.saturating_sub(width(&cell))));
@@ -59,10 +59,10 @@ mod tests {
             ("漢字漢字", 8, "漢字漢字"),
             ("漢字漢字", 7, "漢字漢…"),
             ("漢字漢字", 6, "漢字…"),
-            // No column of its own: it stays with its letter.
+            // No column of its own: it combines with its letter.
             ("e\u{301}e\u{301}e\u{301}", 3, "e\u{301}e\u{301}e\u{301}"),
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
-            // One picture of several characters.
+            // One glyph of several characters.
             ("👩‍👩‍👧x", 3, "👩‍👩‍👧x"),
             ("👩‍👩‍👧xy", 3, "👩‍👩‍👧…"),
             ("👩‍👩‍👧xy", 2, "…"),

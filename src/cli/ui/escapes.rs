@@ -1,7 +1,8 @@
-//! Foreign bytes on their way to a terminal: colours and text pass, everything else that a terminal would act on is shown instead.
+//! Foreign bytes on their way to a terminal: text and colours pass, other control sequences are made visible.
 //!
-//! Invariant: of control characters only line feeds, tabs and whole SGR sequences (`ESC [ … m`) come out, however the bytes were cut
-//! into pieces. Nothing is left out silently but the carriage return before a line feed, and colours where there are to be none.
+//! Invariant: the only control characters in the output are line feeds, tabs and whole SGR sequences
+//! (`ESC [ … m`), however the input is split. Silently dropped are only the carriage return before a line
+//! feed, and colours where they are off.
 
 use bstr::decode_utf8;
 
@@ -9,19 +10,19 @@ use aynig::contract::report::is_invisible_order;
 
 const ESCAPE: u8 = 0x1b;
 
-/// The longest SGR sequence that passes, bytes.
+/// The longest SGR sequence that passes, in bytes.
 const LONGEST_SGR: usize = 64;
 
-/// What is left of the terminal's colours at the end.
+/// Resets the terminal's colours at the end.
 const RESET: &str = "\x1b[0m";
 
 /// A filter for one stream.
 #[derive(Debug)]
 pub(crate) struct Escapes {
     colours: bool,
-    /// The beginning of something whose end has not come yet.
+    /// The beginning of an incomplete sequence or character.
     pending: Vec<u8>,
-    /// Whether the last colours that passed are still set.
+    /// Whether colours are set after the last sequence that passed.
     coloured: bool,
 }
 
@@ -31,19 +32,19 @@ enum Next {
     Text(usize),
     /// This many bytes, a whole SGR sequence.
     Colours(usize),
-    /// This many bytes, to be shown so.
+    /// This many bytes, to be shown as this text.
     Shown(usize, String),
-    /// Not known before more has come.
+    /// Unknown until more bytes arrive.
     Unfinished,
 }
 
 impl Escapes {
-    /// A filter that lets `colours` pass or leaves them out.
+    /// A filter that passes `colours` or drops them.
     pub(crate) fn new(colours: bool) -> Self {
         Self { colours, pending: Vec::new(), coloured: false }
     }
 
-    /// What is to be printed of the bytes so far; the beginning of a sequence is kept back until the rest has come.
+    /// Filters the bytes. The beginning of a sequence is held back until the rest arrives.
     pub(crate) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let all = std::mem::take(&mut self.pending);
@@ -52,7 +53,7 @@ impl Escapes {
         out
     }
 
-    /// What was kept back, as no more will come; and the terminal's own colours again.
+    /// Flushes the bytes held back at the end of the stream, and resets the colours.
     pub(crate) fn end(&mut self) -> Vec<u8> {
         let all = std::mem::take(&mut self.pending);
         let (mut out, _) = self.filtered(&all, true);
@@ -62,7 +63,7 @@ impl Escapes {
         out
     }
 
-    /// What is printed of `all`, and how many bytes of it that is.
+    /// The output for `all`, and the number of bytes it covers.
     fn filtered(&mut self, all: &[u8], last: bool) -> (Vec<u8>, usize) {
         let mut out = Vec::with_capacity(all.len());
         let mut read = 0;
@@ -90,7 +91,7 @@ impl Escapes {
     }
 }
 
-/// What bytes begin with, of which there is at least one.
+/// The kind of the bytes at the beginning of `bytes`, which is not empty.
 fn next(bytes: &[u8], last: bool) -> Next {
     match bytes[0] {
         b'\n' | b'\t' | b' '..=b'~' => {
@@ -110,31 +111,31 @@ fn next(bytes: &[u8], last: bool) -> Next {
                 Next::Shown(count, format!("<U+{:04X}>", u32::from(c)))
             }
             (Some(_), count) => Next::Text(count),
-            // A character that is cut may have its end in the next piece.
+            // A cut character may continue in the next piece.
             (None, count) if count == bytes.len() && count < 4 && !last => Next::Unfinished,
             (None, count) => Next::Shown(count, '\u{fffd}'.to_string()),
         },
     }
 }
 
-/// The parameters of a sequence: what may stand between `ESC [` and `m`.
+/// The number of parameter bytes, which come between `ESC [` and `m`.
 fn parameters(bytes: &[u8]) -> usize {
     bytes.iter().skip(2).take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')).count()
 }
 
-/// The length of the SGR sequence at the beginning, if it is a whole one.
+/// The length of a whole SGR sequence at the beginning.
 fn sgr(bytes: &[u8]) -> Option<usize> {
     let end = 2 + parameters(bytes);
     (bytes.starts_with(b"\x1b[") && end < LONGEST_SGR && bytes.get(end) == Some(&b'm')).then_some(end + 1)
 }
 
-/// Whether more bytes could make an SGR sequence of these.
+/// Whether more bytes could complete an SGR sequence.
 fn may_be_sgr(bytes: &[u8]) -> bool {
     bytes.len() == 1
         || (bytes[1] == b'[' && bytes.len() < LONGEST_SGR && 2 + parameters(bytes) == bytes.len())
 }
 
-/// A text that is whole, with its colours.
+/// A complete text, with its colours.
 pub(crate) fn shown(bytes: &[u8]) -> Vec<u8> {
     let mut escapes = Escapes::new(true);
     let mut out = escapes.pass(bytes);

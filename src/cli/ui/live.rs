@@ -1,4 +1,5 @@
-//! The display on a terminal: one line per running branch, with its state, its time and its last line of output.
+//! The live display on a terminal: one line per running branch, with its state, its time and its last line of
+//! output.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ impl Live {
         }
     }
 
-    /// Prints something above the lines.
+    /// Prints above the live lines.
     pub(crate) fn suspend(&self, print: impl FnOnce()) {
         self.all.suspend(print);
     }
@@ -80,7 +81,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         if let Some((stop, redraw)) = self.redraw.take() {
             drop(stop);
-            // A display that broke must not take the run with it.
+            // A display that failed must not fail the run.
             drop(redraw.join());
         }
     }

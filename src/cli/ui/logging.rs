@@ -1,5 +1,5 @@
-//! Diagnosis on stderr, through `tracing`; separate from what people are told in `ui`. It may quote names and texts of others, so what a
-//! terminal would act on is shown instead.
+//! Diagnostics on stderr through `tracing`, separate from the narration of `ui`. They may quote foreign text,
+//! so control sequences are made visible.
 
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::cli::ui::escapes::shown;
 
-/// The levels, as words everywhere: the flag, `LOG_LEVEL`, `dwp-log-level`.
+/// The levels of the option, `LOG_LEVEL` and `dwp-log-level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Level {
     /// Nothing.
@@ -19,14 +19,14 @@ pub(crate) enum Level {
     Warn,
     /// Also progress.
     Info,
-    /// Also why branches are passed over.
+    /// Also why branches are skipped.
     Debug,
     /// Also every call of git.
     Trace,
 }
 
 impl Level {
-    /// The word.
+    /// The level's name.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -38,7 +38,8 @@ impl Level {
         }
     }
 
-    /// From the environment: `--log-level` beats `LOG_LEVEL` beats `error`. The second value says that `LOG_LEVEL` was no level.
+    /// Chooses the level: `--log-level`, then `LOG_LEVEL`, then `error`. The second value is an invalid
+    /// `LOG_LEVEL`.
     pub(crate) fn choose(flag: Option<Self>, variable: Option<&str>) -> (Self, Option<String>) {
         match (flag, variable) {
             (Some(level), _) => (level, None),
@@ -67,7 +68,7 @@ impl FromStr for Level {
     }
 }
 
-/// Takes one event at a time.
+/// The subscriber's writer, which takes one event at a time.
 struct Events(io::Stderr);
 
 impl Write for Events {
@@ -80,7 +81,7 @@ impl Write for Events {
     }
 }
 
-/// Starts diagnosis at `level`.
+/// Starts diagnostics at `level`.
 pub(crate) fn start(level: Level) {
     let filter = match level {
         Level::Off => LevelFilter::OFF,
@@ -96,6 +97,6 @@ pub(crate) fn start(level: Level) {
         .with_writer(|| Events(io::stderr()))
         .with_ansi(ansi)
         .without_time();
-    // A second start, in tests, keeps the first.
+    // A second start, in tests, has no effect.
     drop(subscriber.try_init());
 }

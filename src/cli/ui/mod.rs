@@ -1,8 +1,8 @@
-//! The only printer. stdout is the answer, stderr is narration; colours only where a terminal shows them, and
-//! nothing that came from a commit or a command reaches a terminal as a control sequence.
+//! The only printer. stdout is the answer, stderr is narration. Colours appear only where a terminal shows
+//! them, and text from commits or commands never reaches a terminal as a control sequence.
 //!
-//! An answer that cannot be written is an error, printed once here and turned into an exit code by `entry` ([`is_answer_lost`]). It
-//! ends nothing: what a subcommand does goes on. A reader that went away (`| head`) is no error.
+//! An answer that cannot be written is an error, printed once here and turned into an exit code by `entry`
+//! ([`is_answer_lost`]). It does not stop the subcommand. A closed pipe (`| head`) is not an error.
 
 pub(crate) mod columns;
 pub(crate) mod escapes;
@@ -24,13 +24,13 @@ use aynig::contract::report::is_invisible_order;
 
 /// Bold.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// For what went well.
+/// For success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// For what went wrong.
+/// For failure.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// For what wants a look.
+/// For things to check.
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
-/// For what is beside the point.
+/// For secondary text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// `text` in `style`.
@@ -41,12 +41,13 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
 /// Whether a part of the answer could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether a part of the answer could not be written, although somebody wanted it.
+/// Whether a part of the answer could not be written. A closed pipe does not count.
 pub(crate) fn is_answer_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a part of the answer by `print`; says whether anybody is still reading. All of the answer goes through here.
+/// Prints a part of the answer by `print`. Returns whether the reader is still there. The whole answer goes
+/// through here.
 pub(crate) fn answer_by(print: impl FnOnce() -> io::Result<()>) -> bool {
     let Err(error) = print().and_then(|()| io::stdout().flush()) else { return true };
     if error.kind() != ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {
@@ -63,7 +64,7 @@ pub(crate) fn answer(line: &str) {
     answer_by(|| writeln!(anstream::stdout().lock(), "{line}"));
 }
 
-/// Prints bytes of the answer as they are; says whether anybody is still reading.
+/// Prints bytes of the answer unchanged. Returns whether the reader is still there.
 pub(crate) fn answer_bytes(bytes: &[u8]) -> bool {
     answer_by(|| io::stdout().lock().write_all(bytes))
 }
@@ -78,19 +79,18 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts, numbers and lists make JSON")
 }
 
-/// Prints one line of narration. Where that fails there is nobody left to tell.
+/// Prints one line of narration. A failure cannot be reported anywhere.
 pub(crate) fn narrate(line: &str) {
     let mut out = anstream::stderr().lock();
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// Text from a commit or a command, made harmless for a terminal: no control characters, nor those that turn the text around
-/// them.
+/// Makes text from a commit or a command safe for a terminal: without control characters and bidi controls.
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The room that a terminal has.
+/// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
     /// Characters in a line; at least 1.
@@ -99,7 +99,7 @@ pub(crate) struct TerminalSize {
     pub(crate) lines: usize,
 }
 
-/// The room for the answer, if it goes to a terminal; 80 by 24 where that does not tell.
+/// The size of the answer's terminal, if it is one; 80 by 24 if the terminal does not report it.
 pub(crate) fn room() -> Option<TerminalSize> {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -110,18 +110,18 @@ pub(crate) fn room() -> Option<TerminalSize> {
     Some(TerminalSize { columns: usize::from(columns), lines: usize::from(lines) })
 }
 
-/// Whether `TERM` names a terminal that can do more than show one character after the other.
+/// Whether `TERM` names a terminal with cursor movement.
 fn is_able() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Whether the terminal of the answer knows how to move its cursor.
+/// Whether the answer's terminal can move its cursor.
 pub(crate) fn moves_cursor() -> bool {
     room().is_some() && is_able()
 }
 
-/// Takes a terminal at its word; to be called before anything is printed. The library lets `CI` and `CLICOLOR` say that a
-/// dumb terminal has colours after all. What is forced is forced.
+/// Makes the colour library follow the terminal. By default `CI` and `CLICOLOR` turn colours on for a dumb
+/// terminal. Forced colours stay. Must be called before anything is printed.
 pub(crate) fn believe_the_terminal() {
     if !is_able() && std::env::var_os("CLICOLOR_FORCE").is_none_or(|value| value.is_empty()) {
         ColorChoice::Never.write_global();
@@ -133,12 +133,12 @@ pub(crate) fn coloured() -> bool {
     !matches!(anstream::AutoStream::choice(&io::stdout()), ColorChoice::Never)
 }
 
-/// Whether a person reads the narration as it comes.
+/// Whether a person watches the narration.
 pub(crate) fn somebody_listens() -> bool {
     io::stderr().is_terminal()
 }
 
-/// A styled text as it goes out: without its colours where there are to be none.
+/// The styled text, without its colours unless `coloured`.
 pub(crate) fn colour_if(text: &str, coloured: bool) -> String {
     if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }
 }

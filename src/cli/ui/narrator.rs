@@ -1,7 +1,7 @@
-//! Notices put into words.
+//! Notices as messages.
 //!
-//! Without `--json` the transitions of a pass are its answer and go to stdout; with it they are narration. Warnings
-//! are narration always, and each is said once a process, so that `--watch` does not repeat itself.
+//! Without `--json` the transitions of a pass are its answer and go to stdout; with it they are narration.
+//! Warnings are always narration. Each is printed once per process, so that `--watch` does not repeat itself.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::cli::ui;
 use crate::cli::ui::live::Live;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
-/// Says what the runner has to say.
+/// Prints the runner's notices.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     json: bool,
@@ -23,24 +23,24 @@ pub(crate) struct Narrator {
     running: Running,
 }
 
-/// The attempts whose commands run at this moment.
+/// The attempts whose commands are running.
 pub(crate) type Running = Arc<Mutex<HashSet<AttemptId>>>;
 
 impl Narrator {
-    /// A narrator for a run; `live` is the display for terminals.
+    /// A narrator for a run; `live` is the terminal's display.
     pub(crate) fn new(json: bool, live: Option<Live>) -> Self {
         Self { json, live, said: Mutex::default(), running: Running::default() }
     }
 
-    /// What runs, for whoever hears that it is to stop.
+    /// The running attempts, shared for the messages of a stop.
     pub(crate) fn running(&self) -> Running {
         Arc::clone(&self.running)
     }
 
-    /// Says one thing.
+    /// Prints one notice.
     pub(crate) fn tell(&self, notice: &Notice) {
         match notice {
-            // `run` knows whether somebody asked for this branch.
+            // `run` reports it if the user named this branch.
             Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
             Notice::Warning { branch, warning } => {
                 let about = branch.as_ref().map(|branch| format!("{branch}: ")).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Narrator {
                     }
                     Cleared::Remote => "the remote answers again".to_owned(),
                 }));
-                // The same trouble may come again, and is worth saying again.
+                // The same trouble may occur again, and is printed again.
                 if let Ok(mut said) = self.said.lock() {
                     said.clear();
                 }
@@ -105,7 +105,7 @@ impl Narrator {
         }
     }
 
-    /// Says what only somebody who sits at the terminal wants to know.
+    /// Prints a line that only a person at the terminal needs.
     pub(crate) fn aside(&self, line: &str) {
         if self.live.is_some() {
             self.note(line);
@@ -116,7 +116,7 @@ impl Narrator {
         self.above_live(|| if self.json { ui::narrate(line) } else { ui::answer(line) });
     }
 
-    /// Prints a line above those that are live.
+    /// Prints a line above the live lines.
     pub(crate) fn note(&self, line: &str) {
         self.above_live(|| ui::narrate(line));
     }

@@ -1,7 +1,7 @@
-//! A long answer, through the person's pager where it goes to a terminal.
+//! A long answer, through the user's pager on a terminal.
 //!
-//! Invariant: a line is complete when it goes out, and a reader who has seen enough (`q`, `| head`) is noticed at the next one. A
-//! pager that cannot be started is no reason not to answer.
+//! Invariant: lines are written whole, and a reader that has gone (`q`, `| head`) is noticed at the next
+//! line. If the pager cannot be started, the answer is printed without it.
 
 use aynig::git::Repo;
 use aynig::supervise::Pager;
@@ -9,7 +9,7 @@ use aynig::supervise::Pager;
 use crate::cli::ui;
 use crate::cli::ui::signals;
 
-/// Where the lines go.
+/// The destination of the lines.
 #[derive(Debug)]
 pub(crate) struct Page {
     pager: Option<Pager>,
@@ -18,7 +18,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page, with a pager if one is wanted and there is a terminal for it.
+    /// Opens a page, with a pager if requested and on a terminal.
     pub(crate) fn open(repo: &Repo, pager: bool) -> Self {
         let room = ui::room();
         let command = room.filter(|_| pager).and_then(|_| repo.pager());
@@ -34,12 +34,12 @@ impl Page {
         Self { pager: started, coloured: ui::coloured(), columns: room.map(|room| room.columns) }
     }
 
-    /// How wide a line may be, if a terminal is to show it.
+    /// The maximum width of a line, on a terminal.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.columns
     }
 
-    /// Puts out one styled line; says whether anybody is still reading.
+    /// Writes one styled line. Returns whether the reader is still there.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         let bytes = format!("{}\n", ui::colour_if(line, self.coloured)).into_bytes();
         match &mut self.pager {

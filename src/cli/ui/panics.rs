@@ -1,8 +1,9 @@
-//! What becomes of a panic: a runner stops, with its commands and their grace, and every subcommand ends with exit code 70.
+//! Handling of panics: a runner stops, its commands get their grace period, and every subcommand exits with
+//! 70.
 //!
-//! Invariants: a panic of any thread is heard, whoever waits for that thread and for how long; the hook itself takes no
-//! lock that the panicking thread could hold; a runner that does not end although it was asked to is ended, by a third
-//! request or by time. Its watchdog then ends the commands, and later passes close its leases.
+//! Invariants: a panic in any thread is noticed at once, even if no thread joins it. The hook itself takes no
+//! lock that the panicking thread could hold. A runner that does not stop is killed, by a third signal or a
+//! timeout. Its watchdog then stops the commands, and later passes close its leases.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::OnceLock;
@@ -18,29 +19,29 @@ use aynig::stop::{Cause, Stop, Subscription};
 
 use crate::cli::exit::Exit;
 
-/// Whether there was one.
+/// Whether a thread has panicked.
 static HAPPENED: AtomicBool = AtomicBool::new(false);
 
-/// Who hears of it at once.
+/// Receives a message on a panic.
 static STOPPING: OnceLock<Sender<()>> = OnceLock::new();
 
-/// How long a runner may take to save the work of its commands once they have had their grace.
+/// The time for a runner to save the work of its commands after their grace period.
 const LONGEST_STOP: Duration = Duration::from_secs(600);
 
-/// From now on panics are noted, besides being told as usual.
+/// Starts to record panics, besides the usual message.
 pub(crate) fn notice() {
     let tell = take_hook();
     set_hook(Box::new(move |panic| {
         HAPPENED.store(true, Ordering::SeqCst);
         tell(panic);
         if let Some(stopping) = STOPPING.get() {
-            // Only the first one is waited for.
+            // Only the first one is awaited.
             stopping.send(()).ok();
         }
     }));
 }
 
-/// Lets a panic stop everybody who listens to `shutdown`; commands have `grace` to end. To be called once.
+/// Lets a panic trigger `shutdown`; commands get `grace` to end. Must be called once.
 pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, Error> {
     let (stopping, panicked) = mpsc::channel();
     let switch = shutdown.clone();
@@ -55,7 +56,7 @@ pub(crate) fn stop(shutdown: &Stop, grace: Duration) -> Result<Subscription, Err
         give_up();
     };
     thread.spawn(listen).map_err(|error| Error::because("start a thread", &error))?;
-    // A second call would be of another run in this process, of which there is none.
+    // A second call would be for another run in this process; there is none.
     STOPPING.set(stopping).ok();
     Ok(shutdown.subscribe(|notice| {
         if let (Cause::Panic, 3.., Cause::Signal(signal)) = (notice.first, notice.signals, notice.latest)
@@ -76,7 +77,7 @@ pub(crate) fn happened() -> bool {
     HAPPENED.load(Ordering::SeqCst)
 }
 
-/// What is said after a panic, which has been told already.
+/// The error after a panic, which has been reported already.
 pub(crate) fn error() -> Error {
     Error::new(
         Kind::Bug,

@@ -1,11 +1,11 @@
-//! Signals that come while a subcommand talks to a remote, or waits for a signature.
+//! Signals while a subcommand talks to a remote, or waits for a signature.
 //!
-//! Most subcommands just die of one. But a call of git that waits for somebody else, which is not in our process group, would go
-//! on without us. So while one is under way a signal ends that call instead; the subcommand then says what is known, and
-//! ends with 128 plus the signal's number.
+//! Most subcommands simply die of a signal. But a git call that may wait is not in our process group, and
+//! would outlive us. So during such a call a signal stops the call instead. The subcommand then reports what
+//! is known, and exits with 128 plus the signal's number.
 //!
-//! What is static here belongs to the process, as handlers of signals do: once they are installed nobody dies of a signal
-//! unasked, so somebody has to listen until the process ends.
+//! Signal handlers are per process, and so is the state here. Once they are installed a signal no longer
+//! kills the process, so a thread listens until it exits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,29 +27,29 @@ use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::{FAINT, sanitize, styled};
 
-/// Signals are this process's, so there is one of it.
+/// Handlers belong to the process, so there is one [`Stop`].
 static SHUTDOWN: OnceLock<Stop> = OnceLock::new();
 
-/// Who answers signals here, besides what a subcommand does.
+/// The current reaction to signals, besides that of a subcommand.
 static ANSWERS: Mutex<Answers> = Mutex::new(Answers::Nobody);
 
 enum Answers {
     Nobody,
-    /// Calls of git are ended.
+    /// Git calls are stopped.
     Calls {
         _until_dropped: Subscription,
     },
-    /// A subcommand has taken over, with the terminal.
+    /// A subcommand handles signals, and uses the terminal.
     Subcommand,
 }
 
-/// After so long a person wonders.
+/// After this time a person wonders what happens.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Whether a Ctrl-C is the pager's.
+/// Whether Ctrl-C is left to the pager.
 static PAGING: AtomicBool = AtomicBool::new(false);
 
-/// What hears SIGINT, SIGTERM and SIGHUP; from now on nobody dies of them unasked.
+/// The [`Stop`] that receives SIGINT, SIGTERM and SIGHUP. From now on they no longer kill the process.
 pub(crate) fn shutdown() -> Result<Stop, Error> {
     if let Some(shutdown) = SHUTDOWN.get() {
         return Ok(shutdown.clone());
@@ -58,7 +58,8 @@ pub(crate) fn shutdown() -> Result<Stop, Error> {
     Ok(SHUTDOWN.get_or_init(|| shutdown).clone())
 }
 
-/// Lets a signal end calls of git that wait for somebody else; where none is, and at a second one, we die of it.
+/// Lets a signal stop git calls that may wait. Without such a call, or at a second signal, the process dies
+/// of it.
 pub(crate) fn end_calls(repo: &Repo) -> Result<(), Error> {
     let interrupt = repo.interrupt().clone();
     let subscription = shutdown()?.subscribe(move |notice| {
@@ -78,13 +79,13 @@ pub(crate) fn end_calls(repo: &Repo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who decides over the branch that is meant: the remote named, else the surrounding command's authority, else what the
-/// checkout's HEAD says.
+/// Determines the authority over the branch: the named remote, else the surrounding command's authority, else
+/// the one that the checkout's HEAD names.
 ///
-/// Where that is a remote, or signatures are made or checked, a signal ends the calls that wait for somebody else from now on.
+/// If it is a remote, or if commits are signed or checked, signals stop waiting git calls from now on.
 pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     let authority = authority::for_branch(repo, named)?;
-    // Where that cannot be read, nothing will be written.
+    // If it cannot be read, nothing will be written.
     let checks = settings::require_signed(repo).unwrap_or(true);
     if authority.source().is_some() || checks || repo.signs().unwrap_or(true) {
         end_calls(repo)?;
@@ -93,8 +94,8 @@ pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Autho
     Ok(authority)
 }
 
-/// Says once to a person at a terminal that a remote does not answer, when it has not for a while, by `say`; not once somebody else
-/// listens to signals, whose terminal it is then.
+/// Reports once, by `say`, that a remote has not answered for a while. Only on a terminal, and not after a
+/// subcommand has taken over the signals and the terminal.
 pub(crate) fn say_when_waiting(
     interrupt: &Interrupt,
     authority: &Authority,
@@ -111,7 +112,7 @@ pub(crate) fn say_when_waiting(
     });
 }
 
-/// Leaves signals to whoever listens from now on.
+/// Leaves signals to the subcommand from now on.
 pub(crate) fn leave() {
     *answers() = Answers::Subcommand;
 }
@@ -120,12 +121,12 @@ fn answers() -> MutexGuard<'static, Answers> {
     ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether from now on a Ctrl-C is for a pager.
+/// Sets whether Ctrl-C is left to a pager.
 pub(crate) fn leave_ctrl_c(to_pager: bool) {
     PAGING.store(to_pager, Ordering::Relaxed);
 }
 
-/// The exit code of a subcommand that failed with `exit`: that of the signal, if one came.
+/// The exit code of a subcommand that failed with `exit`: the signal's, if there was one.
 pub(crate) fn exit(exit: Exit) -> Exit {
     SHUTDOWN.get().and_then(Stop::cause).map_or(exit, Exit::from)
 }

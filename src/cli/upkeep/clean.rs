@@ -1,7 +1,7 @@
-//! `aynig clean`: what finished attempts left, and its removal.
+//! `aynig clean`: shows and removes the leftovers of finished attempts.
 //!
-//! Invariant: without `--apply` nothing is removed, and every line says what, how old, how large, and why. What is judged, and how, is
-//! `runner::clean`'s.
+//! Invariant: without `--apply` nothing is removed, and each line gives the item, its age, its size and the
+//! reason. `runner::clean` decides.
 
 use std::os::unix::ffi::OsStrExt;
 

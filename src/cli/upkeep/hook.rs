@@ -1,8 +1,8 @@
-//! `aynig hook pre-receive`: what a server's own git asks before it takes a push.
+//! `aynig hook pre-receive`: the guard that a server's git runs before it accepts a push.
 //!
-//! Invariant: a push is refused as a whole or not at all (git's rule for this hook), and never in silence: each branch that
-//! breaks a lease is named with the holder and the time left. If the commits cannot be read the push is refused as well.
-//! The rules are `contract::guard`'s.
+//! Invariant: a push is refused as a whole or not at all (git's rule for this hook), and never silently: each
+//! branch that breaks a lease is named with its holder and the time left. If the commits cannot be read, the
+//! push is refused too. `contract::guard` has the rules.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -27,7 +27,7 @@ use crate::cli::ui;
 use crate::cli::ui::sanitize;
 use crate::cli::ui::signals;
 
-/// One line of what git tells the hook.
+/// One line of the hook's input.
 #[derive(Debug, PartialEq, Eq)]
 struct Update {
     branch: BranchName,
@@ -68,7 +68,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
     let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
     let tips = quarantine.tips(&ids).map_err(unreadable)?;
-    // A lease that cannot be read may be alive.
+    // An unreadable lease may be live.
     if let Some((branch, head)) = there
         .iter()
         .filter_map(|(branch, head)| Some((branch, (*head)?)))
@@ -79,8 +79,8 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
         );
         return Err(Error::setup(message).hint(next.as_str()));
     }
-    // What the client says of the old value is checked by git if there is such a commit; else nobody has checked it, and a
-    // branch is deleted all the same.
+    // Git checks the old value that the client claims only if such a commit exists. Otherwise it is unchecked,
+    // and even a deletion goes through.
     let old_of = |update: &Update| {
         update.old.filter(|id| tips.contains_key(id)).or(there.get(&update.branch).copied().flatten())
     };
@@ -88,7 +88,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
         let state = old.and_then(|id| tips.get(&id)).and_then(|tip| tip.head.state());
         state.is_some_and(|state| state.is_working())
     };
-    // Signatures and ancestry are questions to git of their own, and only matter where a lease is.
+    // Signatures and ancestry need calls of git, and matter only under a lease.
     let unsigned = if settings::require_signed(&repo)? {
         signals::end_calls(&repo)?;
         let onto_leases = updates.iter().filter(|update| leased(old_of(update)));
@@ -120,8 +120,8 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
 }
 
-/// `<old> SP <new> SP <ref> LF`, of which only branches count; zeros stand for "not there". A push to a symbolic ref moves the ref
-/// that it stands for, which `meant` finds.
+/// Parses lines `<old> SP <new> SP <ref> LF`, keeping only branches. Zeros mean "absent". A push to a
+/// symbolic ref moves its target, which `meant` finds.
 fn updates(text: &[u8], meant: impl Fn(&BStr) -> BString) -> Result<Vec<Update>, Error> {
     let mut updates = Vec::new();
     for line in text.lines() {
@@ -159,7 +159,7 @@ fn shown_run_ids() -> Vec<BString> {
         .collect()
 }
 
-/// What the person who pushed is told; `unsigned` says what is wrong with the signature.
+/// The message for the pusher; `unsigned` says what is wrong with the signature.
 fn words(branch: &BranchName, violation: &Violation, tolerance: u64, unsigned: &str) -> Vec<String> {
     match violation {
         Violation::Held { how, runner, run_id, origin, left } => {

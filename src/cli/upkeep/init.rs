@@ -1,7 +1,7 @@
-//! `aynig init`: what a repository needs before its first command.
+//! `aynig init`: prepares a repository for its first command.
 //!
-//! Invariant: nothing that exists is changed, but for lines added at the end of `.gitignore`; a second run does
-//! nothing. Nothing is committed: that, and what it says, is the person's.
+//! Invariant: existing files are unchanged, except for lines appended to `.gitignore`. A second run does
+//! nothing. Nothing is committed; that is left to the user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ const COMMANDS: &str = include_str!("init/COMMANDS.md");
 const CONTRACT: &str = include_str!("../../../CONTRACT.md");
 const EXAMPLE: &str = include_str!("init/example.sh");
 
-/// What must not be committed: the runner's worktrees and logs.
+/// Paths that must not be committed: the runner's worktrees and logs.
 const IGNORED: [&str; 2] = [".worktrees/", ".aynig/logs/"];
 
 /// Runs the subcommand.
@@ -69,7 +69,7 @@ pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The exact commands that come next.
+/// The exact next commands.
 const NEXT: [&str; 9] = [
     "",
     "Next, commit it, make a branch that asks for the example, and let it run:",
@@ -82,7 +82,7 @@ const NEXT: [&str; 9] = [
     "What it did: `aynig log hello`, `git show hello`, `aynig logs --branch hello`.",
 ];
 
-/// Writes a file unless something of that name is there; says whether it was written.
+/// Writes a file unless the path exists. Returns whether it was written.
 fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, Error> {
     if std::fs::symlink_metadata(path).is_ok() {
         return Ok(false);
@@ -95,7 +95,7 @@ fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Adds what is missing to a `.gitignore`; returns what it added.
+/// Appends missing entries to a `.gitignore`. Returns the added ones.
 fn ignore(path: &Path) -> Result<Vec<&'static str>, Error> {
     let mut text = match std::fs::read(path) {
         Ok(text) => text,

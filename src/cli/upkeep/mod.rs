@@ -1,4 +1,4 @@
-//! Verbs for the repository itself: making it ready, checking it, cleaning it.
+//! Subcommands for the repository itself: setup, checks, cleaning.
 
 pub(crate) mod clean;
 pub(crate) mod doctor;

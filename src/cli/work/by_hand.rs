@@ -1,4 +1,4 @@
-//! State commits by hand, as a command line has them: what `set-state` and `set-working` share.
+//! State commits by hand: the parts shared by `set-state` and `set-working`.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -16,14 +16,14 @@ use crate::cli::args::CommitOptions;
 use crate::cli::ui;
 use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
 
-/// The branch that was named, if one was.
+/// The target of the commit: the named branch, if any.
 pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
     let branch = options.branch.as_deref().map(branch_name).transpose()?;
     let expected = Expected { commit: options.expect.clone(), state: options.if_state.clone() };
     Ok(Onto { branch, accept_unsigned: options.accept_unsigned, expected, force: false })
 }
 
-/// The text of the commit. Files are found from `start`.
+/// The text of the commit. Files are resolved against `start`.
 pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, Error> {
     let stdin = options.text.body_stdin.then_some(Path::new("-"));
     let body = text(options.text.body.as_ref(), options.text.body_file.as_deref().or(stdin), start)?;
@@ -38,8 +38,8 @@ pub(crate) fn content(options: &CommitOptions, start: &Path) -> Result<Content, 
     })
 }
 
-/// Reads a body as it is given: `text`, or the contents of `file`, which is found from `start` (`-`: stdin). Bytes, since
-/// a file need not hold text.
+/// Reads a body: `text`, or the contents of `file`, resolved against `start` (`-` is stdin). Bytes, because a
+/// file need not contain text.
 pub(crate) fn text(
     text: Option<&OsString>,
     file: Option<&Path>,
@@ -63,7 +63,7 @@ pub(crate) fn text(
     })
 }
 
-/// One line for what was set.
+/// The line that reports a written state.
 pub(crate) fn transition(written: &Written, more: &str) -> String {
     let before = written.previous.as_ref().map_or_else(|| "(no state)".to_owned(), ToString::to_string);
     format!(
@@ -110,7 +110,7 @@ pub(crate) fn advise(advice: &[Advice]) {
     }
 }
 
-/// Tells what a person should know about what was done all the same.
+/// Prints a warning about an action that was done all the same.
 pub(crate) fn warn(text: &str) {
     ui::narrate(&format!("{} {}", styled(CARE, "warning:"), ui::sanitize(text)));
 }

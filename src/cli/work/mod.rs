@@ -1,4 +1,4 @@
-//! Verbs that move branches.
+//! Subcommands that move branches.
 
 pub(crate) mod by_hand;
 pub(crate) mod land;

@@ -38,7 +38,7 @@ pub(crate) fn run(process: &Process, arguments: &Next) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// JSON is text; git would take any bytes.
+/// JSON is text, while git accepts any bytes.
 fn utf8(body: Vec<u8>) -> Result<String, Error> {
     String::from_utf8(body).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

@@ -1,4 +1,4 @@
-//! `aynig run`: settings out of arguments, who hears of the run, its answer and its exit code.
+//! `aynig run`: settings from arguments, the listeners of the run, its answer and its exit code.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     let context = setup.context(&app.store, &stop, &feed);
     let _panics = panics::stop(&stop, setup.options.grace)?;
     let _calls = end_calls(&repo, &stop, setup.options.grace, &narrator);
-    // Its lines go when it does, and must not be kept by who may never have a word.
+    // The live lines disappear when it is dropped, so a subscription that may never fire must not keep it.
     let waiting = Arc::downgrade(&narrator);
     signals::say_when_waiting(repo.interrupt(), authority, move |words| {
         if let Some(narrator) = waiting.upgrade() {
@@ -91,13 +91,13 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     let passed = aynig::ops::run::run(&context, &repo, mode, &mut |summary| answer.add(&summary, &stop));
     let (exit, ran) = (answer.exit, answer.ran);
     drop(feed);
-    // However it ended: what is true by now is told.
+    // However the run ended, pending notices are delivered.
     if let Some(hook) = hook {
         let aside = || narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
         hook.close(&stop, aside);
     }
     match passed {
-        // Nobody wants to know any more what the remote has.
+        // After a stop a remote's error is only narrated.
         Err(PassError::Remote(error)) if stop.cause().is_some() => {
             ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
         }
@@ -117,7 +117,8 @@ fn watching(repo: &Repo, authority: &Authority, seconds: u64) -> String {
     styled(FAINT, sanitize(&format!("watching {place}, at least every {seconds} s; Ctrl-C ends it")))
 }
 
-/// Lets a stop end calls of git. What has begun is to land, and its lease to be known; at the second signal that may fail.
+/// Lets a stop end git calls. Results on their way may still land, and the lease stays known; after a second
+/// signal that may fail.
 fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> Subscription {
     let (interrupt, running) = (repo.interrupt().clone(), narrator.running());
     stop.subscribe(move |notice| {
@@ -140,7 +141,7 @@ fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> 
     })
 }
 
-/// How to end the grace period, for the cause of a stop.
+/// The hint how to end the grace period, for the cause of a stop.
 fn second_signal(first: Cause) -> &'static str {
     match first {
         Cause::Signal(SIGINT) => "press Ctrl-C again",
@@ -149,8 +150,8 @@ fn second_signal(first: Cause) -> &'static str {
     }
 }
 
-/// The branch that is checked out here and left alone on purpose: a warning to whoever sits at a terminal or names the
-/// branch, and else where nothing else was done. Timers come again and again.
+/// The checked-out branch that was deliberately skipped. Prints a warning if the user names it or watches a
+/// terminal, or if nothing else ran. A pass of a timer prints none.
 struct Current<'a> {
     settings: &'a Settings,
     unsaid: Mutex<Option<Notice>>,
@@ -203,7 +204,7 @@ impl Warnings {
     }
 }
 
-/// What a run answers: a summary a round, and the exit code that all of them come to.
+/// The answer of a run: a summary per round, and the exit code of all of them.
 struct Answer<'a> {
     arguments: &'a Run,
     narrator: &'a Narrator,
@@ -232,7 +233,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Only to a person who waits for it: cron sends whatever is said.
+    /// Printed only if a person is waiting: cron mails every output.
     fn nothing_done(&self, summary: &Summary) {
         if !self.arguments.drain
             && let Some(warning) = self.current.unsaid()

@@ -15,7 +15,7 @@ use crate::cli::work::by_hand::{advise, content, onto, text, transition, warn};
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let options = &arguments.commit;
-    // Before stdin is waited for.
+    // Before stdin is read, which may block.
     declare::check(arguments.state.as_ref(), &options.text.trailer)?;
     let content = content(options, &app.process.start)?;
     let reply = text(arguments.reply.as_ref(), arguments.reply_file.as_deref(), &app.process.start)?;

@@ -1,4 +1,4 @@
-//! `aynig set-working`: a lease by hand, taken or renewed.
+//! `aynig set-working`: takes or renews a lease by hand.
 
 use aynig::clock;
 use aynig::ops::app::App;
@@ -32,7 +32,7 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, Error> {
         let more = format!(", attempt {} of {} until {until}", lease.run_id, runner_words(lease));
         ui::answer(&transition(written, &more));
         if *fresh {
-            // As its holder, whom a server that guards its branches lets do so.
+            // As the lease's holder, whom a guarded server lets push.
             let branch = shell_quote(&written.branch.to_string());
             let remote =
                 authority.source().map(|remote| format!("AYNIG_REMOTE={} ", shell_quote(remote.as_str())));

@@ -1,8 +1,8 @@
-//! `aynig demo`: a small real repository, driven to its end by this binary's own runner, and told.
+//! `aynig demo`: a small real repository, run to its end by this binary's own runner and then narrated.
 //!
-//! Nothing is acted: `scene` makes a repository with commands in it, the runner runs them as `aynig run --drain
-//! --jobs 2` would, and `story` reads the commits that came of it. The demo needs git and a place to write, and neither
-//! network nor configuration. What it made stays, so that it can be looked into.
+//! Nothing is simulated. `scene` makes a repository with commands, the runner runs them like
+//! `aynig run --drain --jobs 2`, and `story` reads the resulting commits. The demo needs git and a writable
+//! directory, but neither network nor configuration. The repository stays for the user to look at.
 
 mod scene;
 mod story;
@@ -35,7 +35,7 @@ use crate::cli::ui::narrator::Narrator;
 use crate::cli::ui::{FAINT, STRONG, styled};
 use crate::cli::ui::{panics, signals};
 
-/// More passes than this the story does not need: three features, at most three attempts each.
+/// More passes than needed: three features with at most three attempts each.
 const PASSES: usize = 20;
 
 /// Runs the subcommand.
@@ -81,7 +81,7 @@ pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, Error> {
         .hint(format!("`git -C {} log --all --graph` tells how far they got", place.display())))
 }
 
-/// Asks for git before anything is made.
+/// Checks for git before anything is created.
 fn need_git(process: &Process) -> Result<(), Error> {
     match Git::new(&process.start).arg("--version").run() {
         Ok(_) => Ok(()),
@@ -90,7 +90,7 @@ fn need_git(process: &Process) -> Result<(), Error> {
     }
 }
 
-/// Where the repository is to be: DIR if it is free, else a fresh temporary directory, which stays.
+/// Chooses the repository's directory: DIR if it is free, else a new temporary directory, which stays.
 fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, Error> {
     let made = match asked {
         None => tempfile::Builder::new().prefix("aynig-demo-").tempdir().map(tempfile::TempDir::keep),
@@ -119,7 +119,7 @@ fn place(process: &Process, asked: Option<&Path>) -> Result<PathBuf, Error> {
     })
 }
 
-/// Runs what is ready until nothing is.
+/// Runs passes until no branch is ready.
 fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
     let repo = app.repo();
     let options = Options {
@@ -149,7 +149,7 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
     Ok(times.into_inner().unwrap_or_default())
 }
 
-/// What to type to see more.
+/// Suggested commands to see more.
 fn next_steps(place: &Path, program: &Path) -> Vec<String> {
     let mut shown = vec![(format!("cd {}", shell_quote(&place.display().to_string())), "")];
     if !on_path(program) {
@@ -173,7 +173,7 @@ fn next_steps(place: &Path, program: &Path) -> Vec<String> {
     lines
 }
 
-/// Whether typing `aynig` runs this very program.
+/// Whether `aynig` in the PATH is this binary.
 fn on_path(program: &Path) -> bool {
     let found = std::env::var_os("PATH").and_then(|path| found_in("aynig", &path));
     let places = found.and_then(|found| Some((found.canonicalize().ok()?, program.canonicalize().ok()?)));

@@ -1,8 +1,8 @@
-//! The demo's repository: a few text tools to be written, and the commands that write, check and review them.
+//! The demo's repository: a few text tools to write, and the commands that write, check and review them.
 //!
-//! Invariant: nothing of the person's configuration decides what is in it. The format, the branch's name and the
-//! identity are chosen here, signatures are off, templates and ignore lists of the person are not used; so it comes out
-//! the same with no configuration at all.
+//! Invariant: the user's configuration has no influence. Format, branch name and identity are fixed here,
+//! signatures are off, and the user's templates and ignore lists are not used. So it also works without any
+//! configuration.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -21,18 +21,18 @@ use aynig::git::{Git, ProcessError, Repo, Swap};
 use aynig::ops::app::{App, Process};
 use aynig::ops::error::Error;
 
-/// One thing to be written, on a branch of its own.
+/// One tool to write, on a branch of its own.
 #[derive(Debug)]
 pub(crate) struct Feature {
     /// The program's name; its branch is `feature/<name>`.
     pub(crate) name: &'static str,
-    /// What is wanted of it.
+    /// The request.
     pub(crate) wish: &'static str,
     input: &'static str,
     wanted: &'static str,
 }
 
-/// All of them.
+/// All features.
 pub(crate) const FEATURES: [Feature; 3] = [
     Feature { name: "shout", wish: "Print the text in capitals.", input: "hello\n", wanted: "HELLO\n" },
     Feature {
@@ -50,13 +50,13 @@ pub(crate) const FEATURES: [Feature; 3] = [
 ];
 
 impl Feature {
-    /// Its branch.
+    /// The feature's branch.
     pub(crate) fn branch(&self) -> BranchName {
         BranchName::new(format!("feature/{}", self.name)).expect("the names above make branch names")
     }
 }
 
-/// The files of the first commit: path, text, whether it is a program.
+/// The files of the first commit: path, text, executable.
 const FILES: [(&str, &str, bool); 6] = [
     ("README.md", include_str!("files/README.md"), false),
     ("tests/run", include_str!("files/run"), true),
@@ -66,7 +66,8 @@ const FILES: [(&str, &str, bool); 6] = [
     (".aynig/command/stalled", include_str!("commands/stalled"), true),
 ];
 
-/// Makes the repository in the empty directory `place`, with a branch for each feature that asks for `implement`.
+/// Creates the repository in the empty directory `place`, with a branch per feature that is ready for
+/// `implement`.
 pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
     let git = || {
         Git::new(place)
@@ -78,7 +79,7 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
     };
     let failed = |error: ProcessError| Error::because("make the repository of the demo", &error);
     git().args(["init", "--quiet", "--initial-branch=main", "--template=", "."]).run().map_err(failed)?;
-    // A key that wants a passphrase would ask for it a dozen times; the other two would change what is committed.
+    // Signing could ask for a passphrase a dozen times; the other two would change the committed files.
     for (key, value) in
         [("commit.gpgSign", "false"), ("core.autocrlf", "false"), ("core.excludesFile", "/dev/null")]
     {
@@ -110,7 +111,7 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
     Ok(app)
 }
 
-/// The commit a person would make with `aynig set-state --state implement …`.
+/// The commit that `aynig set-state --state implement …` would make.
 fn wish(feature: &Feature) -> Result<Draft, Error> {
     let asked = ManualState {
         state: StateName::parse("implement").expect("a state name"),
@@ -124,7 +125,7 @@ fn wish(feature: &Feature) -> Result<Draft, Error> {
     set_state_draft(&asked).map_err(|error| Error::because("ask for a feature", &error))
 }
 
-/// Writes a commit and makes `branch` at it.
+/// Writes a commit and creates `branch` at it.
 fn commit(
     repo: &Repo,
     branch: &BranchName,

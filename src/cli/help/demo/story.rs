@@ -1,7 +1,7 @@
-//! A branch's history told as a story: who did what, how long it took, what failed and what followed.
+//! A branch's history as a story: who did what, how long it took, what failed and what followed.
 //!
-//! Invariant: told from the commits alone, as anybody could who has the repository; only the times come from the run
-//! (commits are dated to the second).
+//! Invariant: it is read from the commits alone, so anyone with the repository could tell it. Only the
+//! durations come from the run, because commits are dated to the second.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use aynig::ops::error::Error;
 
 use crate::cli::help::demo::scene::Feature;
 
-/// How long each attempt took, by its id.
+/// The duration of each attempt, by its id.
 pub(crate) type Times = HashMap<String, Duration>;
 
-/// How a branch came out.
+/// The story of one branch.
 #[derive(Debug)]
 pub(crate) struct Story {
     /// Its lines, to be printed.
     pub(crate) lines: Vec<String>,
-    /// The state it is in now; none while it is leased.
+    /// Its current state; none while it is leased.
     pub(crate) state: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn tell(repo: &Repo, feature: &Feature, times: &Times) -> Result<Stor
     Ok(Story { lines, state })
 }
 
-/// What the branch's commits say, oldest first.
+/// The HEADs of the branch's history, oldest first.
 fn heads(repo: &Repo, branch: &BranchName) -> Result<Vec<Head>, Error> {
     let trying = format!("read the history of {branch}");
     let tip = repo
@@ -68,7 +68,7 @@ fn heads(repo: &Repo, branch: &BranchName) -> Result<Vec<Head>, Error> {
     Ok(heads)
 }
 
-/// One transition: the command that ran, the state it led to, how long, and why.
+/// One transition: the command, the resulting state, its duration, and the reason.
 fn sentence(event: &Event, lease: Option<&Lease>, times: &Times) -> String {
     let hash = styled(FAINT, event.commit.short());
     let Some(lease) = lease else {
@@ -88,12 +88,12 @@ fn sentence(event: &Event, lease: Option<&Lease>, times: &Times) -> String {
     format!("{hash}  {from:>9} → {to}  {time:>6}  {}", ui::sanitize(&why))
 }
 
-/// A time that is mostly a matter of milliseconds.
+/// A duration of mostly milliseconds.
 fn short(time: Duration) -> String {
     if time < Duration::from_secs(1) { format!("{} ms", time.as_millis()) } else { clock::duration(time) }
 }
 
-/// What a stalled commit tells: the line of output that says it best, else what happened.
+/// The reason in a stalled commit: the most telling line of output, else the outcome.
 fn failure(event: &Event, from: &str) -> String {
     let body = event.message.body.to_str_lossy();
     let said = body.lines().map(str::trim).find(|line| line.starts_with("FAILED "));

@@ -1,7 +1,7 @@
-//! An entry of a story in lines: one that says what happened, and below it what is worth knowing besides.
+//! Renders an entry of the log: one line that says what happened, and details below it.
 //!
-//! Invariant: on a terminal the first line is no wider than that; the others are never cut, since there are names in them to be copied.
-//! Nothing that came from a commit goes out as a control character.
+//! Invariant: on a terminal the first line fits its width. The others are never cut, because they contain
+//! names to be copied. Text from commits is printed without control characters.
 
 use bstr::{BStr, ByteSlice};
 
@@ -19,8 +19,8 @@ use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outco
 use aynig::ops::history::host::Host;
 use aynig::runner::pluralize;
 
-/// How wide the columns between the commit and the text are; 0 for one that is not there. What happened and who may take more, where
-/// there is more.
+/// Widths of the columns between the commit and the text; 0 hides a column. The event and the runner may take
+/// more if there is more room.
 struct Widths {
     date: usize,
     what: usize,
@@ -28,7 +28,7 @@ struct Widths {
     who: usize,
 }
 
-/// From the widest to the narrowest: a column goes whole before it shows next to nothing.
+/// From the widest to the narrowest. A column is hidden before it becomes too narrow to be useful.
 const WIDTHS: [Widths; 6] = [
     Widths { date: 20, what: 20, time: 11, who: 10 },
     Widths { date: 20, what: 14, time: SHORT, who: 10 },
@@ -38,30 +38,30 @@ const WIDTHS: [Widths; 6] = [
     Widths { date: 0, what: 14, time: 0, who: 0 },
 ];
 
-/// Where a time is this wide only its largest unit is told.
+/// At this width a duration shows only its largest unit.
 const SHORT: usize = 7;
 
-/// So much of an attempt's id is enough to name it.
+/// The number of characters of an attempt's id that identify it.
 const SHORT_ID: usize = 8;
 
-/// A date without its hours.
+/// The width of a date without a time.
 const DAY: usize = 10;
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 
-/// Less than this of a name tells nobody who it is.
+/// A runner's name shorter than this does not identify it.
 const LEAST_WHO: usize = 6;
 
-/// With less room than this for what there is to say, that has a line of its own.
+/// With less room than this the text gets a line of its own.
 const ROOM: usize = 40;
 
-/// Before the lines below the first.
+/// The indentation of the lines below the first.
 const INDENT: &str = "            ";
 
-/// What the lines are drawn for.
+/// The context in which lines are rendered.
 pub(crate) struct Renderer<'a> {
-    /// Knows of logs and rescued work.
+    /// Looks up logs and rescued work.
     pub(crate) host: &'a Host<'a>,
     /// Seconds since the epoch.
     pub(crate) now: i64,
@@ -77,14 +77,14 @@ struct First {
     date: i64,
     style: anstyle::Style,
     what: String,
-    /// Seconds; negative if the clocks that dated it disagree.
+    /// In seconds; negative if the clocks of its commits disagree.
     time: Option<i64>,
     who: String,
     text: String,
 }
 
 impl First {
-    /// The parts before its text, and how wide their columns are, for so many columns in all.
+    /// The parts before the text with their column widths, for a line of `columns` columns.
     fn parts(&self, columns: usize) -> Vec<(anstyle::Style, String, usize)> {
         let takes = |widths: &Widths| {
             let who = if widths.who == 0 { 0 } else { widths.who.min(width(&self.who).max(LEAST_WHO)) };
@@ -106,7 +106,7 @@ impl First {
     }
 }
 
-/// The lines below the first one of an attempt.
+/// The lines below the first line of an attempt.
 #[derive(Default)]
 struct Below(Vec<String>);
 
@@ -115,7 +115,7 @@ impl Below {
         self.0.push(format!("{INDENT}{}", styled(FAINT, ui::sanitize(&format!("{label:9}{text}")))));
     }
 
-    /// What is odd about the commit that an attempt ended with, and who made it if that was somebody else.
+    /// Reports oddities of the commit that ended an attempt, and its author if it is someone else.
     fn end(&mut self, attempt: &Attempt, event: &Event, author: &BStr) {
         if let Some(other) = Stall::of(event).and_then(|stall| stall.run_id)
             && other != attempt.run_id
@@ -135,7 +135,7 @@ impl Below {
         }
     }
 
-    /// The leases: `each` of them, or how often the lease was renewed.
+    /// The leases: `each` of them, or the number of renewals.
     fn leases(&mut self, attempt: &Attempt, each: bool) {
         let (run, count) = (text(attempt.run_id.as_bstr()), attempt.earlier.len());
         if each {
@@ -151,7 +151,7 @@ impl Below {
     }
 }
 
-/// Whether an attempt did not end well, so that what it printed may say why, or has not ended.
+/// Whether the log may explain the outcome: the attempt failed or is still running.
 fn wants_log(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Ended { event, .. } => Stall::of(event).is_some(),
@@ -160,7 +160,7 @@ fn wants_log(outcome: &Outcome) -> bool {
 }
 
 impl Renderer<'_> {
-    /// An entry, as styled lines.
+    /// Renders an entry as styled lines.
     pub(crate) fn lines(&self, entry: &Entry) -> Vec<String> {
         match entry {
             Entry::Attempt(attempt) => self.attempt(attempt),
@@ -184,7 +184,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// The first line; where the terminal leaves no room for its text, that has a line of its own.
+    /// The first line. Without room for its text, the text gets a line of its own.
     fn draw(&self, first: &First) -> Vec<String> {
         let mut left = self.columns.unwrap_or(usize::MAX);
         let mut line = String::new();
@@ -227,7 +227,7 @@ impl Renderer<'_> {
         if wants_log(&attempt.outcome)
             && let Some(logs) = self.host.logs_of(attempt)
         {
-            // A commit would be two attempts': what one of them came to, and what another one was made on.
+            // A commit can belong to two attempts: the result of one, the trigger of another.
             let attempt: String = logs.attempt.chars().take(SHORT_ID).collect();
             let stream = if logs.printed_errors_alone() { " --stderr" } else { "" };
             below.add("printed", &format!("`aynig logs --attempt {attempt}{stream}` shows it"));
@@ -293,7 +293,8 @@ impl Renderer<'_> {
         }
     }
 
-    /// What an event says to people, and from when on it is to be run: whether that has come by now is not part of the story.
+    /// The event's text with the time from which it may run. Whether that time has come is not part of the
+    /// history.
     fn said(event: &Event) -> String {
         let words = what_it_says(event);
         let parked = match parking(&event.message.trailers, i64::MIN) {
@@ -347,7 +348,7 @@ fn names(commits: &Commits) -> String {
     names.join(", ")
 }
 
-/// What an event says to people: why it stalled, else its subject unless that is the runner's own.
+/// The event's text: why it stalled, else its subject unless the runner generated it.
 fn what_it_says(event: &Event) -> String {
     match Stall::of(event) {
         Some(stall) if !stall.reason.is_empty() => ui::sanitize(&stall.reason),
@@ -366,7 +367,7 @@ fn text(bytes: &BStr) -> String {
     ui::sanitize(&bytes.to_str_lossy())
 }
 
-/// Seconds between two commits; clocks that disagree are shown as they are.
+/// Seconds between two commits. If the clocks disagree, the negative value is shown.
 fn seconds(seconds: i64, short: bool) -> String {
     let words = if short { span_in_short } else { span }(seconds.unsigned_abs());
     if seconds < 0 { format!("-{words}?") } else { words }

@@ -1,6 +1,6 @@
-//! `aynig log`: the life of a branch.
+//! `aynig log`: the history of a branch.
 //!
-//! Invariant: it is printed as it is read. What is read is left to `ops::history`, and drawn by `lines`.
+//! Invariant: entries are printed as they are read. `ops::history` reads them, `lines` renders them.
 
 mod lines;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
         ui::answer_json(&entries);
         return Ok(Exit::Done);
     }
-    // The first entry before a pager is started: what cannot be read is told on an ordinary terminal.
+    // The first entry is read before a pager starts, so that errors appear on the plain terminal.
     let first = history.next().transpose()?;
     if matches!(first, None | Some(Entry::Before(_))) {
         if arguments.max_count != Some(0) {

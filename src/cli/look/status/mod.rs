@@ -1,6 +1,6 @@
-//! `aynig status`: what branches are, who holds them, and what would be run.
+//! `aynig status`: the branches, their lease holders, and what would run.
 //!
-//! A look is taken by `ops::status`, drawn by `table`, and taken again and again by `watch`.
+//! `ops::status` collects the view, `table` renders it, and `watch` repeats it.
 
 mod table;
 mod watch;
@@ -22,7 +22,7 @@ use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{FAINT, styled};
 
-/// What is to be looked at, and how it is shown.
+/// The subject of a look, and how it is shown.
 #[derive(Debug, Clone)]
 struct Subject {
     query: Query,
@@ -84,7 +84,7 @@ fn subject(
     Ok(Subject { query, json })
 }
 
-/// All of it in one line.
+/// The summary, in one line.
 fn sum(seen: &Seen) -> String {
     match table::summary(&seen.rows, seen.unmanaged) {
         _ if seen.empty => missing::NO_COMMIT.to_owned(),
@@ -100,7 +100,7 @@ fn json(seen: &Seen, query: &Query) -> String {
     }
 }
 
-/// The lines for a terminal of so many columns, or for no terminal.
+/// The lines for a terminal with so many columns, or without a terminal.
 fn drawn(seen: &Seen, query: &Query, columns: Option<usize>) -> Vec<String> {
     if query.one.is_some() {
         return seen.rows.iter().flat_map(table::lines).collect();

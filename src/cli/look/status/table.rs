@@ -1,7 +1,8 @@
-//! Branches drawn: one in a few lines, or all of them as a table.
+//! Renders branches: one branch in a few lines, or several as a table.
 //!
-//! Invariant: on a terminal no line of the table is wider than that, and what is cut ends in `…`; elsewhere a branch is one line
-//! with nothing cut, for `grep` and `awk`. What comes next is never cut where it can be read and copied: it has a line of its own.
+//! Invariant: on a terminal no line of the table is wider than the terminal, and cut text ends in `…`.
+//! Without a terminal each branch is one complete line, for `grep` and `awk`. The next step is never cut,
+//! because it is to be copied: it gets a line of its own.
 
 use crate::cli::ui;
 use crate::cli::ui::columns::{cell, cut, width};
@@ -10,16 +11,16 @@ use aynig::clock;
 use aynig::ops::view::branch::{BranchView, LeaseView};
 use aynig::runner::pluralize;
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 
-/// The least that is left of a name when the terminal is narrow.
+/// The minimum width of a name on a narrow terminal.
 const LEAST: usize = 6;
 
-/// The most of a subject that is shown while there is something else to say.
+/// The maximum width of a subject shown with other text.
 const MOST_ABOUT: usize = 50;
 
-/// The order of a table, and of its summary: what needs a person first.
+/// The order of the table and of its summary: branches that need a person come first.
 const ORDER: [&str; 10] = [
     "stalled",
     "invalid",
@@ -33,18 +34,18 @@ const ORDER: [&str; 10] = [
     "unmanaged",
 ];
 
-/// Sorts for people: what needs one first, then by name.
+/// Sorts for people: branches that need one first, then by name.
 pub(crate) fn sort(rows: &mut [BranchView]) {
     rows.sort_by_cached_key(|row| (rank(row), row.branch.clone()));
 }
 
 fn rank(row: &BranchView) -> usize {
     let place = ORDER.iter().position(|label| *label == row.label()).unwrap_or(ORDER.len());
-    // Somebody meant it to run: next to what is invalid.
+    // Meant to run, so it comes next to the invalid ones.
     if row.mistake && !row.is_stalled() { 1 } else { place }
 }
 
-/// All of it in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
+/// The summary in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
 pub(crate) fn summary(rows: &[BranchView], unmanaged: usize) -> String {
     let counts: Vec<String> = ORDER
         .iter()
@@ -75,7 +76,7 @@ fn style(row: &BranchView) -> anstyle::Style {
     }
 }
 
-/// The state as people read it: `working (review)` where a lease says what for.
+/// The state for people: `working (review)` if the lease names the triggering state.
 fn state_words(row: &BranchView) -> String {
     let state = row.state.clone().unwrap_or_else(|| "-".to_owned());
     let words = match (&row.lease, &row.origin) {
@@ -85,7 +86,7 @@ fn state_words(row: &BranchView) -> String {
     ui::sanitize(&words)
 }
 
-/// What comes next, as people read it, where a line holds all of it.
+/// The next step for people, for output in which a line may be long.
 fn next_words(row: &BranchView) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
@@ -107,7 +108,7 @@ fn next_words(row: &BranchView) -> String {
     ui::sanitize(&words)
 }
 
-/// What is left of a lease, and for how long it has been seen, where that is counted.
+/// The time left of a lease, and how long it has been observed if that counts.
 fn time_words(lease: &LeaseView) -> String {
     let left = clock::span(lease.left.unsigned_abs());
     let words = if lease.left < 0 { format!("expired {left} ago") } else { format!("{left} left") };
@@ -120,7 +121,7 @@ fn seen_words(lease: &LeaseView) -> String {
     })
 }
 
-/// A line for each branch, with all there is to say.
+/// A complete line for each branch.
 pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
     let widest =
         |of: &dyn Fn(&BranchView) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
@@ -145,7 +146,7 @@ pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
         .collect()
 }
 
-/// What a row says in a table; the last of them may be cut most.
+/// The cells of a row. The last one is cut first.
 struct Cells {
     texts: [String; 6],
     style: anstyle::Style,
@@ -155,21 +156,21 @@ struct Cells {
 
 const HEADINGS: [&str; 6] = ["BRANCH", "STATE", "KIND", "HOLDER", "TIME", "ABOUT"];
 
-/// Where the columns are.
+/// The index of each column.
 const BRANCH: usize = 0;
 const STATE: usize = 1;
 const KIND: usize = 2;
 const HOLDER: usize = 3;
 const TIME: usize = 4;
 
-/// How much of a time is told, and whether the state repeats what the kind says.
+/// The format of times, and whether the state is shown if the kind implies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Wide,
     Narrow,
 }
 
-/// How long a lease goes on, or until a parked one wakes.
+/// The time until a lease expires or a parked branch wakes.
 fn time_cell(row: &BranchView, fit: Fit) -> String {
     let span = |seconds: i64| match fit {
         Fit::Wide => clock::span(seconds.unsigned_abs()),
@@ -214,23 +215,23 @@ fn cells(row: &BranchView, fit: Fit) -> Cells {
     Cells { texts, style: style(row), note: reason.filter(|_| wanted) }
 }
 
-/// What the columns but the last take by themselves.
+/// The widths that all columns but the last need.
 fn natural(rows: &[Cells]) -> [usize; 5] {
     let mut widths = [0; 5];
     for (at, taken) in widths.iter_mut().enumerate() {
         let widest = rows.iter().map(|row| width(&row.texts[at])).max().unwrap_or(0);
-        // A column that nobody needs is not there at all.
+        // An unused column is left out.
         *taken = if widest == 0 { 0 } else { widest.max(HEADINGS[at].len()) };
     }
     widths
 }
 
-/// What they take with the gaps behind them.
+/// The sum of the widths, with the gaps.
 fn taken(widths: &[usize; 5]) -> usize {
     widths.iter().filter(|taken| **taken > 0).map(|taken| taken + GAP).sum()
 }
 
-/// Makes them fit where they do not: what one looks for shrinks last, and what would tell nothing goes whole.
+/// Shrinks the widths to fit: the most important columns last. A column too narrow to be useful is dropped.
 fn shrunk(mut widths: [usize; 5], columns: usize) -> [usize; 5] {
     let over = |widths: &[usize; 5]| taken(widths).saturating_sub(columns + GAP);
     let shrink = |widths: &mut [usize; 5], at: usize, least: usize| {
@@ -251,7 +252,7 @@ fn shrunk(mut widths: [usize; 5], columns: usize) -> [usize; 5] {
     widths
 }
 
-/// A table for a terminal of so many columns.
+/// A table for a terminal with so many columns.
 pub(crate) fn table(rows: &[BranchView], columns: usize) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
@@ -273,7 +274,7 @@ pub(crate) fn table(rows: &[BranchView], columns: usize) -> Vec<String> {
     lines
 }
 
-/// One line of it, no wider than `columns`.
+/// One line of the table, no wider than `columns`.
 fn line(
     texts: &[String; 6],
     widths: &[usize; 5],
@@ -287,7 +288,7 @@ fn line(
     for (at, text) in texts.iter().enumerate() {
         let wanted = widths.get(at).copied().unwrap_or(room);
         let last = at == texts.len() - 1;
-        // With less room than that the last column would hold nothing but an ellipsis.
+        // In less room than that the last column would contain only an ellipsis.
         if wanted == 0 || room == 0 || (last && room < LEAST) {
             continue;
         }
@@ -333,7 +334,7 @@ pub(crate) fn lines(row: &BranchView) -> Vec<String> {
     if let Some(why) = &row.why {
         add("why", why);
     }
-    // Of what rests there is room for all of it here.
+    // For a branch at rest there is room for the whole reason here.
     if let Some(note) = if row.is_stalled() { Some(row.in_brief()) } else { row.reason.as_deref() } {
         add("note", note);
     }

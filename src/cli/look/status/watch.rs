@@ -1,10 +1,11 @@
-//! `aynig status --watch`: shows the branches again and again.
+//! `aynig status --watch`: shows the branches repeatedly.
 //!
-//! Invariant: no mode of the terminal is changed, so it needs no repair after any end, a SIGKILL included. Each picture is
-//! painted over the last one, in one write, and leaves the cursor on the empty line below it.
+//! Invariant: no terminal mode is changed, so nothing needs repair after any end, SIGKILL included. Each
+//! picture is painted over the last one in one write, and leaves the cursor on the empty line below it.
 //!
-//! The repository is read when a branch may have moved, when a lease ends or a parked branch wakes, and once an interval. A
-//! remote is asked at most once an interval, and fetched from only if it has changed. Time passes on the screen without that.
+//! The repository is read when a branch may have moved, when a lease ends or a parked branch wakes, and once
+//! per interval. A remote is asked at most once per interval, and fetched from only after a change. The
+//! displayed times advance without that.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -27,7 +28,7 @@ use aynig::runner::pluralize;
 
 use crate::cli::look::status::{Subject, drawn, json, sum};
 
-/// The shortest interval between two questions to a remote.
+/// The shortest interval between two requests to a remote.
 const LEAST_REMOTE: Duration = Duration::from_secs(5);
 
 /// The time between two pictures.
@@ -39,7 +40,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// A signal came, or a branch may have moved.
 struct News;
 
-/// Looks until a signal comes, or until nobody reads any more.
+/// Repeats the view until a signal arrives or the reader is gone.
 pub(crate) fn watch(
     store: &Store,
     authority: &Authority,
@@ -51,7 +52,7 @@ pub(crate) fn watch(
     let (tell, news) = mpsc::channel();
     let (stop, interrupt) = (tell.clone(), repo.interrupt().clone());
     let _subscription = shutdown.subscribe(move |_| {
-        // A remote may not answer.
+        // A request to a remote may hang.
         interrupt.end_all();
         drop(stop.send(News));
     });
@@ -91,9 +92,9 @@ struct Watch<'a> {
     authority: &'a Authority,
     subject: Subject,
     interval: Duration,
-    /// Whether pictures are painted: else a change is printed below what was printed before.
+    /// Whether pictures are painted. Otherwise each change is printed below the previous output.
     on_screen: bool,
-    /// The branches of the remote when it was fetched from, and since when it was not asked.
+    /// The remote's branches at the last fetch, and the time of the last request.
     fetched: Option<BTreeMap<BranchName, CommitId>>,
     unasked: Stopwatch,
     seen: Option<Seen>,
@@ -103,7 +104,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// One of a remote that has just been fetched from.
+    /// A watch whose remote, if any, has just been fetched from.
     fn new(repo: &'a Repo, authority: &'a Authority, subject: Subject, interval: Duration) -> Self {
         let least = authority.source().map_or(Duration::ZERO, |_| LEAST_REMOTE);
         let tips = authority.branches(repo).ok();
@@ -111,7 +112,7 @@ impl<'a> Watch<'a> {
             .map(|tips| tips.into_iter().filter_map(|tip| Some((tip.branch, tip.target.ok()?))).collect());
         let on_screen = !subject.json && ui::moves_cursor();
         if let Some(room) = ui::room().filter(|_| on_screen) {
-            // Scrolls the lines on the screen out of the way.
+            // Scrolls existing lines off the screen.
             ui::answer_bytes("\n".repeat(room.lines).as_bytes());
         }
         Self {
@@ -128,7 +129,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reads the repository, after a question to the remote if one is due.
+    /// Reads the repository, after a request to the remote if one is due.
     fn look(&mut self) -> Result<Seen, Error> {
         if self.unasked.elapsed() >= self.interval {
             self.unasked = Stopwatch::start();
@@ -141,7 +142,7 @@ impl<'a> Watch<'a> {
         look(self.repo, self.authority, &self.subject.query, clock::wall_seconds())
     }
 
-    /// Notes a look, and prints it unless it is painted. Returns whether anybody still reads.
+    /// Stores a view, and prints it unless it is painted. Returns whether the reader is still there.
     fn take_in(&mut self, looked: Result<Seen, Error>) -> Result<bool, Error> {
         match looked {
             Ok(seen) => {
@@ -153,7 +154,7 @@ impl<'a> Watch<'a> {
                 let changed = before.as_ref().map(Seen::timeless) != Some(seen.timeless());
                 Ok(self.on_screen || !changed || self.print(&seen, before.is_none()))
             }
-            // Nothing was seen yet: it fails as it does without --watch.
+            // The first look fails as it would without `--watch`.
             Err(error) if self.seen.is_none() => Err(error),
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
@@ -168,7 +169,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Prints the time and a table, or a line of JSON. Returns whether anybody still reads.
+    /// Prints the time and a table, or a line of JSON. Returns whether the reader is still there.
     fn print(&self, seen: &Seen, is_first: bool) -> bool {
         if self.subject.json {
             return ui::answer_bytes(format!("{}\n", json(seen, &self.subject.query)).as_bytes());
@@ -185,7 +186,7 @@ impl<'a> Watch<'a> {
         if self.failures > 0 {
             return pause;
         }
-        // A lease of a remote is over by its end and the skew. What has turned already was seen as such.
+        // A remote's lease expires at its end plus the skew. Changes before the look are shown already.
         let skew = self.authority.source().map_or(0, |_| self.subject.query.options.skew_seconds);
         let now = clock::wall_millis();
         let turns = self.seen.iter().flat_map(|seen| &seen.rows).filter_map(|row| {
@@ -212,7 +213,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The lines of a picture: branches, trouble if there is any, and the sum. They leave the last line of the screen empty.
+/// The lines of a picture: branches, trouble if any, and the summary. The last line of the screen stays
+/// empty.
 fn lines(seen: &Seen, query: &Query, trouble: Option<&str>, room: TerminalSize, now: i64) -> Vec<String> {
     let sum = if query.one.is_none() { format!("  {}", sum(seen)) } else { String::new() };
     let mut foot = vec![String::new()];

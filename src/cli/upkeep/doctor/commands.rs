@@ -1,4 +1,5 @@
-//! Commands: their executable bits and `#!` lines, as committed and on disk; and states that no command is there for.
+//! Checks of commands: executable bits and `#!` lines, as committed and on disk, and states without a
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -28,10 +29,10 @@ use crate::cli::upkeep::doctor::{Finding, head};
 /// Where commands lie.
 const AYNIG: &str = ".aynig";
 
-/// Of so many branches each is named.
+/// Up to this many branches are named one by one.
 const MOST_UNSIGNED: usize = 5;
 
-/// How much of a file's beginning is looked at: more than any `#!` line that works.
+/// The number of bytes read of a file's beginning: more than any valid `#!` line.
 const HEAD: usize = 256;
 
 /// A command's file, as committed.
@@ -39,7 +40,7 @@ const HEAD: usize = 256;
 struct Known {
     /// From the top of the tree.
     path: PathBuf,
-    /// The executable bit; none for a link.
+    /// Whether it is executable; `None` for a symlink.
     executable: Option<bool>,
     /// Its first bytes.
     head: Vec<u8>,
@@ -105,13 +106,13 @@ fn committed(repo: &Repo, head: CommitId) -> Result<Vec<Known>, CommitError> {
     Ok(files.collect())
 }
 
-/// The programs that commands are started with by `env`.
+/// The programs that commands start through `env`.
 pub(crate) fn by_env(repo: &Repo, head: CommitId) -> BTreeSet<String> {
     let files = committed(repo, head).unwrap_or_default();
     files.iter().filter_map(|file| interpreter(&file.head)?.1).collect()
 }
 
-/// The program a `#!` line names, and the one that `env` is to find, if it is `env`.
+/// The program in a `#!` line, and if it is `env`, the program that `env` looks up.
 fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
     let line = head.strip_prefix(b"#!")?.lines().next()?.to_str_lossy().into_owned();
     let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
@@ -121,13 +122,13 @@ fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
     Some((program, named.filter(|_| by_env)))
 }
 
-/// Whether it is neither a script that names who is to run it, nor a program, which begins with a magic number.
+/// Whether the file is neither a script with a `#!` line nor a binary with a magic number.
 fn has_no_interpreter(head: &[u8]) -> bool {
     let magic: [&[u8]; 3] = [b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
     interpreter(head).is_none() && !magic.iter().any(|magic| head.starts_with(magic))
 }
 
-/// Why a script that begins so cannot be started, and what to do.
+/// Why a script with this beginning cannot start, and how to fix it.
 fn trouble(head: &[u8]) -> Option<(String, String)> {
     let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     if first.starts_with(b"#!") && first.ends_with(b"\r") {
@@ -150,7 +151,7 @@ fn trouble(head: &[u8]) -> Option<(String, String)> {
     })
 }
 
-/// What on disk differs from what is committed.
+/// Differences between disk and commit.
 fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
     let Some(checkout) = repo.checkout() else { return Vec::new() };
     let mut findings = Vec::new();
@@ -202,12 +203,12 @@ fn on_disk(repo: &Repo, committed: &[Known]) -> Vec<Finding> {
     findings
 }
 
-/// States at the HEADs of the branches that count, which nothing will run.
+/// Reports states of the surveyed branches that no command will run.
 pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Finding> {
     let Some(authority) = &looked.authority else {
         return vec![Finding::warning("states", "it cannot be told which branches count", "git remote -v")];
     };
-    // Settings that cannot be read have a finding of their own.
+    // Unreadable settings have a finding of their own.
     let options = survey_options(repo, process, None).unwrap_or_else(|_| plain_options(repo, process));
     let question = Question { repo, authority, options: &options, now: clock::wall_seconds(), notes: false };
     let surveyed = match survey(&question) {
@@ -233,7 +234,8 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Fin
     findings
 }
 
-/// The default branch, if it declares a state and nobody named it: whatever is branched off it would ask for that too.
+/// Reports the default branch if it declares a state and is not named. Branches created from it would be
+/// ready, too.
 fn default_state(
     repo: &Repo,
     authority: &Authority,
@@ -270,7 +272,8 @@ fn default_state(
     Some(Finding::warning("default", text, next))
 }
 
-/// Branches that wait for a person because their HEAD has no good signature; the first of them, and how many more there are.
+/// Reports branches that wait for a person because their HEAD has no good signature: the first ones, and the
+/// number of others.
 fn unsigned(
     repo: &Repo,
     trust: &Trust,
@@ -298,7 +301,7 @@ fn unsigned(
     findings
 }
 
-/// The names of the commands that there are: those of all branches, or of the one tree that all commands come from.
+/// The names of existing commands: those of all branches, or of the one tree for all commands.
 fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
     let heads = match &surveyed.commands_from {
         Some(from) => vec![from.commit],
@@ -319,7 +322,7 @@ fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
     known
 }
 
-/// What is to be said of these branches; `there` tells where they are, `option` leads a call to them.
+/// The finding for these branches. `there` says where they are; `option` makes a command act on them.
 fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
     let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut mistakes = Vec::new();

@@ -1,4 +1,4 @@
-//! What was left behind: worktrees whose runner is gone, and lock files of git.
+//! Checks of leftovers: worktrees whose runner is gone, and stale lock files of git.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use aynig::runner::{error_chain, pluralize};
 
 use crate::cli::upkeep::doctor::Finding;
 
-/// A lock younger than this may be a git's that is at work, seconds.
+/// A lock younger than this (seconds) may belong to a running git.
 const YOUNG: i64 = 5;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -58,14 +58,14 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Whether the attempt of a worktree still holds its branch: something that its command started goes on.
+/// Whether the attempt of a worktree still holds its branch, because a process of its command continues.
 fn goes_on(repo: &Repo, registered: &Registered) -> bool {
     let Some(mark) = registered.mark() else { return false };
     let head = match &mark.remote {
         None => repo.branch_head(&mark.branch),
         Some(remote) => repo.fetched_head(remote, &mark.branch),
     };
-    // Also below what was committed on top of it.
+    // Also below commits on top of the lease.
     let lease = head.ok().flatten().and_then(|head| lease_of(repo, head, mark.attempt));
     lease.is_some_and(|lease| matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }))
 }
@@ -92,7 +92,7 @@ fn locks(common_dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// All `*.lock` in the git directory; those with objects in them are passed over, but for their own.
+/// All `*.lock` files in the git directory, except in the directories of loose objects.
 fn lock_files(common_dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![common_dir.to_owned()];

@@ -1,7 +1,7 @@
-//! `aynig doctor`: whether the surroundings are as a runner needs them.
+//! `aynig doctor`: checks the environment of a runner.
 //!
-//! Invariant: it looks and changes nothing but what is known of the remote that decides, which it fetches from. Every finding
-//! is `ok`, `warning` or `error`; whatever is not `ok` says what to type. One check that cannot be made does not keep the others from it.
+//! Invariant: it changes nothing except the remote's fetched branches. Every finding is `ok`, `warning` or
+//! `error`; all but `ok` come with a command to type. A check that fails to run does not stop the others.
 
 mod commands;
 mod leftovers;
@@ -23,7 +23,7 @@ use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, GOOD, styled};
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
@@ -64,7 +64,7 @@ impl Finding {
         Self { level: Level::Error, ..Self::warning(check, text, next) }
     }
 
-    /// An error of a subcommand as a finding.
+    /// The error of a subcommand as a finding.
     fn of(check: &'static str, error: Error) -> Self {
         let next =
             if error.hints.is_empty() { "aynig status --all".to_owned() } else { error.hints.join("; ") };
@@ -80,7 +80,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
         Ok(app) => {
             let repo = app.repo();
             findings.extend(surroundings::repository(&repo));
-            // It fetches what the states are then read from.
+            // It fetches the branches whose states are then read.
             let looked = remote::check(&repo, arguments.remote.as_ref());
             findings.extend(commands::check(&repo));
             findings.extend(commands::states(&repo, process, &looked));
@@ -117,7 +117,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
     Ok(signals::exit(if errors > 0 { Exit::Setup } else { Exit::Done }))
 }
 
-/// The commit that is checked out here; in a bare repository, the one HEAD's branch is at.
+/// The commit that is checked out; in a bare repository, the one HEAD's branch is at.
 fn head(repo: &Repo) -> Option<CommitId> {
     repo.checkout().and_then(|checkout| repo.checked_out(&checkout)).or_else(|| repo.parse_commit("HEAD"))
 }

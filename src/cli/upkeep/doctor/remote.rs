@@ -1,4 +1,5 @@
-//! The remote that decides: whether it answers, takes pushes, guards its branches, and whether its commits' dates make sense here.
+//! Checks of the remote: whether it answers, accepts pushes, guards its branches, and whether its commit
+//! dates are plausible.
 
 use std::path::Path;
 
@@ -16,16 +17,16 @@ use aynig::runner::{error_chain, shell_quote};
 use crate::cli::ui::signals;
 use crate::cli::upkeep::doctor::{Finding, head};
 
-/// How far a commit may be dated ahead of this host's clock, seconds.
+/// The allowed distance of a commit's date ahead of this host's clock, in seconds.
 const SKEW: i64 = 10;
 
-/// What was found, and which branches count.
+/// The findings, and which branches count.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) findings: Vec<Finding>,
-    /// Who decides over them; none where that cannot be told.
+    /// The authority over them; `None` if it is unknown.
     pub(crate) authority: Option<Authority>,
-    /// Whether what is known of them is as of now.
+    /// Whether the fetched branches are current.
     pub(crate) fresh: bool,
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
     Looked { findings, authority: Some(authority), fresh }
 }
 
-/// Says as well whether its branches could be fetched.
+/// Returns also whether its branches could be fetched.
 fn deciding(repo: &Repo, authority: &Authority, remote: &RemoteName) -> (Vec<Finding>, bool) {
     let mut findings = Vec::new();
     if let Err(error) = repo.ask_remote(remote, &[], QUESTION) {
@@ -86,7 +87,7 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
     if let Err(error) = repo.try_push(remote, commit) {
         return Finding::error("push", error_chain(&error), next);
     }
-    // A dry run does not look whether there is a place for what is pushed.
+    // A dry run does not check that objects can be written.
     if let Some(Err(error)) = here.map(|git_dir| check_place(&git_dir.join("objects"))) {
         return Finding::error("push", format!("{remote} cannot be written: {error}"), next);
     }
@@ -114,7 +115,7 @@ fn guard(git_dir: &Path) -> Finding {
         );
     }
     if text.contains_str("hook pre-receive") {
-        // A push to a directory of this host runs the hook with the PATH of whoever pushes.
+        // A push to a directory on this host runs the hook with the pusher's PATH.
         return match program(&text).filter(|program| !is_found(program)) {
             None => Finding::ok("guard", format!("{at} calls aynig")),
             Some(missing) => Finding::warning(
@@ -132,7 +133,7 @@ fn guard(git_dir: &Path) -> Finding {
     )
 }
 
-/// The program that a copy of our hook calls, as far as its text tells.
+/// The program that a copy of our hook calls, according to its text.
 fn program(hook: &[u8]) -> Option<String> {
     let value = hook.lines().find_map(|line| line.strip_prefix(b"AYNIG="))?.to_str().ok()?;
     let value = match value.strip_prefix("${AYNIG_BIN:-").and_then(|rest| rest.strip_suffix('}')) {
@@ -149,7 +150,7 @@ fn is_found(program: &str) -> bool {
     if program.contains('/') { is_executable(Path::new(program)) } else { found_in(program, &path).is_some() }
 }
 
-/// Whether the newest of these commits lies ahead of our clock: then two clocks disagree.
+/// Compares the newest of these commits with our clock: a date in the future shows that two clocks disagree.
 fn dates(repo: &Repo, tips: impl Iterator<Item = CommitId>) -> Finding {
     let newest = tips.filter_map(|tip| repo.commit(tip).ok()).max_by_key(|stored| stored.committed_at);
     let Some(newest) = newest else { return Finding::ok("clock", "there are no commits to compare it with") };

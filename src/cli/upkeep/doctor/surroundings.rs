@@ -1,4 +1,4 @@
-//! Git, the repository, who commits, what is ignored, the settings, the disk and PATH.
+//! Checks of git, the repository, identity, ignored files, settings, disk space and PATH.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use aynig::runner::{error_chain, pluralize, shell_quote};
 
 use crate::cli::upkeep::doctor::{Finding, commands, head};
 
-/// The oldest git that is known to do.
+/// The oldest supported git.
 const OLDEST: (u64, u64) = (2, 34);
 
-/// What cron gives programs as PATH.
+/// The PATH that cron sets.
 const CRON: &str = "/usr/bin:/bin";
 
-/// Below this much room on the disk an attempt hardly succeeds, bytes.
+/// With less free space than this (bytes) an attempt can hardly succeed.
 const LITTLE: u64 = 64 << 20;
 
-/// Below this much somebody should look, bytes.
+/// Less free space than this (bytes) is a warning.
 const LOW: u64 = 1 << 30;
 
 pub(crate) fn program(start: &Path) -> Vec<Finding> {
@@ -83,7 +83,7 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// What keeps good signatures from being made or seen, where only signed commits are run.
+/// The finding if commits must be signed and good signatures can be neither made nor checked.
 fn unsigned(repo: &Repo, signs: bool) -> Option<Finding> {
     let required = settings::trust(repo).is_ok_and(|trust| trust.require_signed);
     if !required {
@@ -107,7 +107,7 @@ fn unsigned(repo: &Repo, signs: bool) -> Option<Finding> {
     })
 }
 
-/// The files with ssh keys that are good, or no longer, where only signed commits are run and they cannot be read.
+/// The findings about unreadable files of allowed or revoked ssh keys, if commits must be signed.
 fn ssh_files(repo: &Repo) -> Vec<Finding> {
     if !settings::require_signed(repo).unwrap_or(true) {
         return Vec::new();
@@ -134,7 +134,7 @@ fn ssh_files(repo: &Repo) -> Vec<Finding> {
     files.into_iter().filter_map(finding).collect()
 }
 
-/// What so much room means.
+/// The finding for this much free space.
 fn disk(room: FreeSpace) -> Finding {
     let text = format!("{} MiB are free", room.bytes >> 20);
     let next = "aynig clean && df -h .";
@@ -177,7 +177,7 @@ fn ignored(repo: &Repo) -> Option<Finding> {
     })
 }
 
-/// A place in the repository and the directories it lies in, as they are typed at its top.
+/// A path in the repository and its parent directories, as typed at the top.
 fn places_above(repo: &Repo, place: &Path) -> Vec<String> {
     let inside = |path: &&Path| path.starts_with(repo.top()) || path.starts_with(repo.common_dir());
     let mut places: Vec<String> = place
@@ -209,10 +209,10 @@ fn settings(repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Who is told (`aynig.notify`), and whether that program is found.
+/// Checks `aynig.notify`, and whether its program is found.
 pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
     const CHECK: &str = "notify";
-    // What cannot be read was found with the settings.
+    // Unreadable settings have a finding of their own.
     let settings::Notify { line, globs, .. } = settings::notify(repo).ok()?;
     let Some(line) = line else {
         return (globs > 0).then(|| {
@@ -258,7 +258,7 @@ pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
     })
 }
 
-/// Whether git and the interpreters of the commands are found, by our PATH and by the short one that cron gives.
+/// Checks whether git and the interpreters of the commands are found, by our PATH and by cron's.
 pub(crate) fn path(repo: &Repo) -> Vec<Finding> {
     let Some(path) = std::env::var_os("PATH").filter(|path| !path.is_empty()) else {
         return vec![Finding::error("PATH", "PATH is not set", format!("PATH={CRON}; export PATH"))];
@@ -285,7 +285,8 @@ pub(crate) fn path(repo: &Repo) -> Vec<Finding> {
     )]
 }
 
-/// The program's own name in a line for `sh`, if the line begins with one: not with a variable, a quote or what the shell itself acts on.
+/// The program at the beginning of an `sh` line, unless it starts with a variable, a quote or another shell
+/// metacharacter.
 fn program_of(line: &str) -> Option<&str> {
     const BUILT_IN: [&str; 18] = [
         ".", ":", "[", "case", "cd", "command", "echo", "eval", "exec", "export", "for", "if", "printf",
@@ -296,7 +297,7 @@ fn program_of(line: &str) -> Option<&str> {
     (plain && !BUILT_IN.contains(&word)).then_some(word)
 }
 
-/// Whether the program is a path (and not looked up in `PATH`), and which file that is.
+/// The file of a program that is a path, and so is not looked up in `PATH`.
 fn path_of(word: &str, directory: &Path) -> Option<PathBuf> {
     if let Some(rest) = word.strip_prefix("~/") {
         return std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest));

@@ -1,7 +1,8 @@
-//! `aynig install`: the `.aynig/` of another repository, copied into this checkout.
+//! `aynig install`: copies the `.aynig/` of another repository into this checkout.
 //!
-//! Invariant: without `--apply` nothing in the checkout changes; with it, only files below `.aynig/` do, and git has in HEAD what is
-//! overwritten or removed. Nothing that comes is run, staged or committed.
+//! Invariant: without `--apply` nothing in the checkout changes. With it only files below `.aynig/` change,
+//! and HEAD contains each file that is overwritten or removed. Nothing from the pack is run, staged or
+//! committed.
 
 mod pack;
 mod plan;
@@ -33,7 +34,7 @@ use crate::cli::upkeep::install::source::Source;
 /// How many names a message lists.
 const LISTED: usize = 8;
 
-/// What was asked for.
+/// The parsed arguments.
 struct Asked<'a> {
     options: &'a Install,
     source: Source,
@@ -41,13 +42,13 @@ struct Asked<'a> {
     subfolder: String,
 }
 
-/// What would be done, or was.
+/// The changes that would be made, or were made.
 struct Outcome {
     commit: String,
     steps: Vec<Step>,
-    /// Where the links of the pack lead.
+    /// The targets of the pack's symlinks.
     targets: BTreeMap<String, String>,
-    /// The text of the record, if it has to be written.
+    /// The text of the record, if it must be written.
     record: Option<Vec<u8>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn run(app: &App, options: &Install) -> Result<Exit, Error> {
     Ok(if options.apply && conflicts { Exit::Failed } else { Exit::Done })
 }
 
-/// Fetches, compares, and writes if that was asked for.
+/// Fetches, compares, and writes if requested.
 fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcome, Error> {
     let cannot = |error: ProcessError| Error::because("look at .aynig", &error);
     let uncommitted = repo.uncommitted_below(checkout, AYNIG).map_err(cannot)?;
@@ -97,7 +98,7 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     }
     let here = repo.files_at_head(checkout, AYNIG).map_err(cannot)?;
     let record = read_record(repo, checkout, &here)?;
-    // A signal ends the fetch; git goes on with what it writes.
+    // A signal stops the fetch, but not the writing.
     signals::end_calls(repo)?;
     let room =
         tempfile::tempdir().map_err(|error| Error::because("make a directory to fetch into", &error))?;
@@ -140,7 +141,7 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     Ok(outcome)
 }
 
-/// The files of the pack, and where its links lead.
+/// The files of the pack, and the targets of its symlinks.
 fn files(
     repo: &Repo,
     asked: &Asked<'_>,
@@ -150,7 +151,7 @@ fn files(
     let below = format!("{}/{AYNIG}", asked.subfolder);
     let below = below.trim_start_matches('/');
     let mut files = fetched.files(repo, below).map_err(failed)?;
-    // What the pack's own repository has installed is no part of the pack.
+    // The record of the pack's own repository is not part of the pack.
     files.remove(RECORD);
     if files.is_empty() {
         return Err(not_there(asked, fetched, below));
@@ -181,9 +182,9 @@ fn recorded(
     record.text()
 }
 
-/// Refuses changes that would make a directory of a file that stays, or a file of a directory.
+/// Refuses changes that would turn an unchanged file into a directory, or the reverse.
 fn in_the_way(asked: &Asked<'_>, here: &Files, changes: &[(&str, Option<&Blob>)]) -> Result<(), Error> {
-    // What is there in place of `.aynig/` has the empty name.
+    // A file in place of `.aynig/` has the empty name.
     let holds = |one: &str, other: &str| {
         one.is_empty() || other.strip_prefix(one).is_some_and(|rest| rest.starts_with('/'))
     };
@@ -217,7 +218,7 @@ fn read_record(repo: &Repo, checkout: &Checkout, here: &Files) -> Result<Record,
     })
 }
 
-/// Why there is nothing to install.
+/// The reason why there is nothing to install.
 fn no_pack(asked: &Asked<'_>, error: &PackError) -> Error {
     let error_chain = asked.source.hide(&error_chain(error));
     let shown = &asked.source.shown;
@@ -266,7 +267,7 @@ fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> Error {
     Error::setup(format!("nothing was installed from {}: {why}: {words}", asked.source.shown))
 }
 
-/// The command that installs from `subfolder`, to be typed.
+/// The command that installs from `subfolder`.
 fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
     let mut words = vec![shell_quote(&asked.source.hide(&asked.options.repository.to_string_lossy()))];
     if asked.options.reference.is_some() || !subfolder.is_empty() {
@@ -280,7 +281,7 @@ fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
     format!("aynig install {}", words.join(" "))
 }
 
-/// The state, and the role, that a file is the command for.
+/// The state and the role that a file is the command of.
 fn serves(step: &Step) -> Option<(StateName, Option<RoleName>)> {
     let (role, state) = match step.path.strip_prefix("roles/") {
         Some(rest) => {
@@ -293,7 +294,7 @@ fn serves(step: &Step) -> Option<(StateName, Option<RoleName>)> {
     Some((StateName::parse(state).ok()?, role))
 }
 
-/// What a file of the pack does, if it does anything, and why it is changed or not.
+/// The purpose of a pack's file, if it has one, and why it changes or stays.
 fn remarks(step: &Step, target: Option<&String>) -> String {
     let runs = match serves(step) {
         Some((state, Some(role))) => Some(format!("runs for the state {state} in the role {role}")),
@@ -338,7 +339,7 @@ fn tell(asked: &Asked<'_>, outcome: &Outcome) {
     }
 }
 
-/// The answer as JSON; its keys are a promise.
+/// The answer as JSON. Its keys are stable.
 fn answer(asked: &Asked<'_>, outcome: &Outcome) -> serde_json::Value {
     let files = outcome.steps.iter().map(|step| {
         let (state, role) = serves(step).unzip();
@@ -367,7 +368,7 @@ fn answer(asked: &Asked<'_>, outcome: &Outcome) -> serde_json::Value {
 /// Why executable files are counted.
 const REVIEW: &str = "Review before you commit: once committed, they run as you when a branch requests them.";
 
-/// The sum, and what to type next.
+/// The summary, and the next commands.
 fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     let count = |change: Change| outcome.steps.iter().filter(|step| step.change == change).count();
     let (added, changed, removed) = (count(Change::Add), count(Change::Replace), count(Change::Remove));
@@ -389,7 +390,7 @@ fn closing(asked: &Asked<'_>, outcome: &Outcome) -> Vec<String> {
     }
     if conflicts + kept > 0 {
         let stay = if applied || nothing { "stayed" } else { "would stay" };
-        // While something is not committed, nothing is written.
+        // Nothing is written while files are uncommitted.
         let when = if applied && !nothing { "once this is committed, " } else { "" };
         lines.push(format!(
             "{conflicts} in conflict and {kept} changed here only {stay} as in this checkout; {when}`--force` takes the pack's version \

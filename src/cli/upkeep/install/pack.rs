@@ -1,7 +1,7 @@
-//! The objections to the files of a pack.
+//! Objections to the files of a pack.
 //!
-//! git refuses names that lead out of a directory or into `.git`. What it lets through and is refused here: submodules,
-//! links out of the pack, and names that are one on some file system.
+//! Git itself refuses names that lead out of a directory or into `.git`. Refused here are submodules,
+//! symlinks out of the pack, and names that are equal on some file systems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use aynig::git::objects::bundle::Files;
 
 /// The directory that a pack fills.
 pub(crate) const AYNIG: &str = ".aynig";
-/// The record of what is installed, and from where; below [`AYNIG`].
+/// The record of installed packs and their sources, below [`AYNIG`].
 pub(crate) const RECORD: &str = "installed.json";
 
 /// `a/b/c` as `a`, `a/b`, `a/b/c`.
@@ -17,7 +17,8 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).chain(std::iter::once(path))
 }
 
-/// All that speaks against writing `files` below `.aynig/`, whose links lead to `targets`, beside the files that are `here`.
+/// All objections to writing `files`, whose symlinks lead to `targets`, below `.aynig/` next to the files in
+/// `here`.
 pub(crate) fn objections(files: &Files, targets: &BTreeMap<String, String>, here: &Files) -> Vec<String> {
     let mut against = Vec::new();
     let mut object = |path: &str, why: &str| against.push(format!("{AYNIG}/{path} {why}"));

@@ -1,12 +1,12 @@
-//! What installing a pack would change: three versions of each file compared, and nothing done.
+//! The plan of an installation: compares three versions of each file and changes nothing.
 //!
-//! The three are the one installed last (`base`), the one here, and the one of the pack. A file that only the pack changed is
-//! replaced, one that only this checkout changed is kept. A file that both changed is a conflict, and stays as it is
-//! here. After that, the pack's version is the base of the next comparison.
+//! The versions are the last installed one (`base`), the one here, and the pack's. A file that only the pack
+//! changed is replaced; one that only this checkout changed is kept. If both changed it, that is a conflict,
+//! and the file here stays. The pack's version is then the next base.
 
 use aynig::git::objects::bundle::{Blob, Files};
 
-/// What becomes of one file. One that is kept or in conflict stays as it is here.
+/// The change of one file. A kept or conflicting file stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Add,
@@ -41,9 +41,9 @@ pub(crate) struct Step {
     /// Below `.aynig/`.
     pub(crate) path: String,
     pub(crate) change: Change,
-    /// Why, unless that is plain.
+    /// The reason, unless it is obvious.
     pub(crate) why: &'static str,
-    /// What the pack has there.
+    /// The pack's version.
     pub(crate) new: Option<Blob>,
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn three_versions_make_one_decision() {
-        // base, here, pack; "" is none.
+        // base, here, pack; "" means absent.
         for (versions, change, forced) in [
             (["", "", "n"], Some(Change::Add), Some(Change::Add)),
             (["", "n", "n"], Some(Change::Unchanged), Some(Change::Unchanged)),

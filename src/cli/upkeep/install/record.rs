@@ -1,7 +1,7 @@
-//! `.aynig/installed.json`: which packs were installed here, from where, and what their files were.
+//! `.aynig/installed.json`: the installed packs, their sources, and their files.
 //!
-//! Invariant: it holds no secret and nothing of this machine but the path of a source that was given as one. A file that is
-//! no such record is refused, never overwritten: its loss would turn every local change into something unknown.
+//! Invariant: it contains no secret, and nothing of this machine except the path of a source given as a path.
+//! An invalid record is refused and never overwritten: without it every local change would look unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,18 +18,18 @@ pub(crate) struct Record {
     pub(crate) packs: Vec<Installed>,
 }
 
-/// One pack, as it was installed last.
+/// One pack at its last installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Installed {
-    /// The repository, without secrets.
+    /// The repository's URL or path, without secrets.
     pub(crate) source: String,
-    /// Where in it the pack lies; empty for the top.
+    /// The pack's directory in it; empty for the top.
     pub(crate) subfolder: String,
     #[serde(rename = "ref")]
     pub(crate) reference: String,
     pub(crate) commit: String,
     pub(crate) installed: String,
-    /// What its files were, by their paths below `.aynig/`.
+    /// Its files, by their paths below `.aynig/`.
     pub(crate) files: Files,
 }
 
@@ -40,7 +40,7 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Reads the text of the file, or says why it is no record.
+    /// Parses the file. The error says why it is no record.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let record: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if record.version == VERSION {
@@ -56,12 +56,12 @@ impl Record {
         Ok(text)
     }
 
-    /// What was installed from there last.
+    /// The last installation from this source.
     pub(crate) fn find(&self, source: &str, subfolder: &str) -> Option<&Installed> {
         self.packs.iter().find(|pack| pack.source == source && pack.subfolder == subfolder)
     }
 
-    /// Puts `pack` in the place of the one that was installed from there before; `taken` are files it took over from other packs.
+    /// Puts `pack` in place of its last installation. `taken` are files that it took over from other packs.
     pub(crate) fn put(&mut self, pack: Installed, taken: &[&str]) {
         self.packs.retain(|other| other.source != pack.source || other.subfolder != pack.subfolder);
         for other in &mut self.packs {

@@ -1,20 +1,20 @@
-//! The source of a pack, as a user types it.
+//! The source of a pack, as the user gives it.
 //!
-//! Invariant: what is shown and recorded has no password in it. That git starts no program of the source's choosing is seen to
-//! where it is called (`git::pack`).
+//! Invariant: the shown and recorded form contains no password. `git::objects::bundle` keeps git from
+//! starting programs of the source's choosing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The forge of a repository that is given as `owner/name`.
+/// The host of a repository given as `owner/name`.
 const FORGE: &str = "https://github.com";
 
 /// A repository to copy from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// What git is given.
+    /// The argument for git.
     pub(crate) url: OsString,
-    /// The same without secrets.
+    /// Its form without secrets.
     pub(crate) shown: String,
 }
 
@@ -32,7 +32,7 @@ impl Source {
         if name.contains("::") {
             return Err(format!("{name:?} would start a program to fetch with"));
         }
-        // A slash before the colon makes a path.
+        // A slash before the colon makes it a path.
         let is_url = name.split_once(':').is_some_and(|(before, after)| {
             !before.is_empty() && !before.contains('/') && !after.trim_matches('/').is_empty()
         });
@@ -44,7 +44,7 @@ impl Source {
         Ok(Self { shown: without_secrets(&url), url: url.into() })
     }
 
-    /// `text` with nothing secret of the source in it.
+    /// `text` without the secrets of the source.
     pub(crate) fn hide(&self, text: &str) -> String {
         text.replace(&*self.url.to_string_lossy(), &self.shown)
     }
@@ -56,13 +56,13 @@ fn is_name(part: &str) -> bool {
         && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// A URL without password, without a user name that may be a token, and without a query.
+/// A URL without password, query, and user name (which may be a token).
 fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = match host.rsplit_once('@') {
-        // For ssh the user is part of the address, and a key is the secret.
+        // For ssh the user is part of the address, and the secret is a key.
         Some((user, host)) if scheme.ends_with("ssh") => {
             format!("{}@{host}", user.split(':').next().unwrap_or_default())
         }
@@ -72,7 +72,7 @@ fn without_secrets(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// SUBFOLDER as names joined by `/`; empty for the top.
+/// Parses SUBFOLDER into names joined by `/`; empty for the top.
 pub(crate) fn subfolder(text: &str) -> Result<String, String> {
     let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     if text.starts_with('/') || names.contains(&"..") || text.contains(char::is_control) {
