@@ -46,6 +46,11 @@ pub(crate) fn heading(from: &StateName, by: &[u8], at: &str) -> String {
 /// What the keys begin with that tell of a single commit, such as `aynig-overrides`.
 const OF_ONE_COMMIT: &[u8] = b"aynig-";
 
+/// Whether a trailer tells of a single commit, so that no other one takes it over.
+pub(crate) fn is_of_one_commit(key: &[u8]) -> bool {
+    key.starts_with(OF_ONE_COMMIT)
+}
+
 /// Which trailers a new state keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeepTrailers {
@@ -69,7 +74,7 @@ pub(crate) fn kept_and_given(
     let others = ask.iter().filter(|trailer| {
         keep == KeepTrailers::All
             && !is_runner_managed(&trailer.key)
-            && !trailer.key.starts_with(OF_ONE_COMMIT)
+            && !is_of_one_commit(&trailer.key)
             && !own().any(|kept| kept.key == trailer.key)
     });
     let replaced = |trailer: &&Trailer| given.iter().any(|given| given.key == trailer.key);

@@ -18,6 +18,7 @@ use super::ids::{AttemptId, CommitId, StateName};
 use super::lease::{Lease, Liveness, renewal_lead};
 use super::message::{Draft, Message};
 use super::ownership::{Ownership, ownership};
+use super::requeue::{Interrupted, Requeue, interrupted_before, requeued_draft};
 
 const RUNNERS: usize = 3;
 
@@ -43,11 +44,20 @@ enum Happening {
     /// A runner writes its renewal. Anything may have happened since the check.
     Renew(usize),
     /// A runner's command ends: the result is landed if the branch is still its own.
-    Settle(usize, bool),
+    Settle(usize, Ends),
     /// A runner dies, and restarts without memory.
     Die(usize),
     /// A user requests the work again.
     Ask,
+}
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug)]
+enum Ends {
+    Well,
+    Badly,
+    /// Its runner is stopped, so that its state is asked for again.
+    Interrupted,
 }
 
 struct Commit {
@@ -82,6 +92,7 @@ struct World {
     claims: usize,
     recoveries: usize,
     renewals: usize,
+    requeues: usize,
 }
 
 fn id_of(commit: usize) -> CommitId {
@@ -103,6 +114,7 @@ impl World {
             claims: 0,
             recoveries: 0,
             renewals: 0,
+            requeues: 0,
         }
     }
 
@@ -220,29 +232,44 @@ impl World {
         }
     }
 
-    fn settle(&mut self, runner: usize, well: bool) {
+    /// The request below the lease.
+    fn trigger(&self, lease: usize) -> Event {
+        let trigger = self.commits[lease].parent.expect("a lease is on its trigger");
+        let Head::Ready(trigger) = self.read(trigger) else { panic!("a lease is on its trigger") };
+        trigger
+    }
+
+    fn settle(&mut self, runner: usize, ends: Ends) {
         let Some(held) = self.runners[runner].held.take() else { return };
         if self.ownership(&held) != Ownership::Ours {
             return;
         }
-        let draft = if well {
-            let declaration = Declaration {
-                state: StateName::parse("done").expect("a state"),
-                subject: None,
-                body: None,
-                lease_seconds: None,
-                keep_body: false,
-                keep_trailers: KeepTrailers::None,
-                trailers: Vec::new(),
-            };
-            super::commits::advance_draft(
-                &declaration,
-                &super::trailers::Trailers::new(),
-                &super::carried::Ask::default(),
-                None,
-            )
-        } else {
-            stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed")
+        let draft = match ends {
+            Ends::Interrupted => {
+                let trigger = self.trigger(held.lease);
+                let before = interrupted_before(&trigger.message.trailers).unwrap_or(0);
+                let interrupted = Interrupted { times: before + 1, most: u32::MAX };
+                self.requeues += 1;
+                requeued_draft(&trigger, Requeue { interrupted }, None, None)
+            }
+            Ends::Badly => stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed"),
+            Ends::Well => {
+                let declaration = Declaration {
+                    state: StateName::parse("done").expect("a state"),
+                    subject: None,
+                    body: None,
+                    lease_seconds: None,
+                    keep_body: false,
+                    keep_trailers: KeepTrailers::None,
+                    trailers: Vec::new(),
+                };
+                super::commits::advance_draft(
+                    &declaration,
+                    &super::trailers::Trailers::new(),
+                    &super::carried::Ask::default(),
+                    None,
+                )
+            }
         };
         let landed = self.swap(runner, held.newest, &draft);
         assert!(landed.is_some(), "a HEAD that is ours is where we left it");
@@ -272,13 +299,14 @@ impl World {
 
 fn happening() -> impl Strategy<Value = Happening> {
     let runner = 0..RUNNERS;
+    let ends = prop_oneof![Just(Ends::Well), Just(Ends::Badly), Just(Ends::Interrupted)];
     prop_oneof![
         3 => (0..4_i64).prop_map(Happening::Time),
         4 => runner.clone().prop_map(Happening::Look),
         4 => runner.clone().prop_map(Happening::Act),
         3 => runner.clone().prop_map(Happening::Tend),
         4 => runner.clone().prop_map(Happening::Renew),
-        1 => (runner.clone(), any::<bool>()).prop_map(|(runner, well)| Happening::Settle(runner, well)),
+        1 => (runner.clone(), ends).prop_map(|(runner, ends)| Happening::Settle(runner, ends)),
         1 => runner.prop_map(Happening::Die),
         1 => Just(Happening::Ask),
     ]
@@ -322,7 +350,7 @@ fn the_runs_claim_renew_and_recover() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut claims, mut recoveries, mut renewals) = (0, 0, 0);
+    let (mut claims, mut recoveries, mut renewals, mut requeues) = (0, 0, 0, 0);
     for _ in 0..50 {
         let happenings =
             prop::collection::vec(happening(), 200).new_tree(&mut runner).expect("a run").current();
@@ -330,6 +358,8 @@ fn the_runs_claim_renew_and_recover() {
         happenings.iter().for_each(|happening| world.happen(happening));
         (claims, recoveries, renewals) =
             (claims + world.claims, recoveries + world.recoveries, renewals + world.renewals);
+        requeues += world.requeues;
     }
-    assert!(claims > 100 && recoveries > 20 && renewals > 10, "{claims} {recoveries} {renewals}");
+    let told = format!("{claims} {recoveries} {renewals} {requeues}");
+    assert!(claims > 100 && recoveries > 20 && renewals > 10 && requeues > 10, "{told}");
 }

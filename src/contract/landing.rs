@@ -7,9 +7,12 @@
 //! the landing. The caller reads, saves, writes and moves the branch.
 
 use super::declaration::Declaration;
-use super::ids::{CommitId, StateName};
+use super::head::Event;
+use super::ids::CommitId;
 use super::ownership::Ownership;
-use super::settlement::{Ending, Settlement, overtaken, settle};
+use super::requeue::OnInterrupt;
+use super::settlement::{Ending, Settlement, overtaken, settle, too_often};
+use super::trailers::Trailers;
 
 /// How many times the branch may move during the landing, by processes the command left behind,
 /// before giving up.
@@ -100,8 +103,8 @@ pub(crate) enum Order {
 pub(crate) enum Fact {
     /// Result of [`Order::Look`].
     Seen(Sight),
-    /// Result of [`Order::Save`]: done, or nothing to save.
-    Saved,
+    /// Result of [`Order::Save`]: `Ok` if it is done, or there was nothing to save; else why not.
+    Saved(Result<(), String>),
     /// Result of [`Order::Write`]: the commit, or the reason of the failure.
     Written(Result<CommitId, String>),
     /// Result of [`Order::Move`].
@@ -185,17 +188,21 @@ pub(crate) enum Finish {
 impl Landing {
     /// Begins to land the outcome of `ending` and the command's declaration.
     pub(crate) fn begin(
-        state: &StateName,
+        trigger: &Event,
         ending: &Ending,
         declaration: Option<Declaration>,
+        policy: OnInterrupt,
         store: Store,
     ) -> (Self, Order) {
-        let subject = format!("`{state}` {}", ending.describe());
+        let subject = format!("`{}` {}", trigger.state, ending.describe());
+        let trailers: &Trailers = &trigger.message.trailers;
+        let settlement = settle(ending, declaration, trailers, policy);
+        let but = (settlement == Settlement::Stall).then(|| too_often(ending, trailers, policy)).flatten();
         let landing = Self {
-            why: subject.clone(),
+            why: but.map_or_else(|| subject.clone(), |but| format!("{subject}; {but}")),
             subject,
-            is_success: ending.is_success(),
-            settlement: settle(ending, declaration),
+            is_success: ending.is_success() || matches!(settlement, Settlement::Advance(_)),
+            settlement,
             store,
             doubtful: store == Store::Local,
             stage: Stage::Looking,
@@ -228,8 +235,12 @@ impl Landing {
     pub(crate) fn on(&mut self, fact: Fact) -> Order {
         match (self.stage, fact) {
             (Stage::Looking, Fact::Seen(sight)) => self.seen(sight),
-            (Stage::Saving { head, parent }, Fact::Saved) => {
+            (Stage::Saving { head, parent }, Fact::Saved(saved)) => {
                 self.saved = true;
+                // Only a stalled commit can say where the work is.
+                if let (Err(why), Settlement::Requeue(_)) = (saved, &self.settlement) {
+                    self.stall(&format!("its work could not be saved: {why}"));
+                }
                 self.write(head, parent)
             }
             (Stage::Writing { head, parent }, Fact::Written(Ok(new))) => {
@@ -284,7 +295,7 @@ impl Landing {
                 self.save_or_write(head, head, base)
             }
             Position::Astray(commit) => {
-                if self.settlement != Settlement::Stall {
+                if !self.is_unfinished() {
                     let short = commit.short();
                     self.stall(&format!(
                         "left its worktree at {short}, which does not descend from its lease"
@@ -296,11 +307,16 @@ impl Landing {
     }
 
     fn save_or_write(&mut self, head: CommitId, parent: CommitId, base: CommitId) -> Order {
-        if self.settlement == Settlement::Stall && !self.saved {
+        if self.is_unfinished() && !self.saved {
             self.stage = Stage::Saving { head, parent };
             return Order::Save { base, kept: parent };
         }
         self.write(head, parent)
+    }
+
+    /// Whether the command did not finish, so that what it left is saved first.
+    fn is_unfinished(&self) -> bool {
+        matches!(self.settlement, Settlement::Stall | Settlement::Requeue(_))
     }
 
     fn write(&mut self, head: CommitId, parent: CommitId) -> Order {
@@ -315,7 +331,13 @@ impl Landing {
         }
         // A declaration that cannot be written is the command's failure, and is reported as one
         // (CONTRACT 6.10).
-        self.stall(&format!("its result could not be written: {why}"));
+        let what = match self.settlement {
+            Settlement::Requeue(_) => "it could not be asked for again",
+            Settlement::Advance(_) | Settlement::KeepWorking | Settlement::Stall => {
+                "its result could not be written"
+            }
+        };
+        self.stall(&format!("{what}: {why}"));
         self.look()
     }
 
@@ -340,6 +362,9 @@ impl Landing {
             // The reason of the stall is kept: nothing else would report how the attempt ended.
             Settlement::Stall if self.why.contains(&trouble) => self.why.clone(),
             Settlement::Stall => format!("{}, and `stalled` could not be written: {trouble}", self.why),
+            Settlement::Requeue(_) => {
+                format!("{}, and it could not be asked for again: {trouble}", self.why)
+            }
             Settlement::Advance(_) | Settlement::KeepWorking => trouble,
         };
         self.finish(Finish::Unwritten { why, open: self.open })

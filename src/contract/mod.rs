@@ -26,6 +26,7 @@
 //! - [`carried`] decides what a new state takes over from the commits before it.
 //! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
 //! - [`kept`] writes and reads how the command of a kept lease ended.
+//! - [`requeue`] asks again for what an attempt did not finish.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
 //! - [`squash`] words the commit that a landed branch becomes.
 //! - [`retention`] decides which finished attempts' logs may be removed.
@@ -59,6 +60,7 @@ pub mod parking;
 pub(crate) mod preference;
 pub mod protocol;
 pub mod report;
+pub mod requeue;
 pub mod retention;
 pub(crate) mod settlement;
 pub mod sighting;

@@ -5,6 +5,9 @@
 use std::fmt;
 
 use super::declaration::Declaration;
+use super::ids::StateName;
+use super::requeue::{OnInterrupt, Requeue, interrupted_before};
+use super::trailers::Trailers;
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +26,11 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// The runner itself received a signal.
-    Interrupted { signal: i32 },
+    Interrupted {
+        signal: i32,
+        /// Whether the command exited with 0 all the same.
+        clean: bool,
+    },
     /// The command exceeded its time limit.
     TimedOut {
         /// The limit, in seconds.
@@ -50,17 +57,45 @@ pub(crate) enum Settlement {
     KeepWorking,
     /// `stalled` is written, with a diagnosis.
     Stall,
+    /// The state that was asked for is written again.
+    Requeue(Requeue),
 }
 
-/// Success with a declaration advances, success without one keeps working. Anything else stalls and
-/// ignores the declaration (CONTRACT 6.1 to 6.3).
-pub(crate) fn settle(ending: &Ending, declaration: Option<Declaration>) -> Settlement {
-    match ending {
-        Ending::Exited(0) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
-        Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ } => {
-            Settlement::Stall
+/// Success with a declaration advances, success without one keeps working. An interrupted command is
+/// asked for again, as far as `policy` goes. Anything else stalls and ignores the declaration (CONTRACT
+/// 6.1 to 6.3, 6.14).
+pub(crate) fn settle(
+    ending: &Ending,
+    declaration: Option<Declaration>,
+    trigger: &Trailers,
+    policy: OnInterrupt,
+) -> Settlement {
+    match (ending, declaration) {
+        (Ending::Exited(0), declaration) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
+        (Ending::Stopped { why: StopReason::Interrupted { clean: true, .. } }, Some(declaration)) => {
+            Settlement::Advance(declaration)
         }
+        (Ending::Stopped { why: StopReason::Interrupted { .. } }, _) if policy.requeue => {
+            let interrupted = policy.count(trigger);
+            if interrupted.times <= policy.most {
+                Settlement::Requeue(Requeue { interrupted })
+            } else {
+                Settlement::Stall
+            }
+        }
+        (
+            Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ },
+            _,
+        ) => Settlement::Stall,
     }
+}
+
+/// Why an interrupted command is not asked for again, as the end of a sentence.
+pub(crate) fn too_often(ending: &Ending, trigger: &Trailers, policy: OnInterrupt) -> Option<String> {
+    let Ending::Stopped { why: StopReason::Interrupted { .. } } = ending else { return None };
+    let before = interrupted_before(trigger).filter(|_| policy.requeue)?;
+    let times = if before == 1 { "once".to_owned() } else { format!("{before} times in a row") };
+    Some(format!("it was interrupted {times} before (aynig.interruptRetries is {})", policy.most))
 }
 
 /// The reason when a commit made elsewhere prevents the landing. `subject` is the command and how
@@ -75,12 +110,13 @@ pub(crate) fn overtaken(subject: &str, is_success: bool, commit: &str) -> String
 }
 
 impl Settlement {
-    /// The state it writes.
-    pub(crate) fn state(&self) -> &str {
+    /// The state it writes, where `asked` was asked for.
+    pub(crate) fn state<'a>(&'a self, asked: &'a StateName) -> &'a str {
         match self {
             Self::Advance(declaration) => declaration.state.as_str(),
             Self::KeepWorking => "working",
             Self::Stall => "stalled",
+            Self::Requeue(_) => asked.as_str(),
         }
     }
 }
@@ -114,7 +150,7 @@ impl fmt::Display for Ending {
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Interrupted { signal } => match signal_name(*signal) {
+            Self::Interrupted { signal, .. } => match signal_name(*signal) {
                 Some(name) => write!(f, "was stopped: interrupted by {name}"),
                 None => write!(f, "was stopped: interrupted by signal {signal}"),
             },
@@ -150,13 +186,12 @@ pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::super::carried::KeepTrailers;
-    use super::super::ids::StateName;
+    use super::super::requeue::{INTERRUPTED_KEY, Interrupted};
+    use super::super::trailers::Trailer;
     use super::*;
 
-    /// CONTRACT 6.1, 6.2, 6.3
-    #[test]
-    fn the_outcome_table() {
-        let declared = Declaration {
+    fn declared() -> Declaration {
+        Declaration {
             state: StateName::parse("review").unwrap(),
             subject: None,
             body: None,
@@ -164,7 +199,15 @@ mod tests {
             keep_body: false,
             keep_trailers: KeepTrailers::None,
             trailers: Vec::new(),
-        };
+        }
+    }
+
+    /// CONTRACT 6.1, 6.2, 6.3
+    #[test]
+    fn the_outcome_table() {
+        let declared = declared();
+        let policy = OnInterrupt { requeue: true, most: 3 };
+        let settled = |ending: &Ending, declaration| settle(ending, declaration, &Trailers::new(), policy);
         let stopped = |why| Ending::Stopped { why };
         let failures = [
             (Ending::Exited(1), "exited with 1"),
@@ -172,8 +215,6 @@ mod tests {
             (Ending::Signalled(9), "was killed by signal 9 (SIGKILL)"),
             (Ending::Signalled(64), "was killed by signal 64"),
             (Ending::NotStarted(String::from("no such file")), "could not be started: no such file"),
-            (stopped(StopReason::Interrupted { signal: 15 }), "was stopped: interrupted by SIGTERM"),
-            (stopped(StopReason::Interrupted { signal: 77 }), "was stopped: interrupted by signal 77"),
             (stopped(StopReason::TimedOut { seconds: 30 }), "ran longer than 30 s and was stopped"),
             (
                 stopped(StopReason::LeaseLost),
@@ -186,8 +227,8 @@ mod tests {
             (stopped(StopReason::RunnerFailed), "was given up: its runner failed because of a bug in aynig"),
         ];
         for (ending, text) in failures {
-            assert_eq!(settle(&ending, None), Settlement::Stall, "{text}");
-            assert_eq!(settle(&ending, Some(declared.clone())), Settlement::Stall, "{text}");
+            assert_eq!(settled(&ending, None), Settlement::Stall, "{text}");
+            assert_eq!(settled(&ending, Some(declared.clone())), Settlement::Stall, "{text}");
             assert_eq!((ending.describe(), ending.is_success()), (String::from(text), false));
         }
         for (code, is_success, expected) in [
@@ -205,7 +246,51 @@ mod tests {
         }
         let done = Ending::Exited(0);
         assert!(done.is_success());
-        assert_eq!(settle(&done, None), Settlement::KeepWorking);
-        assert_eq!(settle(&done, Some(declared.clone())), Settlement::Advance(declared));
+        assert_eq!(settled(&done, None), Settlement::KeepWorking);
+        assert_eq!(settled(&done, Some(declared.clone())), Settlement::Advance(declared));
+    }
+
+    /// CONTRACT 6.14
+    #[test]
+    fn interruptions() {
+        let ending = |clean| Ending::Stopped { why: StopReason::Interrupted { signal: 15, clean } };
+        assert_eq!(ending(false).describe(), "was stopped: interrupted by SIGTERM");
+        let other = Ending::Stopped { why: StopReason::Interrupted { signal: 77, clean: true } };
+        assert_eq!(other.describe(), "was stopped: interrupted by signal 77");
+        let again = |times, most| Settlement::Requeue(Requeue { interrupted: Interrupted { times, most } });
+        // What the trigger counts, the limit, and what follows.
+        let rows = [
+            ("", 3, again(1, 3)),
+            ("1", 3, again(2, 3)),
+            ("2", 3, again(3, 3)),
+            ("3", 3, Settlement::Stall),
+            ("99999999999999", 3, again(1, 3)),
+            ("0", 1, again(1, 1)),
+            ("-1", 1, again(1, 1)),
+            ("x", 1, again(1, 1)),
+            ("4294967295", u32::MAX, again(u32::MAX, u32::MAX)),
+            ("", 0, Settlement::Stall),
+        ];
+        for (count, most, expected) in rows {
+            let trigger: Trailers = [Trailer::new(INTERRUPTED_KEY, count)].into_iter().collect();
+            let policy = OnInterrupt { requeue: true, most };
+            for clean in [true, false] {
+                assert_eq!(settle(&ending(clean), None, &trigger, policy), expected, "{count} of {most}");
+            }
+            let declared = || Some(declared());
+            assert_eq!(settle(&ending(false), declared(), &trigger, policy), expected, "{count} of {most}");
+            let finished = settle(&ending(true), declared(), &trigger, policy);
+            assert_eq!(finished, Settlement::Advance(declared().expect("declared")));
+            let off = OnInterrupt { requeue: false, most };
+            assert_eq!(settle(&ending(false), declared(), &trigger, off), Settlement::Stall);
+        }
+        let trigger: Trailers = [Trailer::new(INTERRUPTED_KEY, "3")].into_iter().collect();
+        let policy = OnInterrupt { requeue: true, most: 3 };
+        let why = "it was interrupted 3 times in a row before (aynig.interruptRetries is 3)";
+        assert_eq!(too_often(&ending(false), &trigger, policy).as_deref(), Some(why));
+        assert_eq!(too_often(&Ending::Exited(1), &trigger, policy), None);
+        assert_eq!(too_often(&ending(false), &Trailers::new(), policy), None);
+        let told = Interrupted { times: 4, most: 3 }.to_string();
+        assert_eq!(told, "interrupted, asked again (4 of 4)", "runners may differ in the limit");
     }
 }

@@ -121,6 +121,7 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
         heartbeat: settings.heartbeat,
         setup: settings.setup.clone(),
         grace: Duration::from_secs(settings.grace_seconds),
+        on_interrupt: settings.on_interrupt(),
         command_timeout: settings.command_timeout.map(Duration::from_secs),
         runner_id: repo.runner_id().to_owned(),
         log_level: process.log_level.clone(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::contract::ids::{BranchName, RoleName, StateName};
+use crate::contract::requeue::OnInterrupt;
 
 /// How to treat the branch that is checked out where the runner was started (CONTRACT 11.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +120,8 @@ pub struct Options {
     pub setup: Option<String>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// What follows where the runner is asked to stop while a command runs (CONTRACT 6.14).
+    pub on_interrupt: OnInterrupt,
     /// The longest that a command may run.
     pub command_timeout: Option<Duration>,
     /// The value of `dwp-runner-id` in our leases.

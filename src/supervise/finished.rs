@@ -15,6 +15,8 @@ use crate::stop::Cause;
 pub(crate) struct Finished {
     /// How it ended.
     pub(crate) how: How,
+    /// Whether the command exited with 0, even if it was stopped.
+    pub(crate) clean: bool,
     /// Time from the start until the command exited (not until its group was gone); zero if it
     /// never started.
     pub(crate) elapsed: Duration,
@@ -23,7 +25,7 @@ pub(crate) struct Finished {
 impl Finished {
     /// The end of a command that was never started.
     pub(crate) fn unstarted(how: How) -> Self {
-        Self { how, elapsed: Duration::ZERO }
+        Self { how, clean: false, elapsed: Duration::ZERO }
     }
 }
 

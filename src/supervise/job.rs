@@ -175,7 +175,10 @@ fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) ->
 
 fn conclude(ended: Ended) -> Finished {
     let Ended { cause, status, elapsed } = ended;
+    let clean = matches!(&status, Some(Ok(status)) if status.success());
     let how = match (cause, status) {
+        // It may still be at work, so nobody may start it again.
+        (Some(StopCause::Signal(_)), None) => How::Lost("it does not end, although it was killed".to_owned()),
         (Some(cause), _) => How::Stopped(cause),
         (None, Some(Ok(status))) => match (status.code(), status.signal()) {
             (Some(code), _) => How::Exited(code),
@@ -185,7 +188,7 @@ fn conclude(ended: Ended) -> Finished {
         (None, Some(Err(error))) => How::Lost(format!("could not learn how it ended: {error}")),
         (None, None) => How::Lost("it does not end".to_owned()),
     };
-    Finished { how, elapsed }
+    Finished { how, clean, elapsed }
 }
 
 /// Blocks until the command has exited; returns whether with code 0.

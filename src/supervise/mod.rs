@@ -45,7 +45,7 @@ mod tests;
 pub mod watchdog;
 
 pub use detached::detach;
-pub(crate) use finished::{How, StopCause};
+pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
 pub(crate) use orphans::{is_unused, occupants, settled_occupants};
 pub use pager::Pager;

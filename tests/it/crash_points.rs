@@ -41,6 +41,8 @@ enum Ends {
     Badly,
     /// It waits until it is stopped.
     Never,
+    /// Its runner is told to stop. The next time it declares the next state.
+    Stopped,
 }
 
 /// The history before the runner with the crash point starts.
@@ -65,6 +67,7 @@ struct Case {
 }
 
 const DONE: &[&str] = &["work", "working", "done"];
+const AGAIN: &[&str] = &["work", "working", "work", "working", "done"];
 const STALLED: &[&str] = &["work", "working", "stalled"];
 
 const fn case(ends: Ends, states: &'static [&'static str]) -> Case {
@@ -81,6 +84,7 @@ const RECOVERY: Case = after(Before::MidCommand, Ends::Never, STALLED);
 fn cases(point: Point) -> Vec<Case> {
     let well = |states| case(Ends::Well, states);
     let badly = case(Ends::Badly, STALLED);
+    let stopped = |states| case(Ends::Stopped, states);
     match point {
         // These can be any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
@@ -98,15 +102,11 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::FilesPrepared
         | Point::CommandStarted => vec![well(STALLED)],
         Point::RenewalWritten | Point::RenewalMoved => vec![case(Ends::Never, STALLED)],
-        Point::CommandEnded | Point::ResultWritten => vec![well(STALLED), badly],
-        Point::ResultMoved => vec![well(DONE), badly],
-        Point::RescueWritten
-        | Point::RescuePointed
-        | Point::RemovalBegun
-        | Point::RemovalHalfDone
-        | Point::Unregistered
-        | Point::RemovalDone => {
-            vec![well(DONE), badly, RECOVERY]
+        Point::CommandEnded | Point::ResultWritten => vec![well(STALLED), badly, stopped(STALLED)],
+        Point::ResultMoved => vec![well(DONE), badly, stopped(AGAIN)],
+        Point::RescueWritten | Point::RescuePointed => vec![well(DONE), badly, stopped(STALLED), RECOVERY],
+        Point::RemovalBegun | Point::RemovalHalfDone | Point::Unregistered | Point::RemovalDone => {
+            vec![well(DONE), badly, stopped(AGAIN), RECOVERY]
         }
         Point::StalledWritten | Point::StalledMoved => vec![RECOVERY],
         Point::AbandonedHeld => vec![after(Before::Landed, Ends::Well, DONE)],
@@ -123,6 +123,7 @@ enum Decides {
 struct Field {
     home: Repo,
     clones: Option<(Repo, Repo)>,
+    ends: Ends,
     lease: &'static str,
     later: u64,
 }
@@ -133,6 +134,9 @@ impl Field {
             Ends::Well => "note ended; next done",
             Ends::Badly => "note ended; exit 3",
             Ends::Never => "say at $$; await release",
+            Ends::Stopped => {
+                r#"if [ -e "$ROOM/at" ]; then note ended; next done; else say at $$; await release; fi"#
+            }
         };
         let home = Repo::scene(&[("work", &format!("{WORK}{end}"))]);
         home.ready("task", "work");
@@ -147,7 +151,7 @@ impl Field {
                 (hub, Some((laptop, desk)))
             }
         };
-        Self { home, clones, lease, later: 0 }
+        Self { home, clones, ends, lease, later: 0 }
     }
 
     /// The host where the runner dies.
@@ -176,7 +180,12 @@ impl Field {
 
     /// Starts a runner that has to die at `crash`. Later runners start after its lease.
     fn dies_at(&mut self, crash: &str) {
-        let output = self.start(self.host(), Some(crash)).finish();
+        let runner = self.start(self.host(), Some(crash));
+        if self.ends == Ends::Stopped {
+            self.home.said("at");
+            runner.signal(Signal::SIGTERM);
+        }
+        let output = runner.finish();
         assert_eq!(output.status.signal(), Some(9), "it dies at {crash}: {}", told(&output));
         self.desert();
         self.later += LATER;
@@ -289,7 +298,7 @@ fn try_case(decides: Decides, point: Point, case: Case) {
     let said = field.others_come();
     assert_eq!(field.states(), case.states, "{what}: {said}");
     let runs = field.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")).count();
-    assert!(runs <= 1, "{what}: the command ran {runs} times");
+    assert!(runs <= if case.states == AGAIN { 2 } else { 1 }, "{what}: the command ran {runs} times");
     field.assert_whole(&what);
 }
 

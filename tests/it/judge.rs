@@ -133,6 +133,7 @@ enum At<'a> {
     Start,
     State(&'a Commit),
     Leased {
+        trigger: &'a Commit,
         lease: &'a Commit,
         /// The newest commit on it: the lease, a renewal, or the command's.
         newest: &'a Commit,
@@ -175,7 +176,7 @@ fn judge_branch(
                 if attempts.insert(run, attempt).is_some() {
                     say("the run id of another attempt");
                 }
-                At::Leased { lease: commit, newest: commit, until: end_of(commit) }
+                At::Leased { trigger, lease: commit, newest: commit, until: end_of(commit) }
             }
             (At::State(_), Some(_)) if BY_HAND.iter().any(|begin| commit.subject.starts_with(begin)) => {
                 At::State(commit)
@@ -184,10 +185,11 @@ fn judge_branch(
                 say(&format!("{state:?} where nobody had a lease"));
                 At::State(commit)
             }
-            (At::Leased { lease, until, .. }, None) => {
-                At::Leased { lease, newest: commit, until: until.max(commit.dated + seconds_of(lease)) }
+            (At::Leased { trigger, lease, until, .. }, None) => {
+                let until = until.max(commit.dated + seconds_of(lease));
+                At::Leased { trigger, lease, newest: commit, until }
             }
-            (At::Leased { lease, newest, .. }, Some("working")) => {
+            (At::Leased { trigger, lease, newest, .. }, Some("working")) => {
                 if commit.trailers != lease.trailers {
                     say("a lease on a lease, and not its renewal");
                 }
@@ -196,9 +198,15 @@ fn judge_branch(
                 }
                 // By its own date alone. A command's commit below it may have a later date, since their
                 // clocks differ.
-                At::Leased { lease, newest: commit, until: end_of(commit) }
+                At::Leased { trigger, lease, newest: commit, until: end_of(commit) }
             }
-            (At::Leased { lease, newest, until }, Some("stalled")) => {
+            (At::Leased { trigger, newest, .. }, Some(_)) if commit.trailer(INTERRUPTED).is_some() => {
+                for what in faults_of_requeue(trigger, newest, commit, law) {
+                    say(&what);
+                }
+                At::State(commit)
+            }
+            (At::Leased { lease, newest, until, .. }, Some("stalled")) => {
                 if commit.trailer("dwp-stalled-run") != lease.trailer("dwp-run-id")
                     || commit.trailer("dwp-origin-state") != lease.trailer("dwp-origin-state")
                 {
@@ -274,6 +282,42 @@ fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
         commit.trailers.iter().filter(|(key, _)| own(key)).cloned().collect()
     };
     demand(carried(trigger) == carried(lease), "a lease with other trailers than its trigger");
+    faults
+}
+
+/// Counts how often in a row what was asked for was interrupted.
+const INTERRUPTED: &str = "aynig-interrupted";
+
+fn faults_of_requeue(trigger: &Commit, newest: &Commit, again: &Commit, law: &Law) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut demand = |holds: bool, what: &str| {
+        if !holds {
+            faults.push(what.to_owned());
+        }
+    };
+    let prompt = |commit: &Commit| {
+        let is_trailer =
+            |line: &str| commit.trailers.iter().any(|(key, value)| line == format!("{key}: {value}"));
+        commit
+            .body
+            .lines()
+            .filter(|line| !line.is_empty() && !is_trailer(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let asked = |commit: &Commit| -> Vec<(String, String)> {
+        let own = |key: &str| key != "dwp-source" && !key.starts_with("aynig-");
+        commit.trailers.iter().filter(|(key, _)| own(key)).cloned().collect()
+    };
+    demand(again.subject == trigger.subject, "asks again by another title");
+    demand(asked(again).iter().all(|pair| asked(trigger).contains(pair)), "asks again with other trailers");
+    demand(asked(again).len() == asked(trigger).len(), "asks again with more or fewer trailers");
+    demand(prompt(again) == prompt(trigger), "asks again with another body");
+    demand(again.tree == newest.tree, "asks again with other files");
+    demand(again.trailer("dwp-source") == law.remote.then_some("git:origin"), "asks again from elsewhere");
+    let count = |commit: &Commit| commit.trailer(INTERRUPTED).map_or(0, |text| text.parse().unwrap_or(0_u32));
+    demand(count(again) == count(trigger) + 1, "miscounts the interruptions");
+    demand(count(again) <= 3, "asks again too often");
     faults
 }
 

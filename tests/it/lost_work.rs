@@ -89,7 +89,14 @@ fn after_a_time_limit() {
 }
 
 fn stopped_by(signals: &[Signal], script: &str, code: i32) {
+    for then in ["requeue", "stall"] {
+        stopped_with(then, signals, script, code);
+    }
+}
+
+fn stopped_with(then: &str, signals: &[Signal], script: &str, code: i32) {
     let repo = repo(&format!("{MESS}\n{script}say ready $$\nawait release\nnext done"));
+    repo.git(["config", "aynig.onInterrupt", then]);
     let runner = repo.aynig_start(["run", "--grace-seconds", "3600"]);
     let command = repo.said_pid("ready");
     for (n, signal) in signals.iter().enumerate() {
@@ -101,7 +108,7 @@ fn stopped_by(signals: &[Signal], script: &str, code: i32) {
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(code), "{}", told(&output));
     assert!(!command.lives());
-    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.state("task"), if then == "stall" { "stalled" } else { "work" });
     let rescue = assert_mess_saved(&repo);
     assert_staging_saved(&repo, &rescue);
     assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));

@@ -37,6 +37,7 @@ mod in_place;
 mod init;
 mod install;
 mod install_refused;
+mod interrupted;
 mod judge;
 mod land;
 mod lease;

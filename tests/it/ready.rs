@@ -267,7 +267,7 @@ fn the_lease_is_renewed_during_setup_and_a_signal_ends_it() {
     let output = runner.finish();
     process.gone();
     assert_eq!(output.status.code(), Some(128 + 15), "{}", told(&output));
-    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.state("task"), "work");
     assert!(!was_said(&repo, "seen"));
     repo.assert_tidy();
 }

@@ -11,11 +11,31 @@ fn repo(script: &str) -> Repo {
     repo
 }
 
-/// CONTRACT 10.5
+/// CONTRACT 6.14, 10.5
 #[test]
-fn each_signal_stalls_the_branch_and_names_itself_in_the_exit_code() {
+fn each_signal_asks_again_and_names_itself_in_the_exit_code() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let repo = repo("( await release ) &\nsay child $!\nsay ready $$\nawait release\nnext done");
+        let runner = repo.aynig_start(["run"]);
+        let (command, child) = (repo.said_pid("ready"), repo.said_pid("child"));
+        runner.signal(signal);
+        let output = runner.finish();
+        assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+        assert!(!command.lives() && !child.lives());
+        assert_eq!(
+            (repo.state("task"), repo.trailer("task", "aynig-interrupted")),
+            ("work".into(), "1".into())
+        );
+        repo.assert_tidy();
+    }
+}
+
+/// CONTRACT 6.14, 10.5
+#[test]
+fn where_it_is_set_each_signal_stalls_the_branch() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let repo = repo("( await release ) &\nsay child $!\nsay ready $$\nawait release\nnext done");
+        repo.git(["config", "aynig.onInterrupt", "stall"]);
         let runner = repo.aynig_start(["run"]);
         let (command, child) = (repo.said_pid("ready"), repo.said_pid("child"));
         let run_id = repo.trailer("task", "dwp-run-id");
@@ -31,16 +51,20 @@ fn each_signal_stalls_the_branch_and_names_itself_in_the_exit_code() {
     }
 }
 
+/// CONTRACT 6.1, 6.14
 #[test]
-fn a_stop_counts_even_if_the_command_then_succeeds() {
-    let repo = repo("trap 'next done; exit 0' TERM\nsay ready $$\nawait release");
-    let runner = repo.aynig_start(["run"]);
-    repo.said("ready");
-    runner.signal(Signal::SIGTERM);
-    let output = runner.finish();
-    assert_eq!(output.status.code(), Some(143), "{}", told(&output));
-    assert_eq!(repo.state("task"), "stalled");
-    repo.assert_tidy();
+fn a_command_that_ends_with_a_state_in_its_grace_has_succeeded() {
+    for how in ["requeue", "stall"] {
+        let repo = repo("trap 'next done; exit 0' TERM\nsay ready $$\nawait release");
+        repo.git(["config", "aynig.onInterrupt", how]);
+        let runner = repo.aynig_start(["run"]);
+        repo.said("ready");
+        runner.signal(Signal::SIGTERM);
+        let output = runner.finish();
+        assert_eq!(output.status.code(), Some(143), "{}", told(&output));
+        assert_eq!(repo.state("task"), "done");
+        repo.assert_tidy();
+    }
 }
 
 /// CONTRACT 10.5
@@ -64,7 +88,7 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(143), "{}", told(&output));
     assert!(!command.lives() && !child.lives());
-    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.state("task"), "work");
     repo.assert_tidy();
 }
 
@@ -80,7 +104,7 @@ fn a_second_signal_kills_at_once() {
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(130), "the first one counts: {}", told(&output));
     assert!(!command.lives());
-    assert_eq!(repo.state("task"), "stalled");
+    assert_eq!(repo.state("task"), "work");
     repo.assert_tidy();
 }
 
@@ -95,7 +119,7 @@ fn nothing_more_is_claimed_after_a_signal() {
         runner.signal(Signal::SIGTERM);
         let output = runner.finish();
         assert_eq!(output.status.code(), Some(143), "{}", told(&output));
-        assert_eq!(repo.state("task"), "stalled");
+        assert_eq!(repo.state("task"), "work");
         for branch in &waiting {
             assert_eq!(repo.state(branch), "quick", "{branch} was not touched");
         }
@@ -115,7 +139,7 @@ fn all_running_commands_are_stopped() {
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(143), "{}", told(&output));
     assert!(commands.iter().all(|command| !command.lives()));
-    assert!(branches.iter().all(|branch| repo.state(branch) == "stalled"));
+    assert!(branches.iter().all(|branch| repo.state(branch) == "work"));
     repo.assert_tidy();
 }
 

@@ -13,7 +13,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 23] = [
     "branch",
     "commit",
     "state",
@@ -35,6 +35,8 @@ const KEYS: [&str; 21] = [
     "date",
     "why",
     "ended",
+    "interrupted",
+    "rescueRef",
 ];
 
 /// A repository with one branch of every kind.

@@ -289,6 +289,6 @@ fn a_stop_ends_the_fetch_of_a_submodule() {
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(143), "{}", told(&output));
     assert!(!ssh.lives());
-    assert_eq!(repo.state("slow"), "stalled");
+    assert_eq!(repo.state("slow"), "work");
     repo.assert_tidy();
 }

@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::contract::carried::KeepTrailers;
+use crate::contract::head::{CommitFacts, Head};
+use crate::contract::ids::StateName;
+use crate::contract::requeue::{Interrupted, Requeue};
+use crate::contract::settlement::StopReason;
 
 const LEASE: u8 = 1;
 const OWN: u8 = 2;
@@ -25,8 +29,16 @@ fn declared() -> Declaration {
 }
 
 fn begin(exit: i32, store: Store) -> (Landing, Order) {
-    let state = StateName::parse("build").expect("legal");
-    Landing::begin(&state, &Ending::Exited(exit), Some(declared()), store)
+    begin_with(&Ending::Exited(exit), store)
+}
+
+fn begin_with(ending: &Ending, store: Store) -> (Landing, Order) {
+    let message = b"t\n\ndwp-state: build\n";
+    let Head::Ready(trigger) = Head::read(&CommitFacts { id: id(0), committed_at: 1, message }) else {
+        panic!("it declares a state")
+    };
+    let policy = OnInterrupt { requeue: true, most: 3 };
+    Landing::begin(&trigger, ending, Some(declared()), policy, store)
 }
 
 fn ours(head: u8, worktree: Position) -> Fact {
@@ -97,7 +109,7 @@ fn work_is_saved_before_a_failure_is_written() {
     ] {
         let (mut landing, _) = begin(1, Store::Local);
         let save = Order::Save { base: id(base), kept: id(parent) };
-        play(&mut landing, &[(ours(LEASE, worktree), save), (Fact::Saved, writes(parent))]);
+        play(&mut landing, &[(ours(LEASE, worktree), save), (Fact::Saved(Ok(())), writes(parent))]);
         assert_eq!(landing.why(), "`build` exited with 1");
         // Once, however often the branch moves on.
         play(
@@ -117,7 +129,7 @@ fn work_is_saved_before_a_failure_is_written() {
 fn a_worktree_that_was_left_astray_is_a_failure() {
     let (mut landing, _) = begin(0, Store::Local);
     let save = Order::Save { base: id(9), kept: id(LEASE) };
-    play(&mut landing, &[(ours(LEASE, Position::Astray(id(9))), save), (Fact::Saved, writes(LEASE))]);
+    play(&mut landing, &[(ours(LEASE, Position::Astray(id(9))), save), (Fact::Saved(Ok(())), writes(LEASE))]);
     assert_eq!(*landing.settlement(), Settlement::Stall);
     assert!(landing.why().contains("but left its worktree at 0909090909"), "{}", landing.why());
 }
@@ -135,7 +147,7 @@ fn over_somebody_elses_commit_the_work_is_saved_and_the_failure_names_it() {
         let (mut landing, _) = begin(exit, Store::Local);
         let save = Order::Save { base: id(OWN), kept: id(8) };
         let seen = ours(8, Position::Overtaken { base: id(OWN), by: by.clone() });
-        play(&mut landing, &[(seen, save), (Fact::Saved, writes(8))]);
+        play(&mut landing, &[(seen, save), (Fact::Saved(Ok(())), writes(8))]);
         assert_eq!((landing.why(), landing.settlement()), (why, &Settlement::Stall));
     }
 }
@@ -151,7 +163,7 @@ fn a_result_that_cannot_be_written_is_a_failure_and_a_failure_that_cannot_ends_i
             (ours(LEASE, Position::Nowhere), writes(LEASE)),
             (unwritable(), LOOK),
             (ours(LEASE, Position::Nowhere), save),
-            (Fact::Saved, writes(LEASE)),
+            (Fact::Saved(Ok(())), writes(LEASE)),
             (unwritable(), Order::Pause),
             (Fact::Paused(true), LOOK),
             (ours(LEASE, Position::Nowhere), writes(LEASE)),
@@ -170,7 +182,11 @@ fn of_a_failure_that_cannot_be_written_both_reasons_are_told() {
     let unwritable = Fact::Written(Err("disk full".to_owned()));
     play(
         &mut landing,
-        &[(ours(LEASE, Position::Nowhere), save), (Fact::Saved, writes(LEASE)), (unwritable, Order::Pause)],
+        &[
+            (ours(LEASE, Position::Nowhere), save),
+            (Fact::Saved(Ok(())), writes(LEASE)),
+            (unwritable, Order::Pause),
+        ],
     );
     let why = "`build` exited with 1, and `stalled` could not be written: disk full";
     assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why.to_owned(), false));
@@ -254,4 +270,54 @@ fn a_branch_that_keeps_moving_or_cannot_be_seen_is_given_up() {
     play(&mut landing, &[(unreadable, Order::Pause)]);
     let why = "no such ref store".to_owned();
     assert_eq!(unwritten(&mut landing, Fact::Paused(false)), (why, false));
+}
+
+/// CONTRACT 6.14
+#[test]
+fn an_interrupted_command_is_asked_for_again_once_its_work_is_saved() {
+    let ending = Ending::Stopped { why: StopReason::Interrupted { signal: 15, clean: false } };
+    let again = Settlement::Requeue(Requeue { interrupted: Interrupted { times: 1, most: 3 } });
+    for (worktree, parent, base) in [
+        (Position::At(id(OWN)), OWN, OWN),
+        (Position::Nowhere, LEASE, LEASE),
+        (Position::Astray(id(9)), LEASE, 9),
+    ] {
+        let (mut landing, _) = begin_with(&ending, Store::Local);
+        let save = Order::Save { base: id(base), kept: id(parent) };
+        let steps = [
+            (ours(LEASE, worktree), save),
+            (Fact::Saved(Ok(())), writes(parent)),
+            (written(RESULT), moves(LEASE, RESULT)),
+        ];
+        play(&mut landing, &steps);
+        assert_eq!(landed(&mut landing, Fact::Moved(Moved::Won)).0.settlement, again);
+    }
+    // Only a stalled commit can say where unsaved work is, that somebody's commit is in the way, or why
+    // nothing else could be written.
+    let whys = [
+        ("`build` was stopped: interrupted by SIGTERM, but its work could not be saved: disk full", true),
+        (
+            "`build` was stopped: interrupted by SIGTERM, but it could not be asked for again: disk full",
+            false,
+        ),
+    ];
+    for (why, unsaved) in whys {
+        let (mut landing, _) = begin_with(&ending, Store::Local);
+        let save = Order::Save { base: id(LEASE), kept: id(LEASE) };
+        play(&mut landing, &[(ours(LEASE, Position::Nowhere), save)]);
+        let full = || "disk full".to_owned();
+        if unsaved {
+            play(&mut landing, &[(Fact::Saved(Err(full())), writes(LEASE))]);
+        } else {
+            let again = (ours(LEASE, Position::Nowhere), writes(LEASE));
+            let steps = [(Fact::Saved(Ok(())), writes(LEASE)), (Fact::Written(Err(full())), LOOK), again];
+            play(&mut landing, &steps);
+        }
+        assert_eq!((landing.why(), landing.settlement()), (why, &Settlement::Stall));
+    }
+    let (mut landing, _) = begin_with(&ending, Store::Local);
+    let overtaken = Position::Overtaken { base: id(OWN), by: "1234 (Jane)".to_owned() };
+    let save = Order::Save { base: id(OWN), kept: id(8) };
+    play(&mut landing, &[(ours(8, overtaken), save), (Fact::Saved(Ok(())), writes(8))]);
+    assert_eq!(*landing.settlement(), Settlement::Stall);
 }

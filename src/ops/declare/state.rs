@@ -4,7 +4,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::alike::misspelt;
-use crate::contract::carried::{Ask, KeepTrailers, heading, kept_and_given};
+use crate::contract::carried::{Ask, KeepTrailers, heading, is_of_one_commit, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
 use crate::contract::lease::requested_seconds;
@@ -157,7 +157,11 @@ fn retry(
         trailers: message
             .trailers
             .into_iter()
-            .filter(|trailer| !is_runner_managed(&trailer.key) && trailer.key != NOT_BEFORE_KEY)
+            .filter(|trailer| {
+                !is_runner_managed(&trailer.key)
+                    && !is_of_one_commit(&trailer.key)
+                    && trailer.key != NOT_BEFORE_KEY
+            })
             .collect(),
         source: authority.source().cloned(),
         overrides: None,

@@ -2,10 +2,13 @@
 
 use bstr::ByteSlice;
 
+use crate::contract::head::Event;
 use crate::contract::ids::AttemptId;
+use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::story::{Attempt, Outcome, Stall};
 use crate::git::Repo;
 use crate::git::worktrees::preserved::RescueRef;
+use crate::ops::settings;
 use crate::runner::attempt::files;
 use crate::runner::attempt::files::Record;
 
@@ -14,6 +17,8 @@ pub struct Host<'a> {
     repo: &'a Repo,
     /// All rescue refs, listed once, as a history may contain thousands of attempts.
     rescues: Vec<RescueRef>,
+    /// How often a run here asks again for what was interrupted.
+    retries: u32,
 }
 
 /// A ref of saved work.
@@ -30,7 +35,14 @@ impl<'a> Host<'a> {
         let mut rescues = repo.rescue_refs().unwrap_or_default();
         // `…-2` before `…-10`.
         rescues.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
-        Self { repo, rescues }
+        let retries = settings::judging(repo).unwrap_or_default().on_interrupt().most;
+        Self { repo, rescues, retries }
+    }
+
+    /// Describes a request that followed an interrupted attempt, in words.
+    pub fn again(&self, event: &Event) -> Option<String> {
+        let times = interrupted_before(&event.message.trailers)?;
+        Some(Interrupted { times, most: self.retries }.to_string())
     }
 
     /// Returns the record of an attempt, if its output is on this host.
@@ -44,7 +56,10 @@ impl<'a> Host<'a> {
     /// lost, or the result did not land.
     pub fn saved(&self, told: &Attempt) -> Vec<Saved> {
         let named = match &told.outcome {
-            Outcome::Ended { event, .. } => Stall::of(event).and_then(|stall| stall.rescue),
+            Outcome::Ended { event, .. } => {
+                let named = rescued(&event.message.trailers).map(ToString::to_string);
+                Stall::of(event).and_then(|stall| stall.rescue).or(named)
+            }
             Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => None,
         };
         let id = AttemptId::parse(&told.run_id);

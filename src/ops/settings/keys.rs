@@ -218,7 +218,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 24] = [
+pub static KEYS: [Key; 26] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -412,6 +412,27 @@ pub static KEYS: [Key; 24] = [
         value: Value::Number(0..=u64::MAX, |settings, seconds| settings.grace_seconds = seconds),
         default: Fallback::Value("10"),
         help: "How long a stopped command has between TERM and KILL",
+        ..PLAIN
+    },
+    Key {
+        name: "onInterrupt",
+        value: Value::Word(&[
+            Word {
+                word: "requeue",
+                help: "Set the state again that was asked for",
+                put: |settings| settings.requeue = true,
+            },
+            Word { word: "stall", help: "Set the branch stalled", put: |settings| settings.requeue = false },
+        ]),
+        default: Fallback::Value("requeue"),
+        help: "What to do with the branch of a command that did not finish because the runner was stopped",
+        ..PLAIN
+    },
+    Key {
+        name: "interruptRetries",
+        value: Value::Number(0..=u64::MAX, |settings, times| settings.interrupt_retries = times),
+        default: Fallback::Value("3"),
+        help: "How often in a row an interrupted command is asked for again, before its branch stalls",
         ..PLAIN
     },
     Key {

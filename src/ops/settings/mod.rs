@@ -17,6 +17,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::contract::alike::nearest;
 use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::requeue::OnInterrupt;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
 use crate::runner::options::{CurrentBranch, Takeover, Trust};
@@ -48,6 +49,8 @@ impl Default for Settings {
             heartbeat: false,
             grace_seconds: 0,
             command_timeout: None,
+            requeue: false,
+            interrupt_retries: 0,
             setup: None,
             notify: None,
             notify_seconds: 0,
@@ -90,6 +93,12 @@ impl Settings {
             }
         }
         Ok(settings)
+    }
+
+    /// Returns what the interruption of a command leads to.
+    pub(crate) fn on_interrupt(&self) -> OnInterrupt {
+        let most = u32::try_from(self.interrupt_retries).unwrap_or(u32::MAX);
+        OnInterrupt { requeue: self.requeue, most }
     }
 
     /// Returns which commands and commits are run.
@@ -156,7 +165,7 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
 /// here.
 pub(crate) fn judging(repo: &Repo) -> Result<Settings, Error> {
     Settings::read(repo, |key| {
-        key.is_security() || ["takeover", "skewSeconds", "workPrefix"].contains(&key.name)
+        key.is_security() || ["takeover", "skewSeconds", "workPrefix", "interruptRetries"].contains(&key.name)
     })
 }
 

@@ -37,6 +37,10 @@ pub struct Settings {
     pub(crate) heartbeat: bool,
     /// The seconds from SIGTERM to SIGKILL.
     pub grace_seconds: u64,
+    /// Whether a state whose command was interrupted is asked for again.
+    pub(crate) requeue: bool,
+    /// How often in a row.
+    pub(crate) interrupt_retries: u64,
     /// The longest a command may run.
     pub(crate) command_timeout: Option<u64>,
     /// The command line run in a new worktree.

@@ -13,6 +13,7 @@ use crate::contract::ids::StateName;
 use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
+use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
 use crate::git::Repo;
@@ -65,6 +66,10 @@ pub struct BranchView {
     pub why: Option<String>,
     /// How the command of a kept lease ended, in one word.
     pub ended: Option<&'static str>,
+    /// How often in a row it was interrupted.
+    pub interrupted: Option<u32>,
+    /// The ref that its HEAD names with the work of the attempt before.
+    pub rescue: Option<String>,
     /// Whether the branch was meant to run and does not.
     pub mistake: bool,
     /// Whether its state has no command.
@@ -101,7 +106,8 @@ fn wish(message: &Message) -> Option<String> {
 }
 
 /// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch,
-/// and `now` is in seconds since the epoch. `unsigned` is why the HEAD of a stalled branch is not
+/// `now` is in seconds since the epoch, and `most` is how often an
+/// interrupted command is asked for again. `unsigned` is why the HEAD of a stalled branch is not
 /// trusted.
 pub(crate) fn row(
     repo: &Repo,
@@ -109,6 +115,7 @@ pub(crate) fn row(
     from: Option<&CommandsFrom>,
     branch: &Branch,
     unsigned: Option<&str>,
+    most: u32,
     now: i64,
 ) -> BranchView {
     let stored = branch.head.and_then(|head| repo.commit(head).ok());
@@ -165,7 +172,10 @@ pub(crate) fn row(
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
             row.command = Some(command.path.clone());
-            row.reason = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
+            let in_place = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
+            let again = row.again(most);
+            let reasons: Vec<String> = again.into_iter().chain(in_place).collect();
+            row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         }
         Verdict::Excluded(exclusion) => {
             row.cause = Some(exclusion.word());
@@ -266,6 +276,15 @@ impl BranchView {
         own.or(self.preferred.as_ref().map(|(_, until)| *until))
     }
 
+    /// That the state is asked for again after an interruption, and where the work is, in words.
+    fn again(&self, most: u32) -> Option<String> {
+        let again = Interrupted { times: self.interrupted?, most }.to_string();
+        Some(match &self.rescue {
+            Some(saved) => format!("{again}; work saved: {saved}"),
+            None => again,
+        })
+    }
+
     /// Whether the branch has stalled and no command will run for it.
     pub fn is_stalled(&self) -> bool {
         self.kind == "waiting" && self.state.as_deref() == Some("stalled")
@@ -296,6 +315,8 @@ fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
     row.state = Some(state.to_string());
     if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
         row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
+        row.interrupted = interrupted_before(&event.message.trailers);
+        row.rescue = rescued(&event.message.trailers).map(ToString::to_string);
         row.why = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
     }
 }
@@ -346,6 +367,8 @@ impl Serialize for BranchView {
             date: Option<Time>,
             why: Option<&'a str>,
             ended: Option<&'static str>,
+            interrupted: Option<u32>,
+            rescue_ref: Option<&'a str>,
         }
         let lease = self.lease.as_ref();
         Flat {
@@ -370,6 +393,8 @@ impl Serialize for BranchView {
             date: self.committed_at.map(Time),
             why: self.why.as_deref(),
             ended: self.ended,
+            interrupted: self.interrupted,
+            rescue_ref: self.rescue.as_deref(),
         }
         .serialize(serializer)
     }

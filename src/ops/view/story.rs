@@ -123,6 +123,9 @@ impl AttemptView {
             Outcome::Ended { event, author } if event.state.is_stalled() => {
                 ("stalled", Some(event), Some(author))
             }
+            Outcome::Ended { event, author } if host.again(event).is_some() => {
+                ("requeued", Some(event), Some(author))
+            }
             Outcome::Ended { event, author } => ("advanced", Some(event), Some(author)),
             Outcome::TakenOver { .. } => ("takenOver", None, None),
             Outcome::Spoilt { .. } => ("invalid", None, None),
@@ -141,7 +144,7 @@ impl AttemptView {
             seconds: attempt.seconds(),
             subject: event.map(|event| text(&event.message.subject)),
             reason: match event {
-                Some(event) => Stall::of(event).map(|stall| stall.reason),
+                Some(event) => host.again(event).or_else(|| Some(Stall::of(event)?.reason)),
                 None => attempt.kept.as_ref().map(Kept::words),
             },
             ended: attempt.kept.as_ref().map(Kept::word),

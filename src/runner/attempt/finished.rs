@@ -11,7 +11,7 @@ use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::{Ending, StopReason};
 use crate::git::worktrees::held::Worktree;
 use crate::git::{Checkout, Workplace};
-use crate::supervise::{How, StopCause};
+use crate::supervise::{Finished as Ended, How, StopCause};
 
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::Files;
@@ -97,14 +97,14 @@ impl Finished {
 
 /// Converts the end of a process into the end of an attempt. `given_up` is the reason if the keeper called it
 /// off.
-pub(crate) fn ending(how: How, given_up: Option<StopReason>) -> Ending {
-    match how {
+pub(crate) fn ending(finished: Ended, given_up: Option<StopReason>) -> Ending {
+    match finished.how {
         How::Exited(code) => Ending::Exited(code),
         How::Signalled(signal) => Ending::Signalled(signal),
         How::NotStarted(error) => Ending::NotStarted(error.why),
         How::Lost(why) => Ending::NotStarted(format!("its end could not be learned: {why}")),
         How::Stopped(StopCause::Signal(signal)) => {
-            Ending::Stopped { why: StopReason::Interrupted { signal } }
+            Ending::Stopped { why: StopReason::Interrupted { signal, clean: finished.clean } }
         }
         How::Stopped(StopCause::TimedOut(limit)) => {
             Ending::Stopped { why: StopReason::TimedOut { seconds: limit.as_secs() } }

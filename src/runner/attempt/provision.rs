@@ -15,7 +15,7 @@ use crate::git::Repo;
 use crate::git::worktrees::held::Worktree;
 use crate::runner::events::warning::{NotCopied, Warning};
 use crate::stop::Stop;
-use crate::supervise::{How, Spec};
+use crate::supervise::{Finished as Ended, How, Spec};
 
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::log_directory;
@@ -51,7 +51,7 @@ pub(crate) fn provision(
             let stop = keeper.stop();
             let copied = copy_all(context, repo, claim, worktree, &list, stop);
             if let Some(cause) = stop.cause() {
-                return Err(ending(How::Stopped(cause.into()), keeper.given_up()));
+                return Err(ending(Ended::unstarted(How::Stopped(cause.into())), keeper.given_up()));
             }
             copied.map_err(failed)?;
             true
@@ -204,7 +204,7 @@ fn set_up(line: &str, command: &Spec, keeper: &LeaseKeeper<'_>) -> Result<(), En
         watchdog: command.watchdog.clone(),
     };
     let finished = crate::supervise::run(spec, keeper.stop(), || {});
-    match ending(finished.how, keeper.given_up()) {
+    match ending(finished, keeper.given_up()) {
         Ending::Exited(0) => Ok(()),
         // Any other stop was meant for the whole attempt. The time limit is the setup's own.
         Ending::Stopped { why } if !matches!(why, StopReason::TimedOut { .. }) => {

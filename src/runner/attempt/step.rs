@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bstr::ByteSlice;
+use nix::sys::signal::Signal;
 
 use crate::contract::declaration::Declaration;
 use crate::contract::protocol::{MalformedLine, Observed, ProtocolReader};
@@ -20,6 +21,7 @@ use crate::fsutil::FreeSpace;
 use crate::git::worktrees::registration::Mark;
 use crate::git::{Checkout, Repo, Swap};
 use crate::runner::events::warning::Warning;
+use crate::stop::Cause;
 use crate::supervise::Spec;
 
 use crate::runner::attempt::claim::Claim;
@@ -76,7 +78,11 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
         catch_unwind(AssertUnwindSafe(attempt))
             .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
     });
-    let Course { ending, declaration, invalid, elapsed } = course;
+    let Course { mut ending, declaration, invalid, elapsed } = course;
+    if matches!(ending, Ending::NotStarted(_)) && elapsed.is_zero() {
+        // A call of git that the signal ended is no fault of the branch.
+        ending = interrupted(context).unwrap_or(ending);
+    }
     let (held, lease_left) = (held.head, held.left);
     Finished { claim, site, ending, declaration, invalid, files, held, elapsed, lease_left }
 }
@@ -206,13 +212,40 @@ fn command(
     crate::crashpoint::reach(crate::crashpoint::Point::CommandEnded);
     // Measured now, since later output of surviving processes does not count (CONTRACT 4.11).
     let length = files.readers.0.metadata().map_or(0, |found| found.len());
-    let ending = ending(finished.how, keeper.given_up());
+    let elapsed = finished.elapsed;
+    let ending = stopped_along(context, ending(finished, keeper.given_up()));
     let observed = read_declarations(&files.readers.0, length);
     warn_of_malformed(context, claim, &observed, &ending);
     warn_of_full_disk(context, claim, files, &ending);
     let invalid = observed.malformed.last().cloned();
-    let (declaration, elapsed) = (observed.declaration, finished.elapsed);
-    Course { ending, declaration, invalid, elapsed }
+    Course { ending, declaration: observed.declaration, invalid, elapsed }
+}
+
+/// How long the signal of a runner may come after that of its command, where a system that shuts down sends
+/// it to all processes.
+const TOGETHER: Duration = Duration::from_millis(250);
+
+/// Takes a command that was ended by the signal which the runner received, too, for one that the runner
+/// stopped.
+fn stopped_along(context: &Context<'_>, ending: Ending) -> Ending {
+    let (Ending::Signalled(signal) | Ending::Exited(signal)) = ending else { return ending };
+    let signal = if matches!(ending, Ending::Exited(_)) { signal - 128 } else { signal };
+    let is_stop = matches!(Signal::try_from(signal), Ok(Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM));
+    if is_stop && context.shutdown.wait(1, TOGETHER) {
+        interrupted(context).unwrap_or(ending)
+    } else {
+        ending
+    }
+}
+
+/// The end of an attempt that could not start its command because the runner was asked to stop.
+fn interrupted(context: &Context<'_>) -> Option<Ending> {
+    match context.shutdown.cause()? {
+        Cause::Signal(signal) => {
+            Some(Ending::Stopped { why: StopReason::Interrupted { signal, clean: false } })
+        }
+        Cause::CalledOff | Cause::Panic => None,
+    }
 }
 
 /// Builds the call of the command.

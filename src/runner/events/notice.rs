@@ -119,6 +119,13 @@ pub enum Outcome {
         /// The reason, as a sentence.
         why: String,
     },
+    /// The state was asked for again, since the runner was stopped (CONTRACT 6.14).
+    Requeued {
+        /// The state.
+        state: StateName,
+        /// The reason, as a sentence.
+        why: String,
+    },
     /// The command, or a process it started, set the next state itself (CONTRACT 6.8).
     AdvancedByCommand {
         /// The new state.
@@ -143,7 +150,10 @@ impl Outcome {
     pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Stalled { .. } | Self::LeaseLost { .. } | Self::Unwritten { .. } => true,
-            Self::Advanced { .. } | Self::KeptWorking { .. } | Self::AdvancedByCommand { .. } => false,
+            Self::Advanced { .. }
+            | Self::KeptWorking { .. }
+            | Self::Requeued { .. }
+            | Self::AdvancedByCommand { .. } => false,
         }
     }
 
@@ -153,6 +163,7 @@ impl Outcome {
             Self::Advanced { .. } => "advanced",
             Self::KeptWorking { .. } => "working",
             Self::Stalled { .. } => "stalled",
+            Self::Requeued { .. } => "requeued",
             Self::AdvancedByCommand { .. } => "advancedByCommand",
             Self::LeaseLost { .. } => "leaseLost",
             Self::Unwritten { .. } => "unwritten",

@@ -120,6 +120,11 @@ impl Notification {
                         (Self::of_state(&report.branch, &StateName::stalled(), states)?, Some(why))
                     }
                     Outcome::Advanced { state } => (Self::of_state(&report.branch, state, states)?, None),
+                    Outcome::Requeued { state, why } => {
+                        // A `stalled` that is asked for again was told before.
+                        let told = Self::of_state(&report.branch, state, states);
+                        (told.filter(|_| !state.is_stalled())?, Some(why))
+                    }
                     Outcome::LeaseLost { how } => (Self::new("lease-lost", &report.branch), Some(how)),
                     Outcome::KeptWorking { .. }
                     | Outcome::AdvancedByCommand { .. }

@@ -50,8 +50,10 @@ impl<'a> End<'a> {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
         let declaration = finished.declaration.clone();
-        let (mut landing, mut order) =
-            Landing::begin(&claim.trigger.state, &finished.ending, declaration, context.authority.store());
+        let (mut landing, mut order) = {
+            let (policy, store) = (context.options.on_interrupt, context.authority.store());
+            Landing::begin(&claim.trigger, &finished.ending, declaration, policy, store)
+        };
         if let Settlement::Advance(declaration) = landing.settlement() {
             for slip in misspelt(&declaration.trailers) {
                 context.warn(Some(&claim.branch), Warning::Misspelt(slip));
@@ -63,15 +65,15 @@ impl<'a> End<'a> {
                 Order::Look { ask } => Fact::Seen(self.look(ask, landing.tried(), &deadline)),
                 Order::Save { base, kept } => {
                     self.save(base, Some(kept));
-                    Fact::Saved
+                    Fact::Saved(self.left.as_ref().map_or(Ok(()), |left| Err(left.why.clone())))
                 }
                 Order::Write { parent } => {
                     Fact::Written(self.write(landing.settlement(), landing.why(), parent))
                 }
                 Order::Move { head, new } => {
                     crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
-                    let log =
-                        format!("aynig: {} after {}", landing.settlement().state(), claim.trigger.state);
+                    let state = &claim.trigger.state;
+                    let log = format!("aynig: {} after {state}", landing.settlement().state(state));
                     Fact::Moved(self.swap(head, new, &log, &deadline))
                 }
                 Order::Pause => Fact::Paused(deadline.wait(context)),
@@ -234,6 +236,10 @@ impl<'a> End<'a> {
                         until: clock::wall_seconds().saturating_add_unsigned(self.finished.claim.seconds),
                     },
                     Settlement::Stall => Outcome::Stalled { why },
+                    Settlement::Requeue(requeue) => Outcome::Requeued {
+                        state: self.finished.claim.trigger.state.clone(),
+                        why: format!("{why}; {}", requeue.interrupted),
+                    },
                 };
                 self.landed(outcome, Some(commit))
             }

@@ -10,6 +10,7 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::kept::{Kept, kept_draft};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
+use crate::contract::requeue::requeued_draft;
 use crate::contract::settlement::Settlement;
 use crate::fsutil;
 use crate::git::contents::rescue::Saved;
@@ -57,6 +58,16 @@ impl End<'_> {
             Settlement::KeepWorking => {
                 let draft = kept_draft(&claim.message, &Kept::new(self.finished.invalid.as_ref()));
                 self.commit(&draft, self.taken(parent).tree(repo)?, parent, None)
+            }
+            Settlement::Requeue(requeue) => {
+                let taken = self.taken(parent);
+                if let Some(note) = taken.note(repo) {
+                    return Err(note);
+                }
+                let saved = self.rescued.as_ref().map(|saved| saved.reference.as_bstr());
+                let source = self.context.authority.source();
+                let draft = requeued_draft(&claim.trigger, *requeue, saved, source);
+                self.commit(&draft, taken.tree(repo)?, parent, named)
             }
             Settlement::Stall => {
                 let taken = self.taken(parent);

@@ -176,6 +176,36 @@ fn a_branch_goes_from_state_to_lease_and_from_lease_to_state() {
 }
 
 #[test]
+fn what_is_asked_again_is_what_was_asked() {
+    let interrupted = || {
+        let mut again = trigger(10);
+        again.set("aynig-interrupted", "1");
+        vec![trigger(0), lease(5, RUN), again]
+    };
+    each_is_named(
+        &interrupted,
+        &LOCAL,
+        &[
+            (&|made| made[2].subject = "please play", &["asks again by another title"]),
+            (&|made| made[2].body = "More.", &["asks again with another body"]),
+            (&|made| made[2].set("dwp-state", "other"), &["asks again with other trailers"]),
+            (&|made| made[2].unset("dwp-pr"), &["asks again with more or fewer trailers"]),
+            (&|made| made[2].files = "files", &["asks again with other files"]),
+            (&|made| made[2].set("aynig-interrupted", "2"), &["miscounts the interruptions"]),
+            (&|made| made[2].set("dwp-source", "git:origin"), &["asks again from elsewhere"]),
+            (&|made| made[2].set("aynig-rescued", "refs/aynig/rescue/task/1"), &[]),
+            (
+                &|made| {
+                    made[0].set("aynig-interrupted", "3");
+                    made[2].set("aynig-interrupted", "4");
+                },
+                &["asks again too often"],
+            ),
+        ],
+    );
+}
+
+#[test]
 fn a_lease_is_its_triggers() {
     // The lease and its renewal are changed alike, so that there is one violation.
     let both = |made: &mut History, change: &dyn Fn(&mut Made)| {

@@ -396,6 +396,7 @@ fn a_warning_repeats_what_the_program_said_last() {
 fn after_one_signal_what_became_of_it_is_told() {
     let repo = repo(&[("work", "say ready $$; await never")]);
     repo.ready("task", "work");
+    repo.git(["config", "aynig.onInterrupt", "stall"]);
     let runner = repo.aynig_start(["run"]);
     repo.said("ready");
     runner.signal(Signal::SIGINT);

@@ -303,7 +303,7 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     }
     runner.signal(nix::sys::signal::Signal::SIGTERM);
     assert_exit(&runner.finish(), 143);
-    assert_eq!(hub.state("gone"), "stalled");
+    assert_eq!((hub.state("gone"), hub.trailer("gone", "aynig-interrupted")), ("long".into(), "1".into()));
     hub.assert_tidy();
 }
 

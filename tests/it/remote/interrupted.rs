@@ -119,7 +119,7 @@ trap 'say stopped yes; exit 1' TERM; say on yes; await never"#;
     hub.release("release");
     let output = runner.finish();
     assert_exit(&output, 130);
-    assert_eq!([hub.state("a"), hub.state("b")], ["done", "stalled"]);
+    assert_eq!([hub.state("a"), hub.state("b")], ["done", "work"]);
     assert_eq!(states(&hub, "a"), ["work", "working", "done"]);
     clone.assert_tidy();
 }

@@ -8,12 +8,40 @@ use super::*;
 /// In place, with a remote.
 const ONLY: &[&str] = &["run", "--remote", "origin", "--current-branch", "only"];
 
-/// CONTRACT 5.14, 10.5
+/// CONTRACT 5.14, 6.14, 10.5
 #[test]
-fn a_signal_stalls_the_branch_on_the_remote() {
+fn a_signal_asks_again_on_the_remote() {
+    let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    hub.ready("z-waits", "work");
+    let runner = clone.aynig_start(RUN.iter().copied());
+    let command = hub.said_pid("at");
+    runner.signal(Signal::SIGTERM);
+    let output = runner.finish();
+    assert_exit(&output, 143);
+    assert!(!command.lives());
+    assert_eq!(states(&hub, "task"), ["work", "working", "-", "work"], "{}", told(&output));
+    assert_eq!(
+        [hub.trailer("task", "dwp-source"), hub.trailer("task", "aynig-interrupted")],
+        ["git:origin", "1"]
+    );
+    assert_eq!(hub.trailer("task", "aynig-rescued"), clone.rescue());
+    assert_eq!(states(&hub, "z-waits"), ["work"], "nothing more is claimed");
+    assert_work_saved(&clone, &output);
+    // Another host says where the work is, too.
+    let log = out(&self::clone(&hub).aynig_ok(["log", "task", "--remote", "origin"]));
+    assert!(log.contains(&format!("{} (not in this clone)", clone.rescue())), "{log}");
+    hub.assert_tidy();
+}
+
+/// CONTRACT 5.14, 6.14, 10.5
+#[test]
+fn where_it_is_set_a_signal_stalls_the_branch_on_the_remote() {
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
         let hub = hub(&[("work", &format!("{WORK}\nnext done"))]);
         let clone = clone(&hub);
+        clone.git(["config", "aynig.onInterrupt", "stall"]);
         hub.ready("task", "work");
         hub.ready("z-waits", "work");
         let runner = clone.aynig_start(RUN.iter().copied());

@@ -15,6 +15,7 @@ use aynig::contract::commits::{default_subject, wish};
 use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
+use aynig::contract::requeue::interrupted_before;
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use aynig::ops::history::host::Host;
 use aynig::runner::pluralize;
@@ -154,7 +155,9 @@ impl Below {
 /// Whether the log may explain the outcome: the attempt failed or is still running.
 fn wants_log(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Ended { event, .. } => Stall::of(event).is_some(),
+        Outcome::Ended { event, .. } => {
+            Stall::of(event).is_some() || interrupted_before(&event.message.trailers).is_some()
+        }
         Outcome::Open | Outcome::TakenOver { .. } | Outcome::Spoilt { .. } => true,
     }
 }
@@ -260,9 +263,13 @@ impl Renderer<'_> {
                 id: event.commit.short(),
                 date: event.committed_at,
                 what: format!("{origin} → {}", event.state),
-                style: if event.state.is_stalled() { BAD } else { GOOD },
+                style: match self.host.again(event) {
+                    Some(_) => CARE,
+                    None if event.state.is_stalled() => BAD,
+                    None => GOOD,
+                },
                 time: Some(attempt.seconds().unwrap_or_default()),
-                text: Self::said(event),
+                text: self.host.again(event).unwrap_or_else(|| Self::said(event)),
                 ..first
             },
             Outcome::TakenOver { run_id, runner: by } => First {
