@@ -36,6 +36,8 @@ macro_rules! points {
 points! {
     /// A ref is locked and not yet moved.
     RefLocked = "ref-locked",
+    /// The first refs of a transaction are moved; the others are locked and not yet moved.
+    RefsHalfMoved = "refs-half-moved",
     /// A replacement file is complete under its draft name and not yet renamed.
     FileDrafted = "file-drafted",
     /// The lease commit is written; no ref points to it.

@@ -14,8 +14,10 @@
 //! | [`worktrees`] | linked worktrees and their owners |
 //! | [`contents`] | the contents of a worktree, and how they are saved |
 //! | [`remote`] | fetch, ls-remote, and the leased push |
+//! | `atomic` | the push that moves several refs together |
 //! | [`probe`] | queries of `aynig doctor` |
 
+mod atomic;
 pub(crate) mod contents;
 pub mod objects;
 pub mod probe;
@@ -29,5 +31,6 @@ pub(crate) use crate::git::contents::in_progress::Unconcluded;
 pub use crate::git::objects::commits::CommitError;
 pub use crate::git::process::call::{Git, ProcessError};
 pub use crate::git::refs::cas::{RefError, Swap};
+pub use crate::git::refs::transaction::{RefChange, Together};
 pub use crate::git::repo::open::{OpenError, Repo, Store};
 pub use crate::git::worktrees::registration::{Checkout, Workplace};

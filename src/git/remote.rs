@@ -60,7 +60,7 @@ pub(crate) const PLAIN_PUSH: [&str; 4] =
     ["push", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"];
 
 /// The name of the remote for pushes. It is no legal ref component, so no remote of a user has it.
-const UNTRACKED: &str = "aynig..push";
+pub(super) const UNTRACKED: &str = "aynig..push";
 
 /// The settings of a remote that apply to pushes, in git's spelling.
 const OF_PUSHES: [&str; 7] =
@@ -350,7 +350,7 @@ impl Repo {
     /// After a push git moves the remote-tracking ref of each branch. A user's `git push
     /// --force-with-lease` compares with that ref, and would overwrite results that the user has
     /// not seen.
-    fn without_tracking(&self, remote: &RemoteName) -> Result<Git, ProcessError> {
+    pub(super) fn without_tracking(&self, remote: &RemoteName) -> Result<Git, ProcessError> {
         let listed = self.remote_git(Purpose::Other).args(["config", "--null", "--list"]).run()?;
         let own = format!("remote.{remote}.");
         let mut git = self.remote_git(Purpose::Other);
@@ -378,13 +378,13 @@ fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
-    reference: BString,
-    outcome: Pushed,
+pub(super) struct Row {
+    pub(super) reference: BString,
+    pub(super) outcome: Pushed,
 }
 
 /// Parses the lines `<flag>\t<from>:<to>\t<summary>` of `git push --porcelain`.
-fn parse_push(stdout: &[u8]) -> Vec<Row> {
+pub(super) fn parse_push(stdout: &[u8]) -> Vec<Row> {
     stdout.lines().filter_map(parse_row).collect()
 }
 
@@ -393,9 +393,9 @@ fn parse_row(line: &[u8]) -> Option<Row> {
     let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
     let (_, reference) = refs.split_once_str(":")?;
     let outcome = match flag {
-        // `=` means that the remote has exactly our commit. Our commits are unique, so an earlier
+        // `-` is a deletion, `+` a move that is none forward. `=` means that the remote has exactly our commit. Our commits are unique, so an earlier
         // push of ours put it there.
-        b" " | b"*" | b"=" => Pushed::Accepted,
+        b" " | b"*" | b"=" | b"+" | b"-" => Pushed::Accepted,
         b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
             let reason = summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned();
             // The message of `git receive-pack` when it cannot lock or write the ref.
@@ -412,7 +412,7 @@ fn parse_row(line: &[u8]) -> Option<Row> {
 }
 
 /// The server's own messages (`remote: …`), on one line, bounded.
-fn server_words(stderr: &[u8]) -> String {
+pub(super) fn server_words(stderr: &[u8]) -> String {
     let text = stderr.to_str_lossy();
     let lines: Vec<&str> = text
         .lines()

@@ -85,6 +85,7 @@ mod surroundings;
 mod survivors;
 mod systemd;
 mod terminal;
+mod transactions;
 mod trust;
 mod unattended;
 mod unconcluded;

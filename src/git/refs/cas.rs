@@ -22,8 +22,6 @@
 //! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there
 //! blocks the whole repository.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,13 +31,11 @@ use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::HEADS;
-use crate::fsutil;
-use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
 /// holding it.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +135,7 @@ impl Repo {
         self.read_ref(branch.full_ref().as_bstr())
     }
 
-    fn read_now(&self, name: &gix::refs::FullName) -> gix::Result<Option<CommitId>> {
+    pub(super) fn read_now(&self, name: &gix::refs::FullName) -> gix::Result<Option<CommitId>> {
         // Reads the loose ref first, since a ref is packed by writing `packed-refs` and then
         // removing the loose file. `packed-refs` is opened afresh, since a snapshot judged by time
         // stamps can be a moment old.
@@ -159,45 +155,18 @@ impl Repo {
         new: CommitId,
         log: &str,
     ) -> Result<Swap, RefError> {
-        let shown = || name.to_string();
-        let full = gix::refs::FullName::try_from(name)
-            .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
-        let unwritable = |why: String| RefError::Unwritable { name: shown(), why };
-        let _announced = self.intent_log().announce(name, new);
-        // Like git, moves a ref under its own lock alone. `packed-refs`, which has the value if
-        // there is no loose ref, is locked only for packing. A transaction of gix would take that
-        // lock for each move.
-        let path = self.common_dir().join(OsStr::from_bytes(name));
-        let mut lock = match RefLock::acquire(&path, &new.to_string(), LOCK_PATIENCE) {
-            Ok(Some(lock)) => lock,
-            Ok(None) => return self.judge_refusal(&full, expected, None),
-            Err(error) => return self.judge_refusal(&full, expected, Some(&error)),
+        let prepared = match self.prepare(name, expected, Some(new))? {
+            Ok(prepared) => prepared,
+            Err(actual) => return Ok(Swap::Lost { actual }),
         };
-        let actual = self
-            .read_now(&full)
-            .map_err(|error| RefError::Unreadable { name: shown(), why: gix_chain(&error) })?;
-        if actual != expected {
-            return Ok(Swap::Lost { actual });
-        }
-        if expected.is_none()
-            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(gix_chain(&error)))?
-        {
-            return Err(unwritable(format!("{other} exists")));
-        }
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
-        self.append_to_reflog(name, expected, new, log)
-            .map_err(|error| unwritable(format!("its log: {error}")))?;
-        if lock.commit().is_err() {
-            // Empty directories of removed refs may be in the file's place.
-            drop(fsutil::remove_empty(&path));
-            lock.commit().map_err(|error| unwritable(error.to_string()))?;
-        }
+        self.write_ref(prepared, new, log)?;
         Ok(Swap::Won)
     }
 
     /// A packed ref whose name conflicts with `name`, being above or below it. For loose refs the
     /// file system prevents that.
-    fn in_the_way_of(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
+    pub(super) fn in_the_way_of(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
         let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
         let text = name.as_bstr();
         for at in text.find_iter(b"/") {
@@ -245,20 +214,20 @@ impl Repo {
         }
     }
 
-    /// Judges why the ref could not be locked: its value differs (lost), or another process holds
-    /// the lock.
-    fn judge_refusal(
+    /// Judges why the ref could not be locked: its value differs (lost, so that value is returned), or another
+    /// process holds the lock.
+    pub(super) fn judge_refusal(
         &self,
         name: &gix::refs::FullName,
         expected: Option<CommitId>,
         error: Option<&std::io::Error>,
-    ) -> Result<Swap, RefError> {
+    ) -> Result<Option<CommitId>, RefError> {
         let shown = name.as_bstr().to_string();
         let actual = self
             .read_now(name)
             .map_err(|error| RefError::Unreadable { name: shown.clone(), why: gix_chain(&error) })?;
         if actual != expected {
-            return Ok(Swap::Lost { actual });
+            return Ok(actual);
         }
         let lock = self.common_dir().join(format!("{shown}.lock"));
         Err(match error {

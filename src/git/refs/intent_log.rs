@@ -23,6 +23,7 @@ use bstr::{BStr, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
+use crate::git::refs::transaction::DELETION;
 
 /// This process's log; created with the first move, removed at the end.
 #[derive(Debug)]
@@ -54,8 +55,8 @@ impl IntentLog {
         }
     }
 
-    /// Announces that `name` is about to be moved to `new`.
-    pub(crate) fn announce(&self, name: &BStr, new: CommitId) -> Intent<'_> {
+    /// Announces that `name` is about to be locked with `value`: its new value, or a unique word for a deletion.
+    pub(crate) fn announce(&self, name: &BStr, value: &str) -> Intent<'_> {
         let mut state = self.lock();
         state.under_way += 1;
         if state.open.is_none() {
@@ -64,7 +65,7 @@ impl IntentLog {
                 Err(error) => tracing::debug!(%error, "moves of refs are not announced"),
             }
         }
-        state.note(new.to_string().as_bytes(), name);
+        state.note(value.as_bytes(), name);
         Intent { intent_log: self }
     }
 
@@ -147,7 +148,8 @@ impl IntentLog {
         let mut lock = self.common_dir.join(OsStr::from_bytes(name.as_bstr())).into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
-        let is_theirs = CommitId::parse_hex(value).is_some()
+        let deletion = || value.strip_prefix(DELETION.as_bytes()).and_then(AttemptId::parse).is_some();
+        let is_theirs = (CommitId::parse_hex(value).is_some() || deletion())
             && std::fs::read(&lock).is_ok_and(|held| held.trim() == value);
         is_theirs
             && std::fs::remove_file(&lock)

@@ -29,7 +29,7 @@ pub(crate) struct RefLock {
 impl RefLock {
     /// Locks the ref whose file is `target`, with `value` in the lock; `None` if another process
     /// holds it for all of `patience`.
-    pub(crate) fn acquire(target: &Path, value: &str, patience: Duration) -> io::Result<Option<Self>> {
+    pub(crate) fn acquire(target: &Path, value: &[u8], patience: Duration) -> io::Result<Option<Self>> {
         let mut lock = target.as_os_str().to_owned();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
@@ -72,10 +72,11 @@ impl Drop for RefLock {
     }
 }
 
-fn make(lock: &Path, value: &str) -> io::Result<()> {
+fn make(lock: &Path, value: &[u8]) -> io::Result<()> {
     let directory = lock.parent().ok_or(ErrorKind::InvalidInput)?;
+    let content = [value, b"\n"].concat();
     if let Some(mut file) = nameless(directory)? {
-        writeln!(file, "{value}")?;
+        file.write_all(&content)?;
         match give_name(&file, lock) {
             // `linkat` needs /proc, which may be missing.
             Err(error) if error.kind() == ErrorKind::NotFound && directory.exists() => {}
@@ -83,7 +84,7 @@ fn make(lock: &Path, value: &str) -> io::Result<()> {
         }
     }
     let mut file = OpenOptions::new().write(true).create_new(true).open(lock)?;
-    writeln!(file, "{value}").inspect_err(|_| drop(fs::remove_file(lock)))
+    file.write_all(&content).inspect_err(|_| drop(fs::remove_file(lock)))
 }
 
 /// An unnamed file in `directory`; `None` if the file system does not support that.
@@ -129,9 +130,9 @@ mod tests {
         let target = scratch.path().join("refs/heads/a/b");
         let lock = scratch.path().join("refs/heads/a/b.lock");
         let long = Duration::from_secs(9);
-        let mut held = RefLock::acquire(&target, "new", long).unwrap().expect("nobody else is here");
+        let mut held = RefLock::acquire(&target, b"new", long).unwrap().expect("nobody else is here");
         assert_eq!(fs::read_to_string(&lock).unwrap(), "new\n");
-        assert!(RefLock::acquire(&target, "other", Duration::from_millis(5)).unwrap().is_none());
+        assert!(RefLock::acquire(&target, b"other", Duration::from_millis(5)).unwrap().is_none());
         assert_eq!(fs::read_to_string(&lock).unwrap(), "new\n");
         held.commit().unwrap();
         drop(held);
@@ -140,7 +141,7 @@ mod tests {
         File::create(&file).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
         assert_eq!(mode(&target), mode(&file), "others who may read the repository may read it");
-        drop(RefLock::acquire(&target, "more", long).unwrap());
+        drop(RefLock::acquire(&target, b"more", long).unwrap());
         assert_eq!((fs::read_to_string(&target).unwrap().as_str(), lock.exists()), ("new\n", false));
     }
 }

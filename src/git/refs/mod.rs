@@ -3,6 +3,7 @@
 //! | file | contains |
 //! |---|---|
 //! | `cas` | lists refs, and moves one by compare-and-swap |
+//! | `transaction` | moves several refs together |
 //! | `reflog` | reads and writes reflogs |
 //! | `lock` | the lock file of a ref |
 //! | `intent_log` | announces moves, so that locks left by killed runners can be told from others |
@@ -11,3 +12,4 @@ pub(crate) mod cas;
 pub(crate) mod intent_log;
 pub(crate) mod lock;
 pub(crate) mod reflog;
+pub(crate) mod transaction;

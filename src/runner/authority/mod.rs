@@ -6,6 +6,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod error;
+mod together;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,0 +1,248 @@
+//! Moves several refs together: creates, moves and deletes (CONTRACT 5.28).
+//!
+//! Invariant: before the first ref is written all of them are locked, and have their expected values. A failure
+//! before that changes nothing. A process that is killed between two writes leaves the later refs unwritten, so
+//! callers put the ref first that shows what is due.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil;
+use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
+use crate::git::refs::intent_log::Intent;
+use crate::git::refs::lock::RefLock;
+use crate::git::repo::open::{Repo, gix_chain};
+
+/// The file of all packed refs.
+const PACKED: &str = "packed-refs";
+
+/// How many times `packed-refs` may change under us before its lock is taken.
+const PACKED_TRIES: u32 = 20;
+
+/// How the lock of a ref begins that is being deleted. What follows is unique, as a new value is.
+pub(super) const DELETION: &str = "delete-";
+
+/// One change of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefChange {
+    /// The full name of the ref.
+    pub name: BString,
+    /// Its expected value; `None`: it must not exist.
+    pub expected: Option<CommitId>,
+    /// Its new value; `None`: it is deleted.
+    pub new: Option<CommitId>,
+}
+
+/// The result of a transaction.
+#[must_use = "a transaction that was lost must not be treated as won"]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Together {
+    /// All refs had their expected values and now have the new ones.
+    Won,
+    /// A ref has another value; nothing was changed.
+    Lost {
+        /// The ref.
+        name: BString,
+        /// Its current value.
+        actual: Option<CommitId>,
+    },
+}
+
+/// A ref that is locked and has its expected value. The lock goes before the announcement.
+pub(super) struct Prepared<'a> {
+    name: &'a BStr,
+    path: PathBuf,
+    expected: Option<CommitId>,
+    new: Option<CommitId>,
+    lock: RefLock,
+    _announced: Intent<'a>,
+}
+
+impl Repo {
+    /// Makes all `changes`, or none if one of the refs has another value than expected. They are written in the
+    /// given order; `log` is the message for the reflogs.
+    pub fn swap_together(&self, changes: &[RefChange], log: &str) -> Result<Together, RefError> {
+        // Always locked in the same order, so that two transactions never wait for each other.
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        order.sort_by(|one, other| changes[*one].name.cmp(&changes[*other].name));
+        let mut held: Vec<Option<Prepared<'_>>> = changes.iter().map(|_| None).collect();
+        for at in order {
+            let RefChange { name, expected, new } = &changes[at];
+            match self.prepare(name.as_bstr(), *expected, *new)? {
+                Ok(prepared) => held[at] = Some(prepared),
+                Err(actual) => return Ok(Together::Lost { name: name.clone(), actual }),
+            }
+        }
+        let gone: Vec<&BStr> = changes
+            .iter()
+            .filter(|change| change.new.is_none())
+            .map(|change| change.name.as_bstr())
+            .collect();
+        let mut packed = if gone.is_empty() { None } else { Some(self.lock_packed(&gone)?) };
+        crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
+        let mut left = gone.len();
+        for (at, prepared) in held.into_iter().flatten().enumerate() {
+            if at > 0 {
+                crate::crashpoint::reach(crate::crashpoint::Point::RefsHalfMoved);
+            }
+            match prepared.new {
+                Some(new) => self.write_ref(prepared, new, log)?,
+                None => {
+                    left -= 1;
+                    self.remove_ref(prepared, &mut packed)?;
+                    if left == 0 {
+                        packed = None;
+                    }
+                }
+            }
+        }
+        Ok(Together::Won)
+    }
+
+    /// Locks a ref, and checks its value. Returns the actual one if it is another.
+    pub(super) fn prepare<'a>(
+        &'a self,
+        name: &'a BStr,
+        expected: Option<CommitId>,
+        new: Option<CommitId>,
+    ) -> Result<Result<Prepared<'a>, Option<CommitId>>, RefError> {
+        let unwritable = |why: String| RefError::Unwritable { name: name.to_string(), why };
+        let full = gix::refs::FullName::try_from(name).map_err(|error| unwritable(error.to_string()))?;
+        let value = match new {
+            Some(new) => new.to_string(),
+            None => format!("{DELETION}{}", AttemptId::random()),
+        };
+        let announced = self.intent_log().announce(name, &value);
+        // Like git, moves a ref under its own lock alone. `packed-refs`, which has the value if
+        // there is no loose ref, is locked only for packing and deleting. A transaction of gix
+        // would take that lock for each move.
+        let path = self.common_dir().join(OsStr::from_bytes(name));
+        let lock = match RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return self.judge_refusal(&full, expected, None).map(Err),
+            Err(error) => return self.judge_refusal(&full, expected, Some(&error)).map(Err),
+        };
+        let actual = self
+            .read_now(&full)
+            .map_err(|error| RefError::Unreadable { name: name.to_string(), why: gix_chain(&error) })?;
+        if actual != expected {
+            return Ok(Err(actual));
+        }
+        if expected.is_none()
+            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(gix_chain(&error)))?
+        {
+            return Err(unwritable(format!("{other} exists")));
+        }
+        Ok(Ok(Prepared { name, path, expected, new, lock, _announced: announced }))
+    }
+
+    /// Writes a prepared ref and its reflog.
+    pub(super) fn write_ref(
+        &self,
+        mut prepared: Prepared<'_>,
+        new: CommitId,
+        log: &str,
+    ) -> Result<(), RefError> {
+        let name = prepared.name;
+        let unwritable = |why: String| RefError::Unwritable { name: name.to_string(), why };
+        self.append_to_reflog(name, prepared.expected, new, log)
+            .map_err(|error| unwritable(format!("its log: {error}")))?;
+        if prepared.lock.commit().is_err() {
+            // Empty directories of removed refs may be in the file's place.
+            drop(fsutil::remove_empty(&prepared.path));
+            prepared.lock.commit().map_err(|error| unwritable(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a prepared ref: from `packed-refs` first, so that no reader sees an older value there.
+    fn remove_ref(&self, prepared: Prepared<'_>, packed: &mut Option<PackedLock>) -> Result<(), RefError> {
+        let unwritable = |error: std::io::Error| RefError::Unwritable {
+            name: prepared.name.to_string(),
+            why: error.to_string(),
+        };
+        if let Some(PackedLock { lock, changes: changes @ true }) = packed {
+            lock.commit().map_err(unwritable)?;
+            *changes = false;
+        }
+        let reflog = self.common_dir().join("logs").join(OsStr::from_bytes(prepared.name));
+        for file in [&prepared.path, &reflog] {
+            match std::fs::remove_file(file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks `packed-refs`, with its content without `gone` in the lock. It stays locked until the loose refs are
+    /// deleted, so that nobody packs them meanwhile.
+    fn lock_packed(&self, gone: &[&BStr]) -> Result<PackedLock, RefError> {
+        let path = self.common_dir().join(PACKED);
+        let unwritable = |why: String| RefError::Unwritable { name: PACKED.to_owned(), why };
+        let read = || match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.map_err(|error| unwritable(error.to_string())),
+        };
+        for _ in 0..PACKED_TRIES {
+            let before = read()?;
+            let after = without(&before, gone);
+            let value = after.strip_suffix(b"\n").unwrap_or(&after);
+            let lock = RefLock::acquire(&path, value, LOCK_PATIENCE);
+            let Some(lock) = lock.map_err(|error| unwritable(error.to_string()))? else {
+                let lock = self.common_dir().join(format!("{PACKED}.lock"));
+                return Err(RefError::Locked { name: PACKED.to_owned(), lock });
+            };
+            if read()? == before {
+                return Ok(PackedLock { lock, changes: after != before });
+            }
+        }
+        Err(unwritable("it changes all the time".to_owned()))
+    }
+}
+
+/// The lock of `packed-refs`.
+struct PackedLock {
+    lock: RefLock,
+    /// Whether the content of the lock is another than that of the file.
+    changes: bool,
+}
+
+/// The content of `packed-refs` without these refs: each is a line `<id> <name>`, and may be followed by a line
+/// `^<id>` with what a tag points at.
+fn without(packed: &[u8], gone: &[&BStr]) -> Vec<u8> {
+    let mut skipping = false;
+    let kept = packed.lines_with_terminator().filter(|line| {
+        skipping = match line.trim_end().split_once_str(" ") {
+            Some((id, name)) if CommitId::parse_hex(id).is_some() => gone.contains(&name.as_bstr()),
+            Some(_) | None => skipping && line.starts_with(b"^"),
+        };
+        !skipping
+    });
+    kept.collect::<Vec<&[u8]>>().concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_deleted_refs_go_with_what_they_point_at() {
+        let id = "0123456789012345678901234567890123456789";
+        let packed = format!(
+            "# pack-refs with: peeled fully-peeled sorted \n{id} refs/heads/a\n{id} refs/tags/t\n^{id}\n{id} refs/tags/u\n"
+        );
+        let left = |gone: &[&str]| {
+            let gone: Vec<&BStr> = gone.iter().map(|name| BStr::new(*name)).collect();
+            without(packed.as_bytes(), &gone).to_str_lossy().into_owned()
+        };
+        assert_eq!(left(&["refs/heads/b", "refs/tags"]), packed);
+        assert_eq!(left(&["refs/heads/a"]), packed.replace(&format!("{id} refs/heads/a\n"), ""));
+        assert_eq!(left(&["refs/tags/t"]), packed.replace(&format!("{id} refs/tags/t\n^{id}\n"), ""));
+        assert_eq!(without(b"", &[BStr::new("x")]), b"");
+    }
+}

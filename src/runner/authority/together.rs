@@ -1,0 +1,71 @@
+//! Several refs moved in one step, by whoever decides (CONTRACT 5.28).
+//!
+//! Invariant: won means that all refs were moved, lost that none was moved by us. An unanswered push is looked up.
+
+use std::time::Duration;
+
+use bstr::BString;
+
+use crate::contract::ids::{BranchName, RemoteName};
+use crate::git::remote::{HASTE, PATIENCE, Pushed, QUESTION};
+use crate::git::{RefChange, Repo, Together};
+use crate::runner::authority::Authority;
+use crate::runner::authority::error::AuthorityError;
+
+impl Authority {
+    /// Makes all `changes` or none. They are about `branch`; `log` is the message for the reflogs.
+    pub fn swap_together(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+        changes: &[RefChange],
+        log: &str,
+    ) -> Result<Together, AuthorityError> {
+        match self {
+            Self::Local => Ok(repo.swap_together(changes, log)?),
+            Self::Remote(remote) => push(repo, remote.name(), branch, changes, PATIENCE),
+        }
+    }
+}
+
+fn push(
+    repo: &Repo,
+    remote: &RemoteName,
+    branch: &BranchName,
+    changes: &[RefChange],
+    within: Duration,
+) -> Result<Together, AuthorityError> {
+    let answer = match repo.push_together(remote, changes, within) {
+        Ok(Pushed::Accepted) => return Ok(Together::Won),
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::warn!(%remote, %error, "a push broke off; asking the remote what became of it");
+            Pushed::Unknown
+        }
+    };
+    let (owner, about) = (remote.clone(), branch.clone());
+    let names: Vec<BString> = changes.iter().map(|change| change.name.clone()).collect();
+    let asked = match repo.ask_refs(remote, &names, if answer == Pushed::Unknown { QUESTION } else { HASTE })
+    {
+        Ok(asked) => asked,
+        Err(error) => {
+            let why = crate::words::error_chain(&error);
+            return Err(AuthorityError::Unanswered { remote: owner, branch: about, why });
+        }
+    };
+    let now = |change: &RefChange| asked.get(&change.name).copied();
+    if changes.iter().all(|change| now(change) == change.new) {
+        return Ok(Together::Won);
+    }
+    if let Some(change) = changes.iter().find(|change| now(change) != change.expected) {
+        return Ok(Together::Lost { name: change.name.clone(), actual: now(change) });
+    }
+    // All refs are as they were.
+    Err(match answer {
+        Pushed::Refused(reason) => AuthorityError::Refused { remote: owner, branch: about, reason },
+        Pushed::Failed(reason) => AuthorityError::Failed { remote: owner, branch: about, reason },
+        Pushed::Unknown | Pushed::Stale | Pushed::Accepted => {
+            AuthorityError::Unmoved { remote: owner, branch: about }
+        }
+    })
+}

@@ -1,0 +1,132 @@
+//! Several refs moved together, in the repository: all or none, in any shape that refs are kept in.
+
+use aynig::contract::ids::CommitId;
+use aynig::git::repo::open::GitVariables;
+use aynig::git::{RefChange, RefError, Store, Together};
+
+use super::support::*;
+
+fn store(repo: &Repo) -> Store {
+    Store::open(&repo.path, &GitVariables::default(), None).expect("a repository")
+}
+
+fn change(repo: &Repo, name: &str, expected: Option<&str>, new: Option<&str>) -> RefChange {
+    let id = |revision: &str| CommitId::parse_hex(repo.head(revision)).expect("an id");
+    RefChange { name: name.into(), expected: expected.map(id), new: new.map(id) }
+}
+
+fn names(repo: &Repo) -> Vec<String> {
+    repo.git(["for-each-ref", "--format=%(refname)"]).lines().map(str::to_owned).collect()
+}
+
+/// CONTRACT 5.28
+#[test]
+fn all_refs_move_or_none() {
+    let repo = Repo::new();
+    for branch in ["a", "b", "c"] {
+        repo.git(["branch", branch]);
+    }
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    let (old, new) = (Some("main~1"), Some("main"));
+    let here = store(&repo).handle();
+    let wanted = |last: RefChange| {
+        [
+            change(&repo, "refs/heads/a", old, new),
+            change(&repo, "refs/heads/b", old, None),
+            change(&repo, "refs/heads/new/one", None, new),
+            last,
+        ]
+    };
+    // Something is not as expected: a value, a ref that is there, a ref that is not, a name in the way.
+    let before = repo.git(["for-each-ref"]);
+    for (last, lost) in [
+        (change(&repo, "refs/heads/c", new, old), true),
+        (change(&repo, "refs/heads/c", None, new), true),
+        (change(&repo, "refs/heads/none", old, new), true),
+        (change(&repo, "refs/heads/none", old, None), true),
+        (change(&repo, "refs/heads/main/x", None, new), false),
+    ] {
+        let name = last.name.clone();
+        match here.swap_together(&wanted(last), "test") {
+            Ok(Together::Lost { name: found, .. }) => assert!(lost && found == name, "{found}"),
+            Err(RefError::Unwritable { name: found, .. }) => assert!(!lost && name == found, "{found}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert_eq!(repo.git(["for-each-ref"]), before);
+    }
+    // A lock of somebody else is waited for, and then nothing is changed either.
+    let lock = repo.path.join(".git/refs/heads/c.lock");
+    std::fs::write(&lock, "").expect("a lock");
+    let moved = here.swap_together(&wanted(change(&repo, "refs/heads/c", old, new)), "test");
+    assert!(matches!(moved, Err(RefError::Locked { .. })), "{moved:?}");
+    assert_eq!(repo.git(["for-each-ref"]), before);
+    std::fs::remove_file(&lock).expect("it is there");
+    let moved = here.swap_together(&wanted(change(&repo, "refs/heads/c", old, new)), "test: together");
+    assert_eq!(moved.expect("nothing is in the way"), Together::Won);
+    assert_eq!(names(&repo), ["a", "c", "main", "new/one"].map(|name| format!("refs/heads/{name}")));
+    for branch in ["a", "c", "new/one"] {
+        assert_eq!(repo.head(branch), repo.head("main"), "{branch}");
+        assert!(repo.git(["reflog", "show", branch]).contains("test: together"), "{branch}");
+    }
+    let locks: Vec<_> = files_below(&repo.path.join(".git"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+        .collect();
+    assert_eq!(locks, Vec::<std::path::PathBuf>::new());
+}
+
+/// CONTRACT 5.28
+#[test]
+fn packed_refs_are_deleted_too() {
+    let repo = Repo::new();
+    for name in ["refs/heads/a", "refs/heads/a2", "refs/aynig/deferred/x"] {
+        repo.git(["update-ref", name, "HEAD"]);
+    }
+    repo.git(["tag", "-a", "-m", "a tag", "t"]);
+    repo.git(["pack-refs", "--all"]);
+    // One is loose on top of its packed value.
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    repo.git(["update-ref", "refs/heads/a2", "HEAD"]);
+    let here = store(&repo).handle();
+    let gone = [
+        change(&repo, "refs/aynig/deferred/x", Some("main~1"), None),
+        change(&repo, "refs/heads/a2", Some("main"), None),
+    ];
+    assert_eq!(here.swap_together(&gone, "test").expect("it can"), Together::Won);
+    assert_eq!(names(&repo), ["refs/heads/a", "refs/heads/main", "refs/tags/t"]);
+    assert_eq!(repo.git(["cat-file", "-t", "t"]), "tag");
+    repo.git(["fsck", "--strict"]);
+    // A deleted ref can be made again, and the packed ones can be packed again.
+    let again = [change(&repo, "refs/heads/a2", None, Some("main"))];
+    assert_eq!(here.swap_together(&again, "test").expect("it can"), Together::Won);
+    repo.git(["pack-refs", "--all"]);
+    assert_eq!(repo.head("a2"), repo.head("main"));
+}
+
+/// CONTRACT 5.28
+#[test]
+fn of_many_transactions_with_a_ref_in_common_one_wins() {
+    let repo = Repo::new();
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    for name in ["common", "a", "b"] {
+        repo.git(["branch", name, "main~1"]);
+    }
+    let store = store(&repo);
+    let own = |name: &str, first: bool| {
+        let common = change(&repo, "refs/heads/common", Some("main~1"), Some("main"));
+        let other = change(&repo, &format!("refs/heads/{name}"), Some("main~1"), Some("main"));
+        if first { vec![common, other] } else { vec![other, common] }
+    };
+    let both = [own("a", true), own("b", false)];
+    let won: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = both
+            .iter()
+            .map(|changes| scope.spawn(|| store.handle().swap_together(changes, "test")))
+            .collect();
+        let moved = threads.into_iter().map(|thread| thread.join().expect("no panic").expect("no error"));
+        moved.filter(|moved| *moved == Together::Won).count()
+    });
+    assert_eq!(won, 1);
+    let moved = ["a", "b"].map(|name| repo.head(name) == repo.head("main"));
+    assert_eq!((repo.head("common"), moved[0] != moved[1]), (repo.head("main"), true));
+}
