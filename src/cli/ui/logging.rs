@@ -19,7 +19,7 @@ pub(crate) enum Level {
     Warn,
     /// Also progress.
     Info,
-    /// Also why branches are skipped.
+    /// Also why branches are passed over.
     Debug,
     /// Also every call of git.
     Trace,
