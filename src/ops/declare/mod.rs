@@ -1,6 +1,6 @@
 //! State commits by hand: takes a request, and returns the commit that landed, with advice.
 //!
-//! Invariant: [`state`] never declares `working`. A renewal by [`lease`] keeps the attempt, the
+//! Invariant: [`state()`] never declares `working`. A renewal by [`lease()`] keeps the attempt, the
 //! runner and the trailers of the lease it follows, so that its runner and any later recovery still
 //! recognise the attempt (CONTRACT 5.10). Only the one branch changes. `target` looks at the
 //! branch, `write` puts the commit on it, and `contract::manual` decides which commits are allowed.

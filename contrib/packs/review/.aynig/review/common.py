@@ -18,8 +18,8 @@ LONGEST = 60_000
 def settings():
     with open(SETTINGS, encoding="utf-8") as file:
         found = json.load(file)
-    # The program comes from the file or from git's configuration, never from the environment: a trailer becomes a
-    # variable, and may not choose what is run.
+    # The program comes from the file or from git's configuration, never from the environment: a trailer
+    # becomes a variable, and must not choose a program.
     named = subprocess.run(["git", "config", "--get", "review.agent"], stdout=subprocess.PIPE, text=True).stdout.strip()
     if named:
         found["agent"] = shlex.split(named)
@@ -52,7 +52,7 @@ def agent(part, prompt):
         prompt = file.read().rstrip() + "\n\n" + prompt
     print(f"{part}: {shlex.join(program)}", flush=True)
     done = subprocess.run(program, input=prompt, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    # A line of its that looks like SET_STATE is not ours.
+    # A SET_STATE line in its output must not count as ours.
     print("\n".join("| " + line for line in done.stdout.splitlines()), flush=True)
     if done.returncode != 0:
         raise SystemExit(f"the agent ended with {done.returncode}")
@@ -68,7 +68,7 @@ def go_on(state, subject, ask, remarks="", more=()):
 def again(who, ask, remarks):
     """Back to implement with remarks, or to a person when the rounds are used up."""
     found, this = settings(), number("DWP_ROUND", 1)
-    # Indented, so that no line of them is taken for a trailer.
+    # Indented, so that no line is parsed as a trailer.
     remarks = "\n".join("    " + line for line in remarks.splitlines())
     if this >= found["rounds"]:
         go_on(found["hand_over"], f"{who}: not right after {this} rounds", ask, remarks)
