@@ -11,6 +11,7 @@ use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
 use super::message::{Draft, Message, broken_trailer_rule};
+use super::titles::{lease_title, stalled_title};
 use super::trailers::{Trailer, Trailers, trim};
 
 pub(crate) const SOURCE_KEY: &str = "dwp-source";
@@ -43,7 +44,7 @@ pub(crate) struct LeaseTerms {
 pub(crate) fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
     let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
     trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
-    Draft { subject: default_subject(&StateName::working()), body: BString::default(), trailers }
+    Draft { subject: lease_title(&trailers), body: BString::default(), trailers }
 }
 
 /// The runner-managed trailers at the top of every lease.
@@ -60,7 +61,7 @@ pub(crate) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
 
 /// Drafts a fresh `working` commit with the trailers of the lease it follows (CONTRACT 6.3, 10.3).
 pub(crate) fn renewal_draft(lease: &Message) -> Draft {
-    let subject = default_subject(&StateName::working());
+    let subject = lease_title(&lease.trailers);
     Draft { subject, body: BString::default(), trailers: lease.trailers.clone() }
 }
 
@@ -101,7 +102,7 @@ pub(crate) fn stalled_draft(run_id: &BStr, origin: Option<&StateName>, body: &st
     trailers.push(Trailer::new(STATE_KEY, StateName::stalled().as_str()));
     trailers.push(Trailer::new(STALLED_RUN_KEY, run));
     trailers.push(Trailer::new(ORIGIN_KEY, origin.map_or(UNKNOWN, StateName::as_str)));
-    Draft { subject: default_subject(&StateName::stalled()), body: writable(body), trailers }
+    Draft { subject: stalled_title(body), body: writable(body), trailers }
 }
 
 fn writable(body: &str) -> BString {
@@ -180,7 +181,7 @@ mod tests {
     /// CONTRACT 5.1, 5.2, 5.6
     #[test]
     fn lease() {
-        let expected = "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\n\
+        let expected = "working: build (host-1)\n\ndwp-state: working\ndwp-origin-state: build\n\
              dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: host-1\ndwp-lease-seconds: 300\n\
              dwp-source: git:origin\ndwp-log-level: debug\ndwp-pr: 7\n";
         assert_eq!(encoded(&lease_draft(&event(TRIGGER), &terms(Some("origin")))), expected);
@@ -257,7 +258,7 @@ mod tests {
         let draft = stalled_draft(BStr::new("r-1"), Some(&build), "exited with 3\n");
         assert_eq!(
             encoded(&draft),
-            "chore: set stalled\n\nexited with 3\n\ndwp-state: stalled\ndwp-stalled-run: r-1\ndwp-origin-state: build\n"
+            "stalled: exited with 3\n\nexited with 3\n\ndwp-state: stalled\ndwp-stalled-run: r-1\ndwp-origin-state: build\n"
         );
         assert_eq!(stalled_run(&draft.trailers), Some(BStr::new("r-1")));
         for hostile in ["", " \t", "a\nb", "a\0b"] {

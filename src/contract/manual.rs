@@ -15,6 +15,7 @@ use super::head::STATE_KEY;
 use super::ids::{AttemptId, RemoteName, StateName};
 use super::lease::{DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, parse_seconds};
 use super::message::Draft;
+use super::titles::lease_title;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
 /// The arguments of `set-state`.
@@ -95,7 +96,7 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     trailers.extend(asked.trailers.iter().cloned());
     trailers.extend(source_trailer(asked.source.as_ref()));
     trailers.extend(asked.overrides.as_ref().map(|run| Trailer::new(OVERRIDES_KEY, run.clone())));
-    Ok(draft(&asked.state, asked.subject.as_deref(), asked.body.as_deref(), trailers))
+    Ok(draft(default_subject(&asked.state), asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
 /// Drafts the commit of `set-working`: a renewal if HEAD is `working`, else a new claim on HEAD's
@@ -139,7 +140,8 @@ pub(crate) fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualErro
         trailers.extend(held(SOURCE_KEY).map(|value: &BStr| Trailer::new(SOURCE_KEY, value)));
     }
     trailers.extend(kept_and_given(asked.keep, &asked.head, &asked.head, &asked.trailers));
-    Ok(draft(&StateName::working(), asked.subject.as_deref(), asked.body.as_deref(), trailers))
+    let title = lease_title(&trailers);
+    Ok(draft(title, asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
 fn check(trailers: &[Trailer]) -> Result<(), ManualError> {
@@ -149,9 +151,9 @@ fn check(trailers: &[Trailer]) -> Result<(), ManualError> {
     }
 }
 
-fn draft(state: &StateName, subject: Option<&str>, body: Option<&[u8]>, trailers: Trailers) -> Draft {
+fn draft(title: BString, subject: Option<&str>, body: Option<&[u8]>, trailers: Trailers) -> Draft {
     let subject = subject.filter(|subject| !subject.trim().is_empty());
-    let subject = subject.map_or_else(|| default_subject(state), BString::from);
+    let subject = subject.map_or(title, BString::from);
     Draft { subject, body: BString::from(body.unwrap_or_default()), trailers }
 }
 
@@ -225,7 +227,7 @@ mod tests {
             [("dwp-state", "build"), ("dwp-run-id", "stale"), ("dwp-origin-state", "old"), ("dwp-a", "1")];
         assert_eq!(
             text(set_working_draft(&lease(&head))),
-            "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\n\
+            "working: build (here)\n\ndwp-state: working\ndwp-origin-state: build\n\
              dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: here\ndwp-lease-seconds: 300\ndwp-a: 1\n"
         );
     }
@@ -241,7 +243,7 @@ mod tests {
             ("dwp-source", "git:origin"),
             ("dwp-a", "1"),
         ];
-        let expected = "chore: set working\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: r-1\n\
+        let expected = "working: build (there)\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: r-1\n\
              dwp-runner-id: there\ndwp-lease-seconds: 60\ndwp-source: git:origin\ndwp-a: 1\n";
         assert_eq!(text(set_working_draft(&lease(&head))), expected);
         let longer = ManualLease { seconds: Some(900), source: RemoteName::parse("up").ok(), ..lease(&head) };

@@ -24,9 +24,9 @@
 //! - [`headlog`] finds out which commits on the branch were made in the attempt's own checkout.
 //! - [`landing`] puts a result onto its branch, step by step.
 //! - [`carried`] decides what a new state takes over from the commits before it.
-//! - [`commits`] drafts the commit of an outcome, [`report`] the body of a stalled one.
 //! - [`kept`] writes and reads how the command of a kept lease ended.
 //! - [`requeue`] asks again for what an attempt did not finish.
+//! - [`commits`] drafts the commit of an outcome, [`titles`] its subject, [`report`] the body of a stalled one.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
 //! - [`squash`] words the commit that a landed branch becomes.
 //! - [`retention`] decides which finished attempts' logs may be removed.
@@ -66,6 +66,7 @@ pub(crate) mod settlement;
 pub mod sighting;
 pub mod squash;
 pub mod story;
+mod titles;
 pub mod trailers;
 
 #[cfg(test)]

@@ -150,10 +150,11 @@ fn stalled_by(script: &str) -> (Repo, String) {
             "dwp-origin-state: step".to_owned()
         ]
     );
-    assert_eq!(repo.subject("work"), "chore: set stalled");
+    let body = repo.body("work");
+    let why = body.lines().next().expect("a reason").trim_end_matches('.');
+    assert_eq!(repo.subject("work"), format!("stalled: {why}"));
     assert!(out(&output).contains("work  step → stalled"), "{}", out(&output));
     repo.assert_tidy();
-    let body = repo.body("work");
     (repo, body)
 }
 
@@ -309,7 +310,7 @@ fn a_commands_own_commits_stay_below_a_success() {
     ));
     repo.run_expecting(0, &[]);
     let subjects = repo.git(["log", "-5", "--first-parent", "--format=%s", "work"]);
-    assert_eq!(subjects, "chore: set done\nsecond\nfirst\nchore: set working\nplease step");
+    assert_eq!(subjects, "chore: set done\nsecond\nfirst\nworking: step (test-host)\nplease step");
     assert_eq!(files(&repo, "work"), ["README", "one", "three", "two"]);
     assert_eq!(repo.rescues(), Vec::<String>::new());
     repo.assert_tidy();
@@ -320,7 +321,7 @@ fn a_commands_own_commits_stay_below_a_success() {
 fn a_commands_own_commits_stay_below_a_failure() {
     let (repo, _) = stalled_by("echo 1 > one; git add one; git commit -qm first; exit 1");
     let subjects = repo.git(["log", "-3", "--format=%s", "work"]);
-    assert_eq!(subjects, "chore: set stalled\nfirst\nchore: set working");
+    assert_eq!(subjects, "stalled: `step` exited with 1\nfirst\nworking: step (test-host)");
     assert_eq!(files(&repo, "work"), ["README", "one"]);
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
@@ -331,7 +332,7 @@ fn a_commands_own_commits_stay_below_a_fresh_lease() {
     let repo = Repo::one_step("git commit -q --allow-empty -m first");
     repo.run_expecting(0, &[]);
     let subjects = repo.git(["log", "-3", "--format=%s", "work"]);
-    assert_eq!(subjects, "chore: set working\nfirst\nchore: set working");
+    assert_eq!(subjects, "working: step (test-host)\nfirst\nworking: step (test-host)");
     assert_eq!(repo.trailers("work"), repo.trailers("work~2"));
 }
 
@@ -343,7 +344,7 @@ fn a_detached_head_with_commits_is_landed_on() {
     ));
     repo.run_expecting(0, &[]);
     let subjects = repo.git(["log", "-3", "--format=%s", "work"]);
-    assert_eq!(subjects, "chore: set done\nfirst\nchore: set working");
+    assert_eq!(subjects, "chore: set done\nfirst\nworking: step (test-host)");
     repo.assert_tidy();
 }
 

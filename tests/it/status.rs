@@ -13,7 +13,7 @@ fn of<'a>(rows: &'a Value, branch: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{branch}: {rows}"))
 }
 
-const KEYS: [&str; 23] = [
+const KEYS: &[&str] = &[
     "branch",
     "commit",
     "state",
@@ -32,6 +32,7 @@ const KEYS: [&str; 23] = [
     "reason",
     "cause",
     "subject",
+    "asked",
     "date",
     "why",
     "ended",
@@ -88,6 +89,7 @@ fn every_kind_as_json() {
     assert_eq!(held["runId"], "11111111-2222-4333-8444-555555555555");
     assert_eq!(held["runner"], "other");
     assert_eq!(held["leaseSeconds"], 300);
+    assert_eq!(held["asked"], "please build");
     assert!((200..=300).contains(&held["secondsLeft"].as_i64().unwrap()), "{held}");
     assert!(held["expiresAt"].as_str().unwrap().ends_with('Z'));
     assert!(of(&rows, "late")["secondsLeft"].as_i64().unwrap() <= -90);
@@ -145,7 +147,12 @@ fn the_lease_of_one_branch_in_a_few_lines() {
     let repo = zoo();
     repo.git(["checkout", "--quiet", "held"]);
     let said = out(&repo.aynig_ok(["status"]));
-    for words in ["held  working (build)  working", "other, attempt 11111111", " s left (until "] {
+    for words in [
+        "held  working (build)  working",
+        "other, attempt 11111111",
+        " s left (until ",
+        "asked    please build",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::clock;
 use crate::contract::commits;
 use crate::contract::head::Head;
-use crate::contract::ids::StateName;
+use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
@@ -22,6 +22,7 @@ use crate::ops::missing;
 use crate::ops::view::Time;
 use crate::ops::view::lease::runner_words;
 use crate::runner::authority::Authority;
+use crate::runner::landing::ask::newest_request;
 use crate::runner::shell_quote;
 use crate::runner::survey::verdict::{Reason, RunIn, Severity};
 use crate::runner::survey::words::{if_you_vouch, unsigned_lease};
@@ -54,6 +55,8 @@ pub struct BranchView {
     pub subject: Option<String>,
     /// The request in words, if it says more than the subject.
     pub wish: Option<String>,
+    /// The request that a leased branch works on, in words.
+    pub asked: Option<String>,
     /// HEAD's date, in seconds since the epoch.
     pub committed_at: Option<i64>,
     /// The date that a parked branch waits for, in seconds since the epoch.
@@ -105,6 +108,14 @@ fn wish(message: &Message) -> Option<String> {
         .map(|line| line.to_str_lossy().into_owned())
 }
 
+/// Returns the request below a lease in words: its subject, or the first line of its body if the subject
+/// only names the state.
+fn request(repo: &Repo, lease: CommitId) -> Option<String> {
+    let event = newest_request(repo, lease)?;
+    let words = commits::wish(&event.message, &event.state);
+    Some(words.unwrap_or(event.message.subject.as_bstr()).to_str_lossy().into_owned())
+}
+
 /// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch,
 /// `now` is in seconds since the epoch, and `most` is how often an
 /// interrupted command is asked for again. `unsigned` is why the HEAD of a stalled branch is not
@@ -137,6 +148,7 @@ pub(crate) fn row(
         }
         Verdict::Leased(lease) => {
             leased(&mut row, &lease.lease, lease.seen);
+            row.asked = branch.head.and_then(|head| request(repo, head));
             if lease.over {
                 let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
                 let next = "the lease has run out; the next `aynig run` sets the branch stalled";
@@ -299,6 +311,11 @@ impl BranchView {
         }
     }
 
+    /// What the branch is about: the request, as long as a subject alone says less.
+    pub fn about(&self) -> Option<&str> {
+        self.asked.as_deref().or(self.wish.as_deref()).or(self.subject.as_deref())
+    }
+
     /// The reason in one line. Empty if the label says it all.
     pub fn in_brief(&self) -> &str {
         self.brief.as_ref().or(self.reason.as_ref()).map_or("", String::as_str)
@@ -364,6 +381,7 @@ impl Serialize for BranchView {
             reason: Option<&'a str>,
             cause: Option<&'a str>,
             subject: Option<&'a str>,
+            asked: Option<&'a str>,
             date: Option<Time>,
             why: Option<&'a str>,
             ended: Option<&'static str>,
@@ -390,6 +408,7 @@ impl Serialize for BranchView {
             reason: self.reason.as_deref(),
             cause: self.cause,
             subject: self.subject.as_deref(),
+            asked: self.asked.as_deref(),
             date: self.committed_at.map(Time),
             why: self.why.as_deref(),
             ended: self.ended,

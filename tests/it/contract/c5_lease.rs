@@ -33,7 +33,7 @@ fn c5_the_leases_trailers_in_order() {
     assert_eq!(
         repo.message("work~1"),
         format!(
-            "chore: set working\n\ndwp-state: working\ndwp-origin-state: probe\ndwp-run-id: {run}\n\
+            "working: probe (test-host)\n\ndwp-state: working\ndwp-origin-state: probe\ndwp-run-id: {run}\n\
              dwp-runner-id: test-host\ndwp-lease-seconds: 300"
         )
     );

@@ -129,7 +129,7 @@ pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
     let states = widest(&state_words);
     rows.iter()
         .map(|row| {
-            let subject = row.wish.as_deref().or(row.subject.as_deref()).filter(|words| !words.is_empty());
+            let subject = row.about().filter(|words| !words.is_empty());
             let next = next_words(row);
             let gap = if next.is_empty() { "" } else { "  " };
             let subject =
@@ -197,8 +197,8 @@ fn cells(row: &BranchView, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
     let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
     let reason = reason.map(ui::sanitize);
-    let about = row.why.as_ref().or(row.wish.as_ref()).or(row.subject.as_ref());
-    let about = about.map(|about| ui::sanitize(about)).unwrap_or_default();
+    let about = row.why.as_deref().or_else(|| row.about());
+    let about = about.map(ui::sanitize).unwrap_or_default();
     let beside = row.command.as_deref().map(ui::sanitize).or_else(|| reason.clone().filter(|_| !wanted));
     let about = match beside {
         Some(beside) if about.is_empty() => beside,
@@ -316,6 +316,9 @@ pub(crate) fn lines(row: &BranchView) -> Vec<String> {
         let short: String = commit.chars().take(10).collect();
         let date = row.committed_at.map(clock::format_utc).unwrap_or_default();
         add("commit", &format!("{short}  {date}  {subject}"));
+    }
+    if let Some(asked) = &row.asked {
+        add("asked", asked);
     }
     if let Some(lease) = &row.lease {
         let until = clock::format_utc(lease.expires_at);
