@@ -103,6 +103,16 @@ struct Field {
     branches: u32,
 }
 
+/// The start of a process, in milliseconds since the epoch, at most a second early. A long run uses all process
+/// ids several times, so another process may have the one that a journal line names.
+fn started(pid: i32) -> i64 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let boot = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime ")?.parse::<i64>().ok());
+    let stat = read(&format!("/proc/{pid}/stat"));
+    let ticks = stat.rsplit(')').next().and_then(|stat| stat.split(' ').nth(20)?.parse::<i64>().ok());
+    boot.expect("the time of boot") * 1000 + ticks.map_or(i64::MAX / 2, |ticks| ticks * 10)
+}
+
 impl Field {
     fn local() -> Self {
         let home = Self::scene();
@@ -200,7 +210,10 @@ impl Field {
             runners.is_empty()
         });
         for line in self.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")) {
-            Process(line.split(' ').next_back().expect("a process id").parse().expect("a number")).gone();
+            let mut words = line.rsplit(' ').map(|word| word.parse::<i64>().expect("a number"));
+            let (pid, began) = (words.next().expect("a process id"), words.next().expect("a time"));
+            let pid = i32::try_from(pid).expect("a process id");
+            wait_until(&format!("process {pid} to end"), || !is_alive(pid) || started(pid) > began);
         }
         let hosts: Vec<&Repo> = (0..self.hosts.len().max(1)).map(|number| self.host(number).0).collect();
         hosts.iter().for_each(|host| host.deserted());
