@@ -1,6 +1,6 @@
-//! What the commit of a new state takes over from the commits before it (CONTRACT 4.12 to 4.15).
+//! Text and trailers that a new state takes over from earlier commits (CONTRACT 4.12 to 4.15).
 //!
-//! Invariant: nothing here is the runner's own: no runner-managed trailer is carried over, in any case of letters.
+//! Invariant: no runner-managed trailer is carried over, in any case of letters.
 
 use bstr::{BString, ByteSlice};
 
@@ -38,15 +38,15 @@ impl Ask {
     }
 }
 
-/// Returns the heading of a section: the state it was added in, who added it, and when. Only people read it.
+/// Returns the heading of a section: the state it was added in, its author, and the date. Nothing parses it.
 pub(crate) fn heading(from: &StateName, by: &[u8], at: &str) -> String {
     format!("[reply from {from} by {}, {at}]", plain_line(by, MAX_NAME_CHARS))
 }
 
-/// What the keys begin with that tell of a single commit, such as `aynig-overrides`.
+/// Keys with this prefix, such as `aynig-overrides`, describe a single commit.
 const OF_ONE_COMMIT: &[u8] = b"aynig-";
 
-/// Whether a trailer tells of a single commit, so that no other one takes it over.
+/// Whether a trailer describes a single commit, so that no other commit takes it over.
 pub(crate) fn is_of_one_commit(key: &[u8]) -> bool {
     key.starts_with(OF_ONE_COMMIT)
 }
@@ -116,7 +116,7 @@ mod tests {
         use KeepTrailers::{All, Dwp, None};
         let head = "dwp-state=working dwp-a=1 dwp-b=1 dwp-b=2 dwp-run-id=r x=lease";
         let ask = "dwp-a=old y=1 dwp-c=3 dwp-state=build Dwp-Run-Id=r aynig-overrides=r y=2";
-        // What is kept, what is given, what comes of it.
+        // Kept trailers, given trailers, result.
         let rows = [
             (None, "", ""),
             (None, "dwp-a=2 z=1", "dwp-a=2 z=1"),

@@ -38,7 +38,7 @@ pub const RUN_ID_OPTION: &str = "aynig-run-id=";
 pub enum Violation {
     /// The branch is under a live lease.
     Held {
-        /// What the push did to the branch.
+        /// The push's effect on the branch.
         how: Breach,
         /// The holder's runner id, as written; empty if the lease has none.
         runner: BString,
@@ -70,7 +70,7 @@ pub enum Violation {
     },
 }
 
-/// What a push did to a branch under a live lease.
+/// The effect of a push on a branch under a live lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breach {
     /// Pushed a commit on top that does not name the attempt.
@@ -83,7 +83,7 @@ pub enum Breach {
     Unsigned,
 }
 
-/// What a push is judged by, besides its commits.
+/// The facts by which a push is judged, besides its commits.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'a> {
     /// The run ids that the push names by options.

@@ -40,7 +40,7 @@ pub struct Event {
 pub struct InvalidHead {
     /// The commit.
     pub commit: CommitId,
-    /// What is wrong with it, lower case, no full stop.
+    /// The problem, lower case, no full stop.
     pub reason: String,
 }
 

@@ -1,8 +1,8 @@
-//! The lease that is kept after a command which exited with 0 and declared nothing valid (CONTRACT
-//! 6.3): its body says how the command ended.
+//! The lease that is kept after a command which exited with 0 and declared nothing valid (CONTRACT 6.3): its
+//! body says how the command ended.
 //!
-//! Invariant: the body is written and read only here. What is read is one bounded line without
-//! control characters, since anybody may write such a body.
+//! Invariant: the body is written and read only here. Anyone can write such a body, so it is read as one
+//! bounded line without control characters.
 
 use bstr::{BString, ByteSlice};
 

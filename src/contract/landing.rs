@@ -113,7 +113,7 @@ pub(crate) enum Fact {
     Paused(bool),
 }
 
-/// What [`Order::Look`] found.
+/// The result of [`Order::Look`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// The branch is the attempt's.

@@ -81,13 +81,13 @@ pub enum MessageError {
     /// The subject cannot be written.
     #[error("the commit subject cannot be written: {why}")]
     Subject {
-        /// What is wrong and how to fix it.
+        /// The problem and how to fix it.
         why: &'static str,
     },
     /// The body cannot be written.
     #[error("the commit body cannot be written: {why}")]
     Body {
-        /// What is wrong and how to fix it.
+        /// The problem and how to fix it.
         why: &'static str,
     },
     /// A trailer cannot be written.
@@ -95,7 +95,7 @@ pub enum MessageError {
     Trailer {
         /// Its key, lossily decoded.
         key: String,
-        /// What is wrong and how to fix it.
+        /// The problem and how to fix it.
         why: &'static str,
     },
 }

@@ -1,7 +1,7 @@
-//! Preferred runners: a state that is left to one runner for a while (`dwp-prefer-runner`, CONTRACT 11.14).
+//! Preferred runners: a state reserved for one runner for a while (`dwp-prefer-runner`, CONTRACT 11.14).
 //!
 //! Invariant: the end of the preference comes from the commit alone, and is compared with a `now` passed in.
-//! It is bounded whatever the commit's date: nobody waits longer than twice [`MAX_SECONDS`].
+//! Whatever the commit's date, no runner waits longer than twice [`MAX_SECONDS`].
 
 use bstr::{BStr, ByteSlice};
 
@@ -23,7 +23,7 @@ const MAX_SECONDS: u64 = 86_400;
 /// The most characters of a runner's id that are shown.
 const MAX_ID_CHARS: usize = 100;
 
-/// A state that is left to another runner.
+/// A state reserved for another runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Preferred {
     /// The preferred runner, as one plain line.
@@ -32,10 +32,11 @@ pub(crate) struct Preferred {
     pub(crate) until: i64,
 }
 
-/// The preference of a state committed at `committed_at`, if it still keeps `runner` from running it at `now`.
+/// The preference of a state committed at `committed_at`, if it still keeps `runner` from running it at
+/// `now`.
 ///
-/// If the commit is dated further into the future than its preference lasts, the clocks disagree, and nobody is
-/// preferred. Otherwise a runner would wait for as long as they disagree.
+/// If the commit is dated further into the future than its preference lasts, the clocks disagree and the
+/// preference is ignored. Otherwise a runner would wait for as long as they disagree.
 pub(crate) fn preferred(trailers: &Trailers, committed_at: i64, runner: &str, now: i64) -> Option<Preferred> {
     let wanted = trailers.last(PREFER_RUNNER_KEY)?.trim();
     if wanted.is_empty() || wanted == runner.as_bytes() {

@@ -82,7 +82,7 @@ fn user_trailer(key: &str, value: &str) -> Result<Trailer, TrailerArgError> {
     }
 }
 
-/// Returns the line that makes this declaration, without its line end. Control characters and those that nobody sees are
+/// Returns the line that makes this declaration, without its line end. Control and invisible characters are
 /// escaped, so that the line is harmless on a terminal and in a log.
 ///
 /// # Errors

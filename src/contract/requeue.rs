@@ -1,6 +1,6 @@
-//! The state that was asked for, written again after an attempt that did not finish (CONTRACT 6.14).
+//! The requested state, written again after an attempt that did not finish (CONTRACT 6.14).
 //!
-//! Invariant: it asks for exactly what the trigger asked for. What it says of the attempt is in trailers
+//! Invariant: it requests exactly what the trigger requested. Its facts about the attempt are in trailers
 //! that no other commit takes over.
 
 use std::fmt;
@@ -15,35 +15,35 @@ use super::lease::requested_seconds;
 use super::message::Draft;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
-/// A request that is made again (CONTRACT 6.14).
+/// A repeated request (CONTRACT 6.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Requeue {
-    /// How often in a row it was interrupted, this time included.
+    /// The number of interruptions in a row, with this one.
     pub(crate) interrupted: Interrupted,
 }
 
 /// A count of interruptions in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted {
-    /// How many there were.
+    /// The number of interruptions.
     pub times: u32,
-    /// How many of them lead to another try.
+    /// The number of interruptions that lead to another try.
     pub most: u32,
 }
 
-/// What the interruption of a command leads to (CONTRACT 6.14).
+/// The reaction to an interrupted command (CONTRACT 6.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnInterrupt {
-    /// Whether its state is asked for again. Otherwise the branch stalls.
+    /// Whether its state is requested again. Otherwise the branch stalls.
     pub requeue: bool,
-    /// How often in a row.
+    /// The most interruptions in a row that do so.
     pub most: u32,
 }
 
 /// The trailer that counts interruptions in a row.
 pub(crate) const INTERRUPTED_KEY: &str = "aynig-interrupted";
 
-/// The trailer that names the ref with the work of the attempt before.
+/// The trailer that names the ref with the previous attempt's work.
 pub(crate) const RESCUED_KEY: &str = "aynig-rescued";
 
 /// Returns the number of interruptions in a row that led to a request.
@@ -66,9 +66,9 @@ impl fmt::Display for Interrupted {
     }
 }
 
-/// Drafts the request of `trigger` again, after an attempt that did not finish (CONTRACT 6.14). Of the
-/// runner-managed trailers, a stalled trigger keeps those that say which attempt it closed. `rescued` is
-/// the ref with the work that was saved.
+/// Drafts the repeated request of `trigger`, after an attempt that did not finish (CONTRACT 6.14). Of the
+/// runner-managed trailers, a stalled trigger keeps those that name the attempt it closed. `rescued` is the
+/// ref with the saved work.
 pub(crate) fn requeued_draft(
     trigger: &Event,
     requeue: Requeue,

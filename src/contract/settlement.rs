@@ -1,4 +1,4 @@
-//! The outcome table: what the end of a command and its declaration lead to (CONTRACT 6.4).
+//! The outcome table: the end of a command and its declaration decide the outcome (CONTRACT 6.4).
 //!
 //! Invariant: [`settle`] is the only place where an ending becomes an outcome.
 
@@ -57,13 +57,13 @@ pub(crate) enum Settlement {
     KeepWorking,
     /// `stalled` is written, with a diagnosis.
     Stall,
-    /// The state that was asked for is written again.
+    /// The requested state is written again.
     Requeue(Requeue),
 }
 
-/// Success with a declaration advances, success without one keeps working. An interrupted command is
-/// asked for again, as far as `policy` goes. Anything else stalls and ignores the declaration (CONTRACT
-/// 6.1 to 6.3, 6.14).
+/// Success with a declaration advances; success without one keeps working. An interrupted command is
+/// requested again, within the limits of `policy`. Anything else stalls and ignores the declaration
+/// (CONTRACT 6.1 to 6.3, 6.14).
 pub(crate) fn settle(
     ending: &Ending,
     declaration: Option<Declaration>,
@@ -90,7 +90,7 @@ pub(crate) fn settle(
     }
 }
 
-/// Why an interrupted command is not asked for again, as the end of a sentence.
+/// Why an interrupted command is not requested again, as the end of a sentence.
 pub(crate) fn too_often(ending: &Ending, trigger: &Trailers, policy: OnInterrupt) -> Option<String> {
     let Ending::Stopped { why: StopReason::Interrupted { .. } } = ending else { return None };
     let before = interrupted_before(trigger).filter(|_| policy.requeue)?;
@@ -110,7 +110,7 @@ pub(crate) fn overtaken(subject: &str, is_success: bool, commit: &str) -> String
 }
 
 impl Settlement {
-    /// The state it writes, where `asked` was asked for.
+    /// The state it writes, if `asked` was requested.
     pub(crate) fn state<'a>(&'a self, asked: &'a StateName) -> &'a str {
         match self {
             Self::Advance(declaration) => declaration.state.as_str(),
@@ -258,7 +258,7 @@ mod tests {
         let other = Ending::Stopped { why: StopReason::Interrupted { signal: 77, clean: true } };
         assert_eq!(other.describe(), "was stopped: interrupted by signal 77");
         let again = |times, most| Settlement::Requeue(Requeue { interrupted: Interrupted { times, most } });
-        // What the trigger counts, the limit, and what follows.
+        // The trigger's count, the limit, and the result.
         let rows = [
             ("", 3, again(1, 3)),
             ("1", 3, again(2, 3)),

@@ -1,6 +1,7 @@
-//! The message of a branch that is landed: what was wanted or done, without what the workflow noted on the way (CONTRACT.md §14).
+//! The message of a landed branch: its request or its changes, without the workflow's notes (CONTRACT.md
+//! §14).
 //!
-//! Invariant: no draft made here has a trailer whose key begins with `dwp-`, whatever the commits say.
+//! Invariant: no draft made here has a trailer whose key begins with `dwp-`, whatever the commits contain.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -10,7 +11,7 @@ use super::ids::{BranchName, StateName};
 use super::message::{Draft, Message};
 use super::trailers::Trailers;
 
-/// What a person says it is to be.
+/// The text given by the user.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
     /// The subject.
@@ -19,10 +20,10 @@ pub struct Said {
     pub body: Option<String>,
 }
 
-/// The one commit that stands for `commits` (oldest first) of `branch`.
+/// The single commit for `commits` (oldest first) of `branch`.
 ///
-/// A single commit without a state gives its own words. Else the first state that was asked for does, followed by the subjects of
-/// the commits, where there are several. `None` in place of a body that could not be written leaves it out.
+/// Its text comes from the only commit without a state. Otherwise it comes from the first requested state,
+/// followed by the subjects of the commits without a state.
 pub(crate) fn squash_draft(branch: &BranchName, commits: &[Message], said: &Said) -> Draft {
     let own: Vec<&Message> = commits.iter().filter(|message| state(message).is_none()).collect();
     let (subject, body) = match own[..] {
@@ -61,7 +62,8 @@ fn state(message: &Message) -> Option<&BStr> {
     message.trailers.last(STATE_KEY).map(|state| state.as_bstr())
 }
 
-/// Subject and body of the first state that is not the runner's own; no subject where it only names the state.
+/// Subject and body of the first state that is not the runner's own. The subject is empty if it only names
+/// the state.
 fn asked(commits: &[Message]) -> Option<(BString, BString)> {
     let (message, state) = commits.iter().find_map(|message| {
         let state = StateName::parse(state(message)?.to_str().ok()?).ok()?;
@@ -71,7 +73,8 @@ fn asked(commits: &[Message]) -> Option<(BString, BString)> {
     Some((if plain { BString::default() } else { message.subject.clone() }, message.body.clone()))
 }
 
-/// What is kept of the trailers: of commits without a state all but the workflow's, of states who had a part in them. Each once.
+/// The trailers to keep, each once. Commits without a state keep all but the workflow's, states only those
+/// that name contributors.
 fn kept(commits: &[Message]) -> Trailers {
     let mut kept = Trailers::new();
     for message in commits {

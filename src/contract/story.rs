@@ -46,7 +46,7 @@ pub enum Entry {
     Before(Commits),
     /// A commit with an unusable `dwp-state`.
     Invalid {
-        /// What is wrong.
+        /// The problem.
         invalid: InvalidHead,
         /// Its date, seconds since the epoch.
         committed_at: i64,
@@ -153,7 +153,7 @@ pub struct Mark {
     pub subject: BString,
 }
 
-/// What a stalled commit reports about an attempt.
+/// A stalled commit's report on an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
     /// The reason: the first line of its body; empty if there is none.

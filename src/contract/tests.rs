@@ -416,7 +416,7 @@ fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
         LineVerdict::Malformed(reason) => return reason.trim().is_empty().then(|| "no reason".to_owned()),
         LineVerdict::Declared(declaration) => declaration,
     };
-    // What was declared can be declared again, by a line of ours.
+    // A parsed declaration can be written as a line again.
     match line_of(&declaration).map(|line| (judge_line(line.as_bytes()), line)) {
         Ok((LineVerdict::Declared(again), line)) if again == declaration && line.lines().count() == 1 => {}
         Err(long) if long.contains("1 MiB") => {}
@@ -476,7 +476,7 @@ fn hostile_declarations_are_refused_or_can_be_written() {
 /// CONTRACT 1.14
 #[test]
 fn nothing_of_a_body_is_ever_a_trailer() {
-    // A body, whoever wrote it, never adds to the intended trailers, nor removes any.
+    // No body ever adds to the intended trailers or removes any.
     for body in sample(&hostile(), cases()) {
         let trailers: Trailers = [Trailer::new("dwp-state", "real")].into_iter().collect();
         let draft = Draft { subject: "s".into(), body: body.clone().into(), trailers };

@@ -14,7 +14,7 @@ use crate::git::refs::transaction::RefChange;
 use crate::git::remote::{PATIENCE, PLAIN_PUSH, Pushed, RemoteError, UNTRACKED, parse_push, server_words};
 use crate::git::repo::open::Repo;
 
-/// What git says of a server that cannot move several refs together.
+/// Git's message about a server that cannot move several refs together.
 const NO_ATOMIC: &str = "does not support --atomic";
 
 impl Repo {

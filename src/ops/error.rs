@@ -46,7 +46,7 @@ pub struct Error {
     pub kind: Kind,
     /// The action, its object, and the cause.
     pub message: String,
-    /// What to do next, one sentence each.
+    /// The next steps, one sentence each.
     pub hints: Vec<String>,
     /// Whether the change may have been applied nevertheless: a remote did not answer.
     pub maybe_applied: bool,

@@ -1,7 +1,8 @@
-//! Landing: what a branch has come to is put onto another one as a single clean commit.
+//! Landing: puts the result of a branch on another one as a single clean commit.
 //!
-//! Invariant: the target moves by one compare-and-swap from the very commit that was merged into, and nothing else is written before. A
-//! checkout of it goes along only if it is clean; no changes of a person are written over (CONTRACT.md §14).
+//! Invariant: the target moves by one compare-and-swap from the very commit that was merged into, and nothing
+//! else is written before. Its checkout is updated only if it is clean; no changes of a user are overwritten
+//! (CONTRACT.md §14).
 
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ use super::settings;
 use super::target::existing_head;
 use super::view::lease::lease_words;
 
-/// What kind of commit a branch becomes.
+/// The kind of commit that lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// One commit with all changes, on the target alone.
@@ -43,24 +44,24 @@ pub enum Strategy {
 /// Requests a landing.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is to be landed.
+    /// The branch to land.
     pub branch: BranchName,
-    /// Where; else the default branch.
+    /// The target; else the default branch.
     pub into: Option<BranchName>,
-    /// As what.
+    /// The kind of commit.
     pub strategy: Strategy,
-    /// The commit's words.
+    /// The commit's text.
     pub said: Said,
     /// Whether our signature may vouch for unsigned commits (CONTRACT 13.10).
     pub accept_unsigned: bool,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Landing {
-    /// It is there.
+    /// The branch has landed.
     Landed(Landed),
-    /// The target has it all.
+    /// The target already has all its commits.
     Nothing {
         /// The target.
         into: BranchName,
@@ -83,11 +84,11 @@ pub struct Landed {
     pub parent: CommitId,
     /// Its HEAD now.
     pub commit: CommitId,
-    /// The subject of that.
+    /// Its subject.
     pub subject: BString,
-    /// The checkout that went along.
+    /// The checkout that was updated.
     pub followed: Option<PathBuf>,
-    /// What a person should know besides.
+    /// Warnings to show to the user.
     pub warnings: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ impl Side {
         }
     }
 
-    /// That nobody is at work on it; returns whether a lease is there that is over.
+    /// Checks that no live lease holds the branch. Returns whether an expired one does.
     fn check_free(&self, repo: &Repo, authority: &Authority) -> Result<bool, Error> {
         let Some(lease) = self.lease(repo) else { return Ok(false) };
         let skew = if authority.source().is_none() { 0 } else { settings::judging(repo)?.skew_seconds };
@@ -135,7 +136,7 @@ impl Side {
         )))
     }
 
-    /// That our signature vouches for no commit that a runner would refuse (CONTRACT 13.10).
+    /// Checks that our signature vouches for no commit that a runner would refuse (CONTRACT 13.10).
     fn check_signed(&self, repo: &Repo, accept_unsigned: bool) -> Result<(), Error> {
         if accept_unsigned || !repo.signs().unwrap_or(true) {
             return Ok(());
@@ -149,7 +150,7 @@ impl Side {
     }
 }
 
-/// Puts a branch onto another.
+/// Lands a branch on another.
 pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Landing, Error> {
     let into = target(repo, authority, request)?;
     let from = Side::look(repo, authority, &request.branch)?;
@@ -186,7 +187,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     Ok(Landing::Landed(Landed { into, parent: onto.head.id, commit, subject, followed, warnings }))
 }
 
-/// The branch that it is landed on.
+/// The target branch.
 fn target(repo: &Repo, authority: &Authority, request: &Request) -> Result<BranchName, Error> {
     let into = request.into.clone().or_else(|| repo.default_branch(authority.source()));
     let Some(into) = into else {
@@ -239,7 +240,7 @@ fn draft(repo: &Repo, request: &Request, onto: &Side, from: &Side) -> Result<Dra
     Ok(squash_draft(&from.name, &commits, &request.said))
 }
 
-/// The message; a body that was found and cannot be written is left out, with a word.
+/// The message. A body from the history that cannot be written is left out, with a warning.
 fn encoded(draft: &Draft, request: &Request) -> Result<(BString, Vec<String>), Error> {
     let refused = |error: &dyn std::error::Error| {
         Error::usage(format!("could not land {}: {}", request.branch, error_chain(error)))
@@ -258,7 +259,7 @@ fn encoded(draft: &Draft, request: &Request) -> Result<(BString, Vec<String>), E
     }
 }
 
-/// The checkout that is to go along, which could.
+/// The checkout to update, after checking that this is possible.
 fn checkout(repo: &Repo, onto: &Side, tree: CommitId) -> Result<Option<Checkout>, Error> {
     let name = &onto.name;
     let all = repo
@@ -293,7 +294,7 @@ fn checkout(repo: &Repo, onto: &Side, tree: CommitId) -> Result<Option<Checkout>
     }
 }
 
-/// The compare-and-swap, and the checkout after it.
+/// Moves the target by compare-and-swap, then its checkout.
 fn move_target(
     repo: &Repo,
     authority: &Authority,
@@ -312,7 +313,7 @@ fn move_target(
     }
     let Some(checkout) = checkout else { return Ok(()) };
     let Err(error) = repo.carry(&checkout.place, old, new) else { return Ok(()) };
-    // Somebody changed a file in this moment, which stays as it is.
+    // A file in the checkout was changed just now, and stays as it is.
     let why = error_chain(&error);
     let place = checkout.path.display();
     match repo.swap(name.full_ref().as_bstr(), Some(new), old, "aynig: land taken back") {
@@ -331,7 +332,7 @@ fn move_target(
     }
 }
 
-/// What a person should know of the two branches.
+/// The warnings about the two branches.
 fn remarks(repo: &Repo, from: &Side, onto: &Side, is_over: bool) -> Vec<String> {
     let mut found = Vec::new();
     let name = &from.name;

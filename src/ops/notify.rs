@@ -35,8 +35,8 @@ use super::settings;
 /// it inside a command.
 pub const NOTIFY: &str = "__notify";
 
-/// The warning of a process that `aynig.notify` started, at any depth. It notifies nobody, since
-/// notices would otherwise cause notices for ever.
+/// The warning of a process that `aynig.notify` started, at any depth. It sends no notices, since they would
+/// cause further notices for ever.
 const NESTED: &str = "nobody is notified of this: aynig.notify itself started this process (AYNIG_NOTICE_EVENT is set); \
                       `aynig status --all` shows how branches stand";
 

@@ -120,7 +120,7 @@ pub struct Options {
     pub setup: Option<String>,
     /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// What follows where the runner is asked to stop while a command runs (CONTRACT 6.14).
+    /// The reaction if the runner is stopped while a command runs (CONTRACT 6.14).
     pub on_interrupt: OnInterrupt,
     /// The longest that a command may run.
     pub command_timeout: Option<Duration>,

@@ -1,7 +1,7 @@
-//! Tells git processes that are at work from git processes that wait for input.
+//! Distinguishes git processes that are at work from those that wait for input.
 //!
-//! Invariant: only observes. A git at work may hold lock files or be about to exit; the caller
-//! decides how long to wait for it.
+//! Invariant: only observes. A git at work may hold lock files or be about to exit; the caller decides how
+//! long to wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -177,7 +177,7 @@ fn conclude(ended: Ended) -> Finished {
     let Ended { cause, status, elapsed } = ended;
     let clean = matches!(&status, Some(Ok(status)) if status.success());
     let how = match (cause, status) {
-        // It may still be at work, so nobody may start it again.
+        // It may still be running, so no runner may start it again.
         (Some(StopCause::Signal(_)), None) => How::Lost("it does not end, although it was killed".to_owned()),
         (Some(cause), _) => How::Stopped(cause),
         (None, Some(Ok(status))) => match (status.code(), status.signal()) {

@@ -1,11 +1,11 @@
 //! Starts a process without a copy of the runner's memory.
 //!
-//! `fork` copies the page tables, and afterwards every page that a thread of the runner writes to,
-//! which was a third of the CPU time of a step. On Linux the child therefore borrows the memory
-//! until it calls exec, as it does in posix_spawn(3), which has no parent-death signal.
+//! `fork` copies the page tables, and afterwards every page that a thread of the runner writes to. That was a
+//! third of the CPU time of a step. On Linux the child therefore borrows the memory until it calls exec, as
+//! in posix_spawn(3), which has no parent-death signal.
 //!
-//! Invariant: between the start and exec the child allocates nothing, takes no lock and runs none
-//! of the runner's signal handlers. The calling thread waits meanwhile; the others go on.
+//! Invariant: between the start and exec the child allocates nothing, takes no lock and runs none of the
+//! runner's signal handlers. The calling thread waits meanwhile; the others continue.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -27,11 +27,11 @@ const SHELL: &CStr = c"/bin/sh";
 #[cfg(target_os = "linux")]
 const STACK: usize = 64 * 1024;
 
-/// The exit code of a child that could not call exec; nobody looks at it.
+/// The exit code of a child that could not call exec. It is never read.
 #[cfg(target_os = "linux")]
 const EXIT_BEFORE_EXEC: isize = 127;
 
-/// The first signal that the C library keeps to itself; those before it are everybody's.
+/// The first signal reserved by the C library; lower ones are available to all.
 const FIRST_REAL_TIME: libc::c_int = 32;
 
 /// A process that this one started.
@@ -41,7 +41,7 @@ pub(super) struct Process {
     status: Mutex<Option<ExitStatus>>,
 }
 
-/// What a process is to be.
+/// The program, arguments and environment of a new process.
 #[derive(Debug)]
 pub(super) struct Image {
     program: CString,

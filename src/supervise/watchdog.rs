@@ -142,7 +142,7 @@ impl Guard {
         self.watchdog.inner.ensure(&mut state);
     }
 
-    /// What the command needs to enlist itself; `None` without a helper.
+    /// The data for a command to enlist itself; `None` without a helper.
     pub(crate) fn announcement(&self) -> Option<Announcement> {
         let state = self.watchdog.inner.lock();
         state.helper.as_ref().map(|helper| Announcement { pipe: Arc::clone(&helper.pipe), token: self.token })

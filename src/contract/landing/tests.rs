@@ -292,8 +292,8 @@ fn an_interrupted_command_is_asked_for_again_once_its_work_is_saved() {
         play(&mut landing, &steps);
         assert_eq!(landed(&mut landing, Fact::Moved(Moved::Won)).0.settlement, again);
     }
-    // Only a stalled commit can say where unsaved work is, that somebody's commit is in the way, or why
-    // nothing else could be written.
+    // Only a stalled commit can name unsaved work, a foreign commit in the way, or the reason why nothing
+    // else could be written.
     let whys = [
         ("`build` was stopped: interrupted by SIGTERM, but its work could not be saved: disk full", true),
         (

@@ -1,10 +1,10 @@
 //! Fetches the submodules of one of our worktrees before its command starts (CONTRACT 9.10).
 //!
 //! Invariant: writes only the worktree and its registration. `git submodule init` would register a
-//! submodule's URL in the configuration that all worktrees share, where it is never replaced: the
-//! first branch to run would choose for all others. So the URLs of a commit's own `.gitmodules` are
-//! passed to the one call, overriding any registered URL. A submodule that could not be fetched
-//! completely is removed again, since later it could not be told from a user's or command's work.
+//! submodule's URL in the configuration that all worktrees share, where it is never replaced: the first
+//! branch to run would choose for all others. So the URLs of a commit's own `.gitmodules` are passed to the
+//! one call, overriding any registered URL. A partly fetched submodule is removed again, since later it would
+//! look like a user's or command's work.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -175,9 +175,9 @@ fn resolved(base: &[u8], url: &[u8]) -> Vec<u8> {
     [base, &[between], rest].concat()
 }
 
-/// Parses a listing of `.gitmodules`, with git's restrictions: the first of several values counts,
-/// a value that looks like an option is dropped, and so is a name that leads out of the directory
-/// of the submodules' repositories.
+/// Parses a listing of `.gitmodules` with git's restrictions. The first of several values counts. Values that
+/// look like an option are dropped, and so are names that lead out of the directory of the submodules'
+/// repositories.
 fn listed(listing: &[u8]) -> Vec<Submodule> {
     let mut found: Vec<Submodule> = Vec::new();
     for entry in listing.split(|byte| *byte == 0) {

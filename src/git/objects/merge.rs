@@ -1,7 +1,7 @@
-//! Merges of trees: two commits in, a tree or the paths in conflict out.
+//! Merges of trees: two commits in, a tree or the conflicting paths out.
 //!
-//! Invariant: no checkout, no index and no ref is touched, and no hook runs. Git decides what merges, by `merge-tree`, with the attributes of
-//! the first commit; where that one is an ancestor of the other nothing is to be decided, and git is not asked.
+//! Invariant: no checkout, index or ref is touched, and no hook runs. `git merge-tree` merges, with the
+//! attributes of the first commit. If the first commit is an ancestor of the second, git is not called.
 
 use bstr::{BString, ByteSlice};
 
@@ -10,15 +10,15 @@ use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::{Repo, gits, ours};
 
-/// How git reports an option that it does not know.
+/// Git's exit code for an unknown option.
 const UNKNOWN_OPTION: i32 = 129;
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Merge {
-    /// The tree that holds both.
+    /// The tree with both sides' changes.
     Clean(CommitId),
-    /// The paths that both have changed in ways git cannot reconcile.
+    /// The paths with conflicts.
     Conflicts(Vec<BString>),
 }
 
@@ -64,7 +64,7 @@ impl Repo {
                 Ok(Merge::Conflicts(paths))
             }
             (Some(UNKNOWN_OPTION), _) => Err(MergeError::GitTooOld),
-            // It says itself what is wrong.
+            // Its message explains the failure.
             _ => {
                 let again = Git::shared(self.common_dir()).args(["merge-tree", "--write-tree"]);
                 let error = again.args([into.to_string(), from.to_string()]).run();

@@ -1,9 +1,8 @@
-//! What git reports about the signatures of commits.
+//! Git's reports on the signatures of commits.
 //!
-//! Invariant: each commit gets an answer of its own. Git aborts a whole call at the first commit it
-//! cannot read, and anyone who may push can make one. So the commits left over by such a call are
-//! asked about again in halves, until the one at fault is alone. `runner::survey::trust` decides
-//! which answers are good enough.
+//! Invariant: each commit gets an answer of its own. Git aborts a whole call at the first commit it cannot
+//! read, and anyone who may push can make one. So the remaining commits of such a call are checked again in
+//! halves, until the bad one is alone. `runner::survey::trust` decides which answers are good enough.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;

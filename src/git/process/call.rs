@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A name in a worktree's private git directory that neither git nor aynig uses.
 const NOWHERE: &str = "aynig-gone";
 
-/// The variables that tell git which repository to act on (`git rev-parse --local-env-vars`, git
-/// 2.47). A hook sets some of them, and they override `git -C`.
+/// The variables that point git at a repository (`git rev-parse --local-env-vars`, git 2.47). A hook sets
+/// some of them, and they override `git -C`.
 pub const LOCAL_VARIABLES: [&str; 15] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",

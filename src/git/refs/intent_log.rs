@@ -1,13 +1,13 @@
-//! Write-ahead log of ref moves: announces them to the other runners of this host before the ref is
-//! locked (CONTRACT 5.24).
+//! Write-ahead log of ref moves: announces them to the other runners of this host before the ref is locked
+//! (CONTRACT 5.24).
 //!
-//! Git's lock on a ref is a file. It stays when the process that made it is killed, and then cannot
-//! be told from a lock in use. So each process that moves refs has a log below `aynig/moves`. It
-//! holds an advisory lock on that log, which ends with the process however it dies.
+//! Git's lock on a ref is a file. It stays when its process is killed, and then looks like a lock in use. So
+//! each process that moves refs has a log below `aynig/moves`. It holds an advisory lock on that log, which
+//! ends with the process however it dies.
 //!
-//! Invariant: a ref's lock is removed only if it contains exactly the value that the log of a dead
-//! process announced for that ref. Our commits are unique, so no other lock has that value. A lock
-//! that is not proved to be ours stays, and is named in the error of a blocked move.
+//! Invariant: a ref's lock is removed only if it contains exactly the value that the log of a dead process
+//! announced for that ref. Our commits are unique, so no other lock has that value. A lock that is not proved
+//! to be ours stays, and is named in the error of a blocked move.
 //!
 //! The log is optional: if none can be written, refs are moved all the same.
 

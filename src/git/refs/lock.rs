@@ -1,10 +1,10 @@
-//! The lock of a ref as git defines it: the file `<ref>.lock`, created by the process that moves
-//! the ref, and finally renamed to the ref.
+//! The lock of a ref as git defines it: the file `<ref>.lock`, created by the process that moves the ref, and
+//! finally renamed to the ref.
 //!
-//! Invariant: the file contains the new value from its first moment, because it gets its name only
-//! once it is written (`O_TMPFILE` and `linkat`). So a lock that a killed runner left can be told
-//! from others ([`super::intent_log`]). Systems without these calls write it after its creation. A
-//! lock that is not renamed is removed on drop.
+//! Invariant: the file contains the new value from its first moment, because it gets its name only once it is
+//! written (`O_TMPFILE` and `linkat`). So [`super::intent_log`] can recognise a lock that a killed runner
+//! left. Systems without these calls write it after its creation. A lock that is not renamed is removed on
+//! drop.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

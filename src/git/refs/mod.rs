@@ -6,7 +6,7 @@
 //! | `transaction` | moves several refs together |
 //! | `reflog` | reads and writes reflogs |
 //! | `lock` | the lock file of a ref |
-//! | `intent_log` | announces moves, so that locks left by killed runners can be told from others |
+//! | `intent_log` | announces moves, so that locks left by killed runners are recognised |
 
 pub(crate) mod cas;
 pub(crate) mod intent_log;

@@ -23,7 +23,7 @@ const PACKED: &str = "packed-refs";
 /// How many times `packed-refs` may change under us before its lock is taken.
 const PACKED_TRIES: u32 = 20;
 
-/// How the lock of a ref begins that is being deleted. What follows is unique, as a new value is.
+/// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
 pub(super) const DELETION: &str = "delete-";
 
 /// One change of a transaction.
@@ -179,8 +179,8 @@ impl Repo {
         Ok(())
     }
 
-    /// Locks `packed-refs`, with its content without `gone` in the lock. It stays locked until the loose refs are
-    /// deleted, so that nobody packs them meanwhile.
+    /// Locks `packed-refs`, with its content without `gone` in the lock. It stays locked until the loose refs
+    /// are deleted, so that no process packs them meanwhile.
     fn lock_packed(&self, gone: &[&BStr]) -> Result<PackedLock, RefError> {
         let path = self.common_dir().join(PACKED);
         let unwritable = |why: String| RefError::Unwritable { name: PACKED.to_owned(), why };

@@ -1,7 +1,7 @@
-//! Which branch is the default one: what others are merged into, and what new ones are made from.
+//! The default branch, into which others are merged and from which new ones are made.
 //!
-//! Invariant: it is read from refs and configuration alone, in one fixed order, so that runners with the same clone agree. No remote
-//! is asked.
+//! Invariant: it is read from refs and configuration alone, in a fixed order, so that runners with the same
+//! clone agree. No remote is asked.
 
 use bstr::ByteSlice;
 
@@ -9,12 +9,13 @@ use crate::contract::ids::{BranchName, RemoteName};
 use crate::contract::layout::TRACKED;
 use crate::git::repo::open::Repo;
 
-/// The remote whose HEAD counts where there are several and none decides.
+/// The remote whose HEAD counts if there are several and none decides.
 const ORIGIN: &str = "origin";
 
 impl Repo {
-    /// The default branch: what `refs/remotes/<remote>/HEAD` names (of `remote`, which decides, else of `origin` or the only remote
-    /// there is); else `init.defaultBranch`, `main` or `master`, the first that exists. None if none does.
+    /// Returns the default branch: the one that `refs/remotes/<remote>/HEAD` names, else the first that
+    /// exists of `init.defaultBranch`, `main` and `master`. `remote` is the one that decides, if any; else
+    /// `origin` counts, or the only remote.
     pub fn default_branch(&self, remote: Option<&RemoteName>) -> Option<BranchName> {
         if let Some(named) = self.head_of_remote(remote) {
             return Some(named);
@@ -25,7 +26,7 @@ impl Repo {
         usual.find(|branch| self.has_branch(remote, branch))
     }
 
-    /// What a clone, or `git remote set-head`, noted as the default branch of a remote.
+    /// The default branch of a remote, as a clone or `git remote set-head` recorded it.
     fn head_of_remote(&self, remote: Option<&RemoteName>) -> Option<BranchName> {
         let remote = match remote {
             Some(remote) => remote.as_str().to_owned(),

@@ -54,7 +54,7 @@ pub enum OpenError {
     Dangling {
         /// The `.git` file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// Any other reason.
@@ -302,8 +302,8 @@ impl Repo {
         self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
     }
 
-    /// Our own directory below the common one (attempt records, the registry lock); made when missing. Fails where the
-    /// repository is gone.
+    /// Our own directory below the common one (attempt records, the registry lock); created if missing. Fails
+    /// if the repository is gone.
     pub(crate) fn state_dir(&self) -> std::io::Result<PathBuf> {
         let path = own_directory(&self.place.common_dir);
         fsutil::create_dir(&path)?;

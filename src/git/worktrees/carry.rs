@@ -1,7 +1,7 @@
-//! A clean checkout of a branch goes along when the branch is moved from outside.
+//! Updates a clean checkout of a branch when the branch is moved from outside.
 //!
-//! Invariant: a file that differs from what is committed, or is not tracked, is never written over: git's two-way merge refuses then, first
-//! as a trial, before the branch is moved.
+//! Invariant: a modified or untracked file is never overwritten. Git's two-way merge refuses to, first in a
+//! trial before the branch is moved.
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::contents::in_progress::Unconcluded;
@@ -10,28 +10,28 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::registration::{Checkout, Workplace};
 
-/// Why a checkout cannot go along.
+/// Why a checkout cannot follow its branch.
 #[derive(Debug)]
 pub(crate) enum Stuck {
-    /// A rebase or a bisect will come back to the branch.
+    /// A rebase or a bisect will return to the branch.
     InProgress,
-    /// Something is not concluded there, such as a merge.
+    /// An operation such as a merge is in progress there.
     Unconcluded(Unconcluded),
-    /// Tracked files differ from what is committed.
+    /// Tracked files are modified.
     Changed,
-    /// Git would not do it.
+    /// Git refused.
     Refused(ProcessError),
 }
 
 impl Repo {
-    /// All checkouts that are on `branch`, or will come back to it.
+    /// All checkouts that are on `branch`, or will return to it.
     pub(crate) fn checkouts_of(&self, branch: &BranchName) -> Result<Vec<Checkout>, WorktreeError> {
         let linked = self.linked_worktrees()?.into_iter().map(|registered| registered.checkout);
         let all = self.main_checkout().into_iter().chain(linked);
         Ok(all.filter(|checkout| checkout.branch.as_ref() == Some(branch)).collect())
     }
 
-    /// Tries whether a checkout could go from `old` to `new`, and changes nothing.
+    /// Checks whether a checkout could move from `old` to `new`, and changes nothing.
     pub(crate) fn try_carry(&self, checkout: &Checkout, old: CommitId, new: CommitId) -> Result<(), Stuck> {
         if checkout.place.branch() != checkout.branch {
             return Err(Stuck::InProgress);
@@ -49,14 +49,14 @@ impl Repo {
         two_way(&checkout.place, &["--dry-run"], old, new).map_err(Stuck::Refused)
     }
 
-    /// Brings the files and the index of a checkout from `old` to `new`.
+    /// Moves the files and the index of a checkout from `old` to `new`.
     pub(crate) fn carry(&self, place: &Workplace, old: CommitId, new: CommitId) -> Result<(), ProcessError> {
         two_way(place, &[], old, new)
     }
 }
 
 fn two_way(place: &Workplace, more: &[&str], old: CommitId, new: CommitId) -> Result<(), ProcessError> {
-    // Files that were only touched would count as changed.
+    // Files with changed timestamps alone would count as modified.
     Git::inside(&place.path, &place.git_dir).args(["update-index", "-q", "--refresh"]).run_unchecked()?;
     Git::inside(&place.path, &place.git_dir)
         .args(["read-tree", "-m", "-u", "--no-recurse-submodules"])

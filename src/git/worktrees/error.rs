@@ -45,7 +45,7 @@ pub enum WorktreeError {
     Unsuitable {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
 }

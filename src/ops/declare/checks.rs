@@ -161,8 +161,8 @@ pub(super) fn holder(repo: &Repo, authority: &Authority, lease: &Lease) -> Holde
     if Kept::of(&lease.message).is_some() {
         return Holder::Ended;
     }
-    // A runner's lease in our name on a branch of this repository has a record here. Of a remote's branch another clone may
-    // have it.
+    // A runner's lease in our name on a local branch has a record here. For a remote's branch another clone
+    // may have the record.
     let ours = authority.source().is_none() && lease.runner == repo.runner_id();
     let by_hand = ours && lease.attempt().is_some_and(|id| files::find(repo, id).is_none());
     if by_hand { Holder::Hand } else { Holder::Runner }

@@ -1,9 +1,9 @@
 //! State commits by hand: takes a request, and returns the commit that landed, with advice.
 //!
-//! Invariant: [`state()`] never declares `working`. A renewal by [`lease()`] keeps the attempt, the
-//! runner and the trailers of the lease it follows, so that its runner and any later recovery still
-//! recognise the attempt (CONTRACT 5.10). Only the one branch changes. `target` looks at the
-//! branch, `write` puts the commit on it, and `contract::manual` decides which commits are allowed.
+//! Invariant: [`state()`] never declares `working`. A renewal by [`lease()`] keeps the attempt, the runner
+//! and the trailers of the lease it follows. So its runner and any later recovery still recognise the attempt
+//! (CONTRACT 5.10). Only the one branch changes. `target` looks at the branch, `write` puts the commit on it,
+//! and `contract::manual` decides which commits are allowed.
 
 mod checks;
 mod lease;
@@ -112,7 +112,7 @@ pub struct Written {
     pub previous: Option<StateName>,
     /// The commit, now HEAD.
     pub commit: CommitId,
-    /// What it declares.
+    /// The state it declares.
     pub state: StateName,
     /// Further facts that the caller should show.
     pub advice: Vec<Advice>,
@@ -129,7 +129,7 @@ pub struct WrittenLease {
     pub fresh: bool,
 }
 
-/// Who holds a live lease.
+/// The kind of holder of a live lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// A runner, whose command runs.

@@ -116,10 +116,9 @@ fn request(repo: &Repo, lease: CommitId) -> Option<String> {
     Some(words.unwrap_or(event.message.subject.as_bstr()).to_str_lossy().into_owned())
 }
 
-/// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch,
-/// `now` is in seconds since the epoch, and `most` is how often an
-/// interrupted command is asked for again. `unsigned` is why the HEAD of a stalled branch is not
-/// trusted.
+/// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch, `now` is
+/// in seconds since the epoch. `most` is how often an interrupted command is requested again. `unsigned` is
+/// why the HEAD of a stalled branch is not trusted.
 pub(crate) fn row(
     repo: &Repo,
     authority: &Authority,

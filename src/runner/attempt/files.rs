@@ -200,8 +200,8 @@ pub fn all(repo: &Repo) -> Vec<Record> {
 }
 
 /// Creates `<trigger>.stdout.log` and `.stderr.log`. A second attempt on the same trigger (another branch at
-/// that commit, a branch set back to it) gets names of its own, since two attempts in one file would read
-/// each other's declarations.
+/// that commit, a branch set back to it) gets names of its own. Otherwise the two attempts would read each
+/// other's declarations.
 fn create_logs(
     directory: &Path,
     trigger: CommitId,

@@ -61,7 +61,7 @@ impl Authority {
         }
     }
 
-    /// What a landing has to know of the ref store: whether reading a branch costs a connection.
+    /// A landing's question to the ref store: whether reading a branch costs a connection.
     pub(crate) fn store(&self) -> Store {
         match self {
             Self::Local => Store::Local,
@@ -75,8 +75,8 @@ impl Authority {
         checkout.filter(|_| matches!(self, Self::Remote(_)))
     }
 
-    /// Returns the attempt if the commits of its holder have to name it: a server may let nobody else move the
-    /// branch while it is leased (CONTRACT 12.4).
+    /// Returns the attempt if its commits must name it: a server may refuse other moves of a leased branch
+    /// (CONTRACT 12.4).
     pub(crate) fn credential(&self, attempt: AttemptId) -> Option<AttemptId> {
         matches!(self, Self::Remote(_)).then_some(attempt)
     }

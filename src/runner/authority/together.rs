@@ -1,6 +1,7 @@
-//! Several refs moved in one step, by whoever decides (CONTRACT 5.28).
+//! Moves several refs in one step, in this repository or on a remote (CONTRACT 5.28).
 //!
-//! Invariant: won means that all refs were moved, lost that none was moved by us. An unanswered push is looked up.
+//! Invariant: won means that all refs were moved, lost that none was moved by us. An unanswered push is
+//! looked up.
 
 use std::time::Duration;
 

@@ -142,8 +142,8 @@ fn strays(
     Ok(items.collect())
 }
 
-/// The files of an attempt: the logs its record names, if directory and name are the runner's; its body; the
-/// record.
+/// The files of an attempt: its record, its body, and the logs that the record names if their directory and
+/// name are the runner's.
 fn files_of(Directories { logs, records }: &Directories, record: &Record, id: AttemptId) -> Vec<PathBuf> {
     let ours = |path: &&PathBuf| {
         path.parent() == Some(logs.as_path())

@@ -22,7 +22,7 @@ pub(crate) struct NotSettled {
     pub(crate) next: String,
 }
 
-/// What this repository knows of an attempt.
+/// An attempt, as far as this repository knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Of<'a> {
     pub(crate) attempt: AttemptId,

@@ -121,7 +121,7 @@ impl Notification {
                     }
                     Outcome::Advanced { state } => (Self::of_state(&report.branch, state, states)?, None),
                     Outcome::Requeued { state, why } => {
-                        // A `stalled` that is asked for again was told before.
+                        // A `stalled` that is requested again was announced before.
                         let told = Self::of_state(&report.branch, state, states);
                         (told.filter(|_| !state.is_stalled())?, Some(why))
                     }

@@ -86,7 +86,7 @@ pub enum Warning {
         remote: Option<RemoteName>,
         /// Its HEAD.
         head: CommitId,
-        /// What is wrong with the signature.
+        /// The problem with the signature.
         why: String,
     },
     /// The repository is gone.

@@ -164,7 +164,7 @@ impl Closer<'_> {
         Ok(Some(Abandoned { worktree, was_occupied, base, saved }))
     }
 
-    /// Whose lease it was, and how it came to be closed, in one sentence.
+    /// The lease's holder and the reason why it was closed, in one sentence.
     fn headline(&self, over: Over) -> String {
         let lease = self.lease;
         let runner = match lease.runner.to_str_lossy() {

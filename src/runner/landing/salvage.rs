@@ -29,7 +29,7 @@ const FOR_EACH_FILE: usize = 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Disposal {
     pub(crate) work: Work,
-    /// A lasting commit to detach HEAD at, if the worktree stays.
+    /// The commit to detach HEAD at, if the worktree stays. It must stay reachable.
     pub(crate) head: CommitId,
     /// Whether the worktree may be kept for a later step (CONTRACT 9.15).
     pub(crate) pool: bool,

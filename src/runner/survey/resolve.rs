@@ -68,7 +68,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Tells what is to be said of `state`, for which `commit` has no command: it may be in a checkout on disk.
+    /// Explains why `state` has no command in `commit`: it may exist in a checkout on disk.
     pub(crate) fn missing(&mut self, repo: &Repo, commit: CommitId, state: &StateName) -> NoCommand {
         let role = self.role;
         let known = self.known(state);

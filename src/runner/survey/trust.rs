@@ -45,7 +45,7 @@ pub enum TrustError {
         from: String,
         /// Its commit.
         commit: CommitId,
-        /// What is wrong with the signature.
+        /// The problem with the signature.
         why: String,
     },
 }
@@ -156,8 +156,8 @@ pub fn refusals(
         .collect()
 }
 
-/// What is wrong with the signature of `head`. `None` for a good one of a trusted signer. The text suggests
-/// to sign only one's own commit, since a signature vouches for its files.
+/// Describes the problem with the signature of `head`; `None` if it is good and its signer trusted. The text
+/// suggests signing only one's own commit, since a signature vouches for its files.
 fn refusal(head: CommitId, checked: Option<&Checked>) -> Option<String> {
     let commit = head.short();
     let why = format!("`git verify-commit {commit}` says why");

@@ -58,7 +58,7 @@ pub enum Verdict {
     UnsignedLease {
         /// The lease.
         leased: Leased,
-        /// What is wrong with the signature.
+        /// The problem with the signature.
         why: String,
     },
     /// HEAD is parked (CONTRACT 11.10).
@@ -386,7 +386,7 @@ impl Reason {
         }
     }
 
-    /// What can be done about it.
+    /// The suggested fix.
     pub fn severity(&self) -> Severity {
         match self {
             Self::NoCommand(none) => none.severity(),
@@ -406,7 +406,7 @@ impl Reason {
 }
 
 impl NoCommand {
-    /// What can be done about it.
+    /// The suggested fix.
     pub fn severity(&self) -> Severity {
         match self {
             Self::Missing { .. } => Severity::Terminal,
