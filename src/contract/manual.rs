@@ -6,6 +6,7 @@
 
 use bstr::{BStr, BString};
 
+use super::bounds::FROM_ATTEMPT_KEY;
 use super::carried::{KeepTrailers, kept_and_given};
 use super::commits::{
     LeaseTerms, ORIGIN_KEY, OVERRIDES_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject,
@@ -33,8 +34,10 @@ pub struct ManualState {
     pub trailers: Vec<Trailer>,
     /// The remote the commit is pushed to.
     pub source: Option<RemoteName>,
-    /// The `dwp-run-id` of the live lease it is set over, by `--force`.
+    /// The `dwp-run-id` of the lease it is set over.
     pub overrides: Option<BString>,
+    /// The attempt that sets it on a branch which is not its own.
+    pub from_attempt: Option<BString>,
 }
 
 /// The arguments of `set-working`, and HEAD's trailers.
@@ -96,6 +99,7 @@ pub fn set_state_draft(asked: &ManualState) -> Result<Draft, ManualError> {
     trailers.extend(asked.trailers.iter().cloned());
     trailers.extend(source_trailer(asked.source.as_ref()));
     trailers.extend(asked.overrides.as_ref().map(|run| Trailer::new(OVERRIDES_KEY, run.clone())));
+    trailers.extend(asked.from_attempt.as_ref().map(|run| Trailer::new(FROM_ATTEMPT_KEY, run.clone())));
     Ok(draft(default_subject(&asked.state), asked.subject.as_deref(), asked.body.as_deref(), trailers))
 }
 
@@ -174,6 +178,7 @@ mod tests {
             trailers: Vec::new(),
             source: None,
             overrides: None,
+            from_attempt: None,
         }
     }
 

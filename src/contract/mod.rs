@@ -14,6 +14,7 @@
 //!   a working one lives.
 //! - [`parking`] decides whether the time for a state has come.
 //! - [`preference`] decides whether a state is still left to another runner.
+//! - [`bounds`] decides whether a branch runs in circles.
 //! - [`sighting`] decides when this host has seen a lease for longer than it lasts, whatever its
 //!   date.
 //! - [`environment`] turns the trigger's trailers into variables of the command.
@@ -39,6 +40,7 @@
 //! in a message are an ordinary variant, never a panic.
 
 pub mod alike;
+pub mod bounds;
 pub mod carried;
 pub mod commits;
 pub mod declaration;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
-use crate::contract::ids::{BranchName, RemoteName};
+use crate::contract::ids::{AttemptId, BranchName, RemoteName};
 use crate::git::Repo;
 
 use super::error::Error;
@@ -48,6 +48,18 @@ impl OuterCommand {
         };
         Ok(Some(Self { branch, run, remote, worktree: variable("WORKTREE_PATH").map(PathBuf::from) }))
     }
+}
+
+/// The attempt whose command, or whose notification, called this process: in any repository, since two that
+/// call each other are a loop as well.
+pub(crate) fn attempt_around() -> Option<BString> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let run = variable("AYNIG_RUN_ID").or_else(|| {
+        let notice = variable("AYNIG_NOTICE_EVENT")?;
+        Some(variable("AYNIG_NOTICE_RUN_ID").unwrap_or(notice))
+    })?;
+    let id = AttemptId::parse(run.as_bytes()).map(|id| id.to_string());
+    Some(id.unwrap_or_else(|| "unknown".to_owned()).into())
 }
 
 /// Whether two paths lead to the same place.

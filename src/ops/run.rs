@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use globset::GlobSet;
 
+use crate::contract::bounds::Limits;
 use crate::contract::ids::RoleName;
 use crate::git::{Repo, Store};
 use crate::runner::Context;
@@ -113,6 +114,7 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
         selection: Selection { named: settings.branch.clone(), ..Selection::everything() },
         trust: Trust::default(),
         work_prefix: settings.work_prefix.clone(),
+        limits: Limits { steps: settings.max_steps, rounds: settings.max_rounds },
         worktrees: absolute_below(repo.top(), &settings.worktree),
         jobs: settings.jobs,
         takeover: settings.takeover,

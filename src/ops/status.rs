@@ -3,17 +3,21 @@
 //! Invariant: it uses the survey of a pass, so it shows what `aynig run` would do, and changes
 //! nothing. The texts of reasons are in `runner::survey::words`.
 
+use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
 use crate::runner::survey::trust;
+use crate::runner::survey::words::bounded;
 use crate::runner::survey::{Question, Survey, Verdict, survey};
 
+use super::app::Process;
 use super::error::Error;
-use super::missing;
+use super::run::survey_options;
 use super::view::branch::{BranchView, row};
+use super::{missing, settings};
 
 /// The most commits on top of a state that are searched for it.
 const COVER: usize = 100;
@@ -85,6 +89,19 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
                 .hint("`git branch` lists the branches there are"))
         }
         Some(_) | None => Ok(seen),
+    }
+}
+
+/// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).
+pub fn bound(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<String> {
+    let mut options = survey_options(repo, process, None).ok()?;
+    options.selection.globs = settings::globs("--branch", &[globset::escape(&branch.to_string())]).ok()?;
+    let now = clock::wall_seconds();
+    let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
+    let found = survey.branches.iter().find(|found| found.name == *branch)?;
+    match &found.verdict {
+        Verdict::Bounded { bound, .. } => Some(bounded(branch, authority.source(), bound)),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::contract::bounds::Limits;
 use crate::contract::ids::{BranchName, RoleName, StateName};
 use crate::contract::requeue::OnInterrupt;
 
@@ -103,6 +104,8 @@ pub struct Options {
     pub trust: Trust,
     /// The beginning of the names of branches that are never run (CONTRACT 11.15).
     pub work_prefix: String,
+    /// The bounds on loops.
+    pub limits: Limits,
     /// The directory of worktrees, absolute.
     pub worktrees: PathBuf,
     /// The most commands that run at once.

@@ -12,6 +12,7 @@ mod absent;
 mod answers;
 mod architecture;
 mod attacks;
+mod bounds;
 mod broken;
 mod bytes;
 #[cfg(debug_assertions)]

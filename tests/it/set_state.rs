@@ -101,7 +101,8 @@ fn keep_trailers_leaves_the_runners_behind() {
         "--trailer",
         "dwp-b: 2",
     ]);
-    assert_eq!(repo.message("work"), "chore: set a\n\ndwp-state: a\ndwp-pr: 7\ndwp-b: 2");
+    let over = format!("aynig-overrides: {RUN}");
+    assert_eq!(repo.message("work"), format!("chore: set a\n\ndwp-state: a\ndwp-pr: 7\ndwp-b: 2\n{over}"));
     repo.foreign_lease("work", RUN, "other", 1, 100);
     repo.branch_from("work", "work", b"plain\n");
     repo.aynig_ok(["set-state", "--state", "a", "--branch", "work", "--keep-trailers"]);
@@ -129,7 +130,13 @@ fn a_trailer_replaces_kept_ones_and_all_may_be_kept() {
     repo.foreign_lease("work", RUN, "other", 1, 100);
     assert_eq!(
         set(&["--keep-trailers=all", "--trailer", "document: b"]),
-        ["dwp-state: a", "dwp-pr: 7", "Signed-off-by: A <a@b>", "document: b"],
+        [
+            "dwp-state: a",
+            "dwp-pr: 7",
+            "Signed-off-by: A <a@b>",
+            "document: b",
+            &format!("aynig-overrides: {RUN}")
+        ],
         "a lease has the first, the commit that asked has the others"
     );
     let output = repo.aynig(["set-state", "--state", "a", "--keep-trailers=some"]);
@@ -162,7 +169,8 @@ fn the_ask_is_kept_and_replies_stack_below_it() {
     repo.foreign_lease("work", RUN, "other", 1, 100);
     let once = set(&["--state", "build", "--reply", "Use the other parser."]);
     assert!(once.starts_with(&format!("chore: set build\n\nDo it.\n\n{}", mark("build"))), "{once}");
-    assert!(once.ends_with("Z]\n\nUse the other parser.\n\ndwp-state: build"), "{once}");
+    let end = format!("Z]\n\nUse the other parser.\n\ndwp-state: build\naynig-overrides: {RUN}");
+    assert!(once.ends_with(&end), "{once}");
     repo.branch_from("work", "work", b"x\n\nIt broke.\n\ndwp-state: stalled\ndwp-stalled-run: r\n");
     fs::write(repo.beside("text"), "- And test it.\n").expect("a file");
     let twice = set(&["--retry", "--reply-file", "../text"]);

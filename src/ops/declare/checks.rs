@@ -98,17 +98,22 @@ impl Target {
         Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)))
     }
 
-    /// Returns the attempt whose live lease is overridden. Fails without `force`. A lease that was
-    /// taken by hand on this host counts as the caller's.
+    /// Returns the attempt whose lease is overridden. Fails without `force` if it is live and its
+    /// command runs. A lease that was taken by hand on this host counts as the caller's.
     pub(super) fn check_free(
         &self,
         repo: &Repo,
         authority: &Authority,
         force: bool,
     ) -> Result<Option<BString>, Error> {
-        let Some((lease, left)) = self.foreign_lease() else { return Ok(None) };
-        if !matches!(holder(repo, authority, lease), Holder::Runner) {
-            return Ok(None);
+        let Some((lease, left)) = self.foreign_lease() else {
+            // One that has ended is nobody's, but the state is not its attempt's either.
+            return Ok(self.lease().filter(|_| !self.held).and_then(named_run));
+        };
+        match holder(repo, authority, lease) {
+            Holder::Runner => {}
+            Holder::Ended => return Ok(named_run(lease)),
+            Holder::Hand => return Ok(None),
         }
         if force {
             return Ok(Some(lease.run_id.clone()));
@@ -154,6 +159,11 @@ impl Target {
             "end this command: its runner saves the work, and sets the branch to `stalled` with this reason",
         )
     }
+}
+
+/// The attempt of a lease, if it can be named.
+fn named_run(lease: &Lease) -> Option<BString> {
+    lease.attempt().map(|attempt| attempt.to_string().into())
 }
 
 /// The kind of holder of a live lease, as far as it is known here.

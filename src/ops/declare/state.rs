@@ -23,6 +23,7 @@ use super::target::Target;
 use super::write::write;
 use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refused};
 use crate::ops::error::Error;
+use crate::ops::outer::attempt_around;
 use crate::ops::{missing, settings};
 
 /// Refuses a state that no branch can be set to, before any input is read.
@@ -47,6 +48,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     };
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         let overrides = target.check_free(repo, authority, request.onto.force)?;
+        let from_attempt = attempt_around().filter(|_| !target.held);
         let asked = match &request.wanted {
             Wanted::State { state, content } => ManualState {
                 state: state.clone(),
@@ -56,11 +58,12 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
                 trailers: trailers(repo, target, &request.onto, content)?,
                 source: authority.source().cloned(),
                 overrides,
+                from_attempt,
             },
             Wanted::Retry { lease_seconds, reply } => {
                 let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
                 let lease_seconds = lease_seconds.or(again.lease_seconds);
-                ManualState { lease_seconds, overrides, ..again }
+                ManualState { lease_seconds, overrides, from_attempt, ..again }
             }
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
@@ -165,6 +168,7 @@ fn retry(
             .collect(),
         source: authority.source().cloned(),
         overrides: None,
+        from_attempt: None,
     })
 }
 

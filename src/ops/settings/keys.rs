@@ -218,7 +218,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 26] = [
+pub static KEYS: [Key; 28] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -440,6 +440,20 @@ pub static KEYS: [Key; 26] = [
         option: value("command-timeout", "SECONDS"),
         value: Value::Number(1..=u64::MAX, |settings, seconds| settings.command_timeout = Some(seconds)),
         help: "Stop a command that runs longer, and stall its branch",
+        ..PLAIN
+    },
+    Key {
+        name: "maxSteps",
+        value: Value::Number(0..=u64::MAX, |settings, steps| settings.max_steps = steps),
+        default: Fallback::Value("60"),
+        help: "The most steps of a branch in an hour; 0 is no bound",
+        ..PLAIN
+    },
+    Key {
+        name: "maxRounds",
+        value: Value::Number(0..=u64::MAX, |settings, rounds| settings.max_rounds = rounds),
+        default: Fallback::Value("5"),
+        help: "How many times in a row a state is run with the same files; 0 is no bound",
         ..PLAIN
     },
     Key {

@@ -51,6 +51,8 @@ impl Default for Settings {
             command_timeout: None,
             requeue: false,
             interrupt_retries: 0,
+            max_steps: 0,
+            max_rounds: 0,
             setup: None,
             notify: None,
             notify_seconds: 0,
@@ -161,12 +163,14 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
     Settings::read(repo, Key::is_security)?.trust()
 }
 
+/// The settings that decide what would be run, besides those of trust.
+const JUDGING: [&str; 6] =
+    ["takeover", "skewSeconds", "workPrefix", "interruptRetries", "maxSteps", "maxRounds"];
+
 /// Returns the settings by which `aynig run` without options would choose branches and judge leases
 /// here.
 pub(crate) fn judging(repo: &Repo) -> Result<Settings, Error> {
-    Settings::read(repo, |key| {
-        key.is_security() || ["takeover", "skewSeconds", "workPrefix", "interruptRetries"].contains(&key.name)
-    })
+    Settings::read(repo, |key| key.is_security() || JUDGING.contains(&key.name))
 }
 
 /// Returns the role: the one named, else `ROLE` unless it is empty, else `aynig.role`.

@@ -43,6 +43,10 @@ pub struct Settings {
     pub(crate) interrupt_retries: u64,
     /// The longest a command may run.
     pub(crate) command_timeout: Option<u64>,
+    /// The most steps of a branch in an hour.
+    pub(crate) max_steps: u64,
+    /// The most rounds with the same files.
+    pub(crate) max_rounds: u64,
     /// The command line run in a new worktree.
     pub(crate) setup: Option<String>,
     /// The command line of the hook.

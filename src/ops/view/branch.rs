@@ -7,6 +7,7 @@ use bstr::ByteSlice;
 use serde::{Serialize, Serializer};
 
 use crate::clock;
+use crate::contract::bounds::Bound;
 use crate::contract::commits;
 use crate::contract::head::Head;
 use crate::contract::ids::{CommitId, StateName};
@@ -25,7 +26,7 @@ use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
 use crate::runner::shell_quote;
 use crate::runner::survey::verdict::{Reason, RunIn, Severity};
-use crate::runner::survey::words::{if_you_vouch, unsigned_lease};
+use crate::runner::survey::words::{bounded, if_you_vouch, unsigned_lease};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
@@ -61,6 +62,8 @@ pub struct BranchView {
     pub committed_at: Option<i64>,
     /// The date that a parked branch waits for, in seconds since the epoch.
     pub not_before: Option<i64>,
+    /// The bound that it has reached, with the evidence and the next step.
+    pub bound: Option<String>,
     /// The runner that the state is left to, and until when, in seconds since the epoch.
     pub preferred: Option<(String, i64)>,
     /// The word for why the state is not run.
@@ -180,6 +183,14 @@ pub(crate) fn row(
             asked(&mut row, state, stored.as_ref());
             row.not_before = Some(*until);
         }
+        Verdict::Bounded { state, bound } => {
+            asked(&mut row, state, stored.as_ref());
+            row.mistake = !matches!(**bound, Bound::Stalled { .. });
+            row.cause = Some(bound.word());
+            row.not_before = bound.until();
+            row.bound = Some(bounded(&branch.name, authority.source(), bound));
+            row.reason = row.bound.clone();
+        }
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
             row.command = Some(command.path.clone());
@@ -264,7 +275,8 @@ impl BranchView {
         if let Some(until) = self.not_before {
             let left = clock::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
-            self.reason = Some(format!("until {} ({words})", clock::format_utc(until)));
+            let bound = self.bound.as_ref().map(|bound| format!("; {bound}")).unwrap_or_default();
+            self.reason = Some(format!("until {} ({words}){bound}", clock::format_utc(until)));
             self.wakes_in = Some(until.saturating_sub(now));
         }
     }

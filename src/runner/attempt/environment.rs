@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
-use crate::contract::commits::OVERRIDES_KEY;
+use crate::contract::carried::is_of_one_commit;
 use crate::contract::environment::{BODY_INLINE_LIMIT, SkipReason, TrailerVariables, trailer_variables};
 use crate::contract::lease::requested_seconds;
 use crate::contract::trailers::LOG_LEVEL_KEY;
@@ -22,15 +22,17 @@ use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::files::Files;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
+use crate::runner::survey::past::Past;
 
 /// Variables set by the runner. Values inherited from an enclosing aynig command are removed.
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     "AYNIG_BIN",
     "AYNIG_BRANCH",
     "AYNIG_GIT_DIR",
     "AYNIG_LEASE_SECONDS",
     "AYNIG_REMOTE",
     "AYNIG_RUN_ID",
+    "AYNIG_VISITS",
     "BODY",
     "BODY_PATH",
     "COMMIT_HASH",
@@ -95,7 +97,7 @@ pub(crate) fn environment(
     let TrailerVariables { set, mut skipped } =
         trailer_variables(&claim.trigger.message.trailers, exists, listed);
     // An operator who lists some trailers needs no warning about the others (CONTRACT 3.13).
-    skipped.retain(|(key, reason)| *reason != SkipReason::NotListed && key != OVERRIDES_KEY);
+    skipped.retain(|(key, reason)| *reason != SkipReason::NotListed && !is_of_one_commit(key));
     for (key, reason) in skipped.iter().take(MOST_SKIPPED_NAMED) {
         warnings.push(Warning::TrailerNotPassed { key: key.clone(), reason: *reason });
     }
@@ -133,6 +135,7 @@ pub(crate) fn environment(
         give("AYNIG_REMOTE", remote.as_str().into());
     }
     give("AYNIG_RUN_ID", claim.attempt.to_string().into());
+    give("AYNIG_VISITS", Past::default().visits(repo, claim.trigger.commit).to_string().into());
     give("AYNIG_LEASE_SECONDS", claim.seconds.to_string().into());
     let ceilings = ceilings(directory, variables.get(OsStr::new("GIT_CEILING_DIRECTORIES")));
     variables.insert("GIT_CEILING_DIRECTORIES".into(), ceilings);

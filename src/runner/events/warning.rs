@@ -10,12 +10,13 @@ use bstr::BString;
 
 use crate::clock;
 use crate::contract::alike::Misspelt;
+use crate::contract::bounds::Bound;
 use crate::contract::environment::SkipReason;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
 use crate::runner::survey::verdict::{Exclusion, Invalid, Reason};
-use crate::runner::survey::words::unsigned_lease;
+use crate::runner::survey::words::{bounded, unsigned_lease};
 
 /// A warning. Its branch is in [`Notice::Warning`](super::notice::Notice::Warning).
 #[derive(Debug, Clone)]
@@ -55,6 +56,15 @@ pub enum Warning {
     Excluded(Exclusion),
     /// HEAD is invalid (CONTRACT 1.9).
     Invalid(Invalid),
+    /// The branch has reached a bound, and is not run (CONTRACT 11.16, 11.17).
+    Bounded {
+        /// The branch.
+        about: BranchName,
+        /// The remote of the branch. `None` for this repository's.
+        remote: Option<RemoteName>,
+        /// The bound.
+        bound: Bound,
+    },
     /// A lease is dated in the future of this host's clock (CONTRACT 5.12).
     LeaseDatedAhead {
         /// How far, in seconds.
@@ -210,6 +220,7 @@ impl Warning {
             Self::SkippedCurrent { .. } => "skippedCurrent",
             Self::Excluded(_) => "excluded",
             Self::Invalid(_) => "invalid",
+            Self::Bounded { bound, .. } => bound.word(),
             Self::LeaseDatedAhead { .. } => "leaseDatedAhead",
             Self::NotClaimed { .. } => "notClaimed",
             Self::LeaseNotClosed { .. } => "leaseNotClosed",
@@ -249,6 +260,7 @@ impl Display for Warning {
             Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
             Self::Excluded(exclusion) => exclusion.fmt(f),
             Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Bounded { about, remote, bound } => f.write_str(&bounded(about, remote.as_ref(), bound)),
             Self::LeaseDatedAhead { ahead, runner, dated, now } => {
                 dated_ahead(f, *ahead, runner, *dated, *now)
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
+use crate::contract::bounds::Bound;
 use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
 use crate::contract::lease::{Lease, Liveness};
@@ -237,6 +238,7 @@ impl Pass<'_> {
                 self.summary.next_wake = earlier(self.summary.next_wake, *until);
                 skipped(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
             }
+            Verdict::Bounded { bound, .. } => self.bounded(branch, bound),
             Verdict::Leased(leased) => {
                 warn_if_ahead(self.context, self.backoff, name, &leased.lease, self.now);
                 if leased.over { self.close(name, leased) } else { self.leave(name, leased) }
@@ -274,6 +276,22 @@ impl Pass<'_> {
         {
             self.context.warn(Some(&branch.name), Warning::Excluded(exclusion.clone()));
         }
+    }
+
+    /// Leaves a branch alone that has reached a bound. That is reported once for each HEAD; the pause after a
+    /// failed `stalled` command is a mere detail of that failure.
+    fn bounded(&mut self, branch: &Branch, bound: &Bound) {
+        if let Some(until) = bound.until() {
+            self.summary.next_wake = earlier(self.summary.next_wake, until);
+        }
+        let (name, source) = (&branch.name, self.context.authority.source());
+        let is_pause = matches!(bound, Bound::Stalled { .. });
+        if is_pause || !branch.head.is_some_and(|head| self.backoff.is_first_warning((name.clone(), head))) {
+            skipped(name, &bound.word());
+            return;
+        }
+        let (about, remote, bound) = (name.clone(), source.cloned(), bound.clone());
+        self.context.warn(Some(name), Warning::Bounded { about, remote, bound });
     }
 
     /// Closes an expired lease.

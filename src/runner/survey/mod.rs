@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! scan    reads HEAD, and checks whether its state can run here and now
-//!   └─▶ resolve   finds the command for a state
+//!   ├─▶ resolve   finds the command for a state
+//!   └─▶ past      reads the history of what would be run, for its bounds
 //! observe tracks how long this host has seen each lease
 //! trust   checks the signature of HEAD if `aynig.requireSigned` is set
 //! ```
@@ -12,6 +13,7 @@
 //! reason: [`verdict`] has it as data, [`words`] as text.
 
 pub(crate) mod observe;
+pub(crate) mod past;
 pub mod resolve;
 pub(crate) mod scan;
 pub mod trust;

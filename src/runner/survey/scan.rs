@@ -1,7 +1,8 @@
 //! Reads the HEAD of each branch, and checks whether its state can run here and now (CONTRACT 1.5, 11.5).
 //!
-//! Invariant: a scan writes nothing, and reads only the HEAD of each branch. It starts at most one process:
-//! if `--current-branch` includes the current branch, git compares its index with HEAD.
+//! Invariant: a scan writes nothing, and reads only the HEAD of each branch; below that it reads only of
+//! branches that would be run ([`super::past`]). It starts at most one process: if `--current-branch` includes
+//! the current branch, git compares its index with HEAD.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -24,6 +25,7 @@ use crate::git::refs::cas::Tip;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::registration::{Owner, Registered};
 use crate::git::{Checkout, RefError, Repo};
+use crate::runner::survey::past::Past;
 use crate::runner::survey::resolve;
 use crate::runner::survey::resolve::Resolver;
 
@@ -158,13 +160,15 @@ impl<'a> View<'a> {
     /// Judges one thread's share of the branches, in their order.
     fn judge_all(&self, repo: &Repo, tips: Vec<Judged>) -> Result<Vec<Branch>, SurveyError> {
         let mut resolver = Resolver::new(self.options.role.as_ref());
-        tips.into_iter().map(|tip| self.judge(repo, &mut resolver, tip)).collect()
+        let mut past = Past::default();
+        tips.into_iter().map(|tip| self.judge(repo, &mut resolver, &mut past, tip)).collect()
     }
 
     fn judge(
         &self,
         repo: &Repo,
         resolver: &mut Resolver<'_>,
+        past: &mut Past,
         (tip, earlier): Judged,
     ) -> Result<Branch, SurveyError> {
         let Tip { branch: name, target } = tip;
@@ -189,7 +193,12 @@ impl<'a> View<'a> {
                     Verdict::Ready { event, command, run_in } => {
                         match self.obstacle(repo, &name, &event, run_in)? {
                             Some(reason) => Verdict::Waiting { state: event.state.clone(), reason },
-                            None => Verdict::Ready { event, command, run_in },
+                            None => match past.bound(repo, head, self.options.limits, self.now) {
+                                Some(bound) => {
+                                    Verdict::Bounded { state: event.state.clone(), bound: Box::new(bound) }
+                                }
+                                None => Verdict::Ready { event, command, run_in },
+                            },
                         }
                     }
                     verdict => verdict,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bstr::BString;
 
+use crate::contract::bounds::Bound;
 use crate::contract::head::Event;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::lease::Lease;
@@ -69,6 +70,13 @@ pub enum Verdict {
         until: i64,
         /// Why it would not run even then, as far as known.
         trouble: Option<Reason>,
+    },
+    /// The branch would be run, but has reached a bound (CONTRACT 11.16 to 11.19).
+    Bounded {
+        /// The state.
+        state: StateName,
+        /// The bound.
+        bound: Box<Bound>,
     },
     /// The state is not run here and now.
     Waiting {
@@ -342,7 +350,7 @@ impl Verdict {
             Self::Invalid(_) => "invalid",
             Self::Leased(Leased { over: false, .. }) => "working",
             Self::Leased(Leased { over: true, .. }) | Self::UnsignedLease { .. } => "expired",
-            Self::Parked { .. } => "parked",
+            Self::Parked { .. } | Self::Bounded { .. } => "parked",
             Self::Waiting { .. } => "waiting",
             Self::Ready { .. } => "ready",
             Self::SkippedCurrent { .. } | Self::Excluded(_) => "excluded",

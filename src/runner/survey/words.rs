@@ -8,10 +8,12 @@ use std::fmt::{Display, Formatter, Result};
 use super::verdict::{
     CommandsFrom, Elsewhere, Exclusion, InUse, Invalid, NoCommand, Reason, Source, Unreadable,
 };
+use crate::clock;
 use crate::clock::format_utc;
+use crate::contract::bounds::Bound;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::objects::tree::Unusable;
-use crate::words::shell_quote;
+use crate::words::{pluralize, shell_quote};
 
 impl Display for Invalid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -41,6 +43,35 @@ pub(crate) fn unsigned_lease(
 ) -> String {
     let next = if_you_vouch(branch, source, head);
     format!("its lease is over and is not closed: {why}; {next}")
+}
+
+/// Reports that a branch has reached a bound, with the evidence and the command that asks anew.
+pub fn bounded(branch: &BranchName, source: Option<&RemoteName>, bound: &Bound) -> String {
+    let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let branch = shell_quote(&branch.to_string());
+    let look = format!("`aynig log {branch}{remote}` shows them");
+    let next = format!("`aynig set-state --retry --branch {branch}{remote}` asks again");
+    let until = bound.until().map(clock::format_utc).unwrap_or_default();
+    match bound {
+        Bound::Steps { count, since } => format!(
+            "it has made {} since {}, as many as aynig.maxSteps allows in an hour; it goes on at {until}; {look}, {next} at once",
+            pluralize_long(*count, "step"),
+            clock::format_utc(*since)
+        ),
+        Bound::Rounds { state, count, tree } => format!(
+            "{state} was run {} in a row with the same files (tree {}), as often as aynig.maxRounds allows; {look}, {next}",
+            pluralize_long(*count, "time"),
+            tree.short()
+        ),
+        Bound::Stalled { count, .. } => format!(
+            "the command for stalled has failed {} in a row; it is tried again at {until}; {look}, {next} at once",
+            pluralize_long(u64::from(*count), "time")
+        ),
+    }
+}
+
+fn pluralize_long(count: u64, word: &str) -> String {
+    pluralize(usize::try_from(count).unwrap_or(usize::MAX), word)
 }
 
 /// Suggests the command for a branch without a trusted signature, to be used after a review of its HEAD.

@@ -108,7 +108,12 @@ fn c4_the_last_valid_line_wins() {
     let (repo, output) =
         printing(b"SET_STATE {\"state\":\"one\"}\nSET_STATE {\"state\":\"working\"}\nSET_STATE oops\n", 0);
     assert_eq!(repo.state("work"), "one", "invalid lines change nothing");
-    assert_eq!(err(&output).matches("SET_STATE").count(), 2, "each is warned about: {}", err(&output));
+    assert_eq!(
+        err(&output).matches("wrote an invalid SET_STATE").count(),
+        2,
+        "each is warned about: {}",
+        err(&output)
+    );
     assert!(err(&output).contains("line 2") && err(&output).contains("line 3"), "{}", err(&output));
 }
 

@@ -121,6 +121,7 @@ fn wish(feature: &Feature) -> Result<Draft, Error> {
         trailers: vec![Trailer::new("dwp-feature", feature.name), Trailer::new("dwp-attempt", "1")],
         source: None,
         overrides: None,
+        from_attempt: None,
     };
     set_state_draft(&asked).map_err(|error| Error::because("ask for a feature", &error))
 }

@@ -130,7 +130,9 @@ impl Below {
             self.add("clocks", "the end is dated before the beginning: those of two hosts disagree");
         }
         if event.message.trailers.last(OVERRIDES_KEY).is_some_and(|run| run == attempt.run_id) {
-            self.add("set by", &format!("{}, over the lease (--force)", text(author)));
+            let forced = attempt.kept.is_none() && attempt.overdue().is_none();
+            let how = if forced { "over the lease (--force)" } else { "over the lease" };
+            self.add("set by", &format!("{}, {how}", text(author)));
         } else if *author != attempt.author {
             self.add("set by", &text(author));
         }

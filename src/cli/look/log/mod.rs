@@ -11,7 +11,7 @@ use aynig::ops::error::Error;
 use aynig::ops::history::History;
 use aynig::ops::history::host::Host;
 use aynig::ops::view::story::EntryView;
-use aynig::ops::{missing, target};
+use aynig::ops::{missing, status, target};
 
 use crate::cli::args::Log;
 use crate::cli::exit::Exit;
@@ -19,7 +19,7 @@ use crate::cli::look::log::lines::Renderer;
 use crate::cli::ui;
 use crate::cli::ui::page::Page;
 use crate::cli::ui::signals;
-use crate::cli::ui::{FAINT, styled};
+use crate::cli::ui::{CARE, FAINT, styled};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
@@ -46,6 +46,10 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
             ui::narrate(&ui::sanitize(&missing::no_event(&repo, &authority, &branch)));
         }
         return Ok(Exit::Done);
+    }
+    if let Some(bound) = status::bound(&repo, &authority, &app.process, &branch) {
+        let words = ui::sanitize(&format!("{branch} is parked: {bound}"));
+        ui::narrate(&format!("{} {words}", styled(CARE, "note:")));
     }
     let mut page = Page::open(&repo, !arguments.no_pager);
     let teller = Renderer {

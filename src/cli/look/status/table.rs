@@ -195,7 +195,8 @@ fn time_cell(row: &BranchView, fit: Fit) -> String {
 
 fn cells(row: &BranchView, fit: Fit) -> Cells {
     let wanted = rank(row) < 3;
-    let reason = Some(row.in_brief()).filter(|words| !words.is_empty() && row.not_before.is_none());
+    let reason =
+        Some(row.in_brief()).filter(|words| !words.is_empty() && (row.not_before.is_none() || row.mistake));
     let reason = reason.map(ui::sanitize);
     let about = row.why.as_deref().or_else(|| row.about());
     let about = about.map(ui::sanitize).unwrap_or_default();

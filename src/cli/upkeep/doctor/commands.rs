@@ -8,6 +8,7 @@ use bstr::ByteSlice;
 
 use aynig::clock;
 use aynig::contract::alike::nearest;
+use aynig::contract::bounds::Bound;
 use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
@@ -19,7 +20,7 @@ use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Trust};
 use aynig::runner::survey::trust;
 use aynig::runner::survey::verdict::{NoCommand, Reason, Severity};
-use aynig::runner::survey::words::if_you_vouch;
+use aynig::runner::survey::words::{bounded, if_you_vouch};
 use aynig::runner::survey::{Question, Survey, Verdict, survey};
 use aynig::runner::{error_chain, shell_quote};
 
@@ -31,6 +32,9 @@ const AYNIG: &str = ".aynig";
 
 /// Up to this many branches are named one by one.
 const MOST_UNSIGNED: usize = 5;
+
+/// How many branches that have reached a bound are named.
+const MOST_BOUNDED: usize = 3;
 
 /// The number of bytes read of a file's beginning: more than any valid `#!` line.
 const HEAD: usize = 256;
@@ -230,6 +234,7 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Fin
     }
     let mut findings = vec![found];
     findings.extend(default_state(repo, authority, &options, &surveyed, &option));
+    findings.extend(loops(&surveyed, authority.source(), &option));
     findings.extend(unsigned(repo, &options.trust, &surveyed, authority.source(), &option));
     findings
 }
@@ -270,6 +275,24 @@ fn default_state(
         format!("git switch {quoted} && git commit --allow-empty {message}")
     };
     Some(Finding::warning("default", text, next))
+}
+
+/// Branches that have reached a bound, as one that runs in circles does.
+fn loops(surveyed: &Survey, source: Option<&RemoteName>, option: &str) -> Option<Finding> {
+    let found = surveyed.branches.iter().filter_map(|branch| match &branch.verdict {
+        Verdict::Bounded { bound, .. } if !matches!(**bound, Bound::Stalled { .. }) => {
+            Some(format!("{}: {}", branch.name, bounded(&branch.name, source, bound)))
+        }
+        _ => None,
+    });
+    let mut found: Vec<String> = found.collect();
+    let more = found.len().saturating_sub(MOST_BOUNDED);
+    found.truncate(MOST_BOUNDED);
+    if more > 0 {
+        found.push(format!("{more} more"));
+    }
+    let text = Some(found.join("; ")).filter(|text| !text.is_empty())?;
+    Some(Finding::warning("bounds", text, format!("aynig status --all{option}")))
 }
 
 /// Reports branches that wait for a person because their HEAD has no good signature: the first ones, and the
