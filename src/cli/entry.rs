@@ -25,7 +25,7 @@ use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
-use crate::cli::work::{land, next, run, set_state, set_working};
+use crate::cli::work::{cancel, land, next, run, set_state, set_working};
 use crate::cli::{internal, ui};
 
 /// The whole program.
@@ -94,6 +94,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::SetState(options) => set_state::run(&open()?, options),
         Verb::Next(options) => next::run(&process, options),
         Verb::SetWorking(options) => set_working::run(&open()?, options),
+        Verb::Cancel(options) => cancel::run(&open()?, options),
         Verb::Land(options) => land::run(&open()?, options),
         Verb::Status(options) => status::run(&open()?, options),
         Verb::Log(options) => log::run(&open()?, options),

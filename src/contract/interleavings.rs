@@ -250,7 +250,7 @@ impl World {
                 let before = interrupted_before(&trigger.message.trailers).unwrap_or(0);
                 let interrupted = Interrupted { times: before + 1, most: u32::MAX };
                 self.requeues += 1;
-                requeued_draft(&trigger, Requeue { interrupted }, None, None)
+                requeued_draft(&trigger, Requeue { interrupted: Some(interrupted) }, None, None)
             }
             Ends::Badly => stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed"),
             Ends::Well => {

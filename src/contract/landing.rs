@@ -6,11 +6,12 @@
 //! tried. A result that cannot be written becomes a failure; a failure that cannot be written ends
 //! the landing. The caller reads, saves, writes and moves the branch.
 
+use super::cancel::{Cancel, Then};
 use super::declaration::Declaration;
 use super::head::Event;
 use super::ids::CommitId;
 use super::ownership::Ownership;
-use super::requeue::OnInterrupt;
+use super::requeue::{OnInterrupt, Requeue};
 use super::settlement::{Ending, Settlement, overtaken, settle, too_often};
 use super::trailers::Trailers;
 
@@ -121,6 +122,8 @@ pub(crate) enum Sight {
         head: CommitId,
         /// Where the worktree is.
         worktree: Position,
+        /// A request to stop the attempt above its lease.
+        cancel: Option<Cancel>,
     },
     /// The branch descends from the result that was [tried](Landing::tried) with this index.
     Landed(usize),
@@ -275,7 +278,10 @@ impl Landing {
 
     fn seen(&mut self, sight: Sight) -> Order {
         let (head, worktree) = match sight {
-            Sight::Ours { head, worktree } => (head, worktree),
+            Sight::Ours { head, worktree, cancel } => {
+                self.heed(cancel);
+                (head, worktree)
+            }
             Sight::Landed(index) => {
                 let result = self.tried.swap_remove(index);
                 return self.finish(Finish::Landed { result, parent: None });
@@ -312,6 +318,19 @@ impl Landing {
             return Order::Save { base, kept: parent };
         }
         self.write(head, parent)
+    }
+
+    /// Heeds a request where the state would be asked for again: a stop of the runner is no answer to it.
+    fn heed(&mut self, cancel: Option<Cancel>) {
+        if let (Settlement::Requeue(Requeue { interrupted: Some(_) }), Some(cancel)) =
+            (&self.settlement, cancel)
+        {
+            self.why = format!("{}; it was {cancel}", self.subject);
+            self.settlement = match cancel.then {
+                Then::Stall => Settlement::Stall,
+                Then::Requeue => Settlement::Requeue(Requeue { interrupted: None }),
+            };
+        }
     }
 
     /// Whether the command did not finish, so that what it left is saved first.

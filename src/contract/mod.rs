@@ -26,6 +26,7 @@
 //! - [`landing`] puts a result onto its branch, step by step.
 //! - [`carried`] decides what a new state takes over from the commits before it.
 //! - [`kept`] writes and reads how the command of a kept lease ended.
+//! - [`cancel`] asks the holder of a lease to stop.
 //! - [`requeue`] asks again for what an attempt did not finish.
 //! - [`commits`] drafts the commit of an outcome, [`titles`] its subject, [`report`] the body of a stalled one.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
@@ -41,6 +42,7 @@
 
 pub mod alike;
 pub mod bounds;
+pub mod cancel;
 pub mod carried;
 pub mod commits;
 pub mod declaration;

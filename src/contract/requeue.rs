@@ -18,8 +18,8 @@ use super::trailers::{Trailer, Trailers, is_runner_managed};
 /// A repeated request (CONTRACT 6.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Requeue {
-    /// The number of interruptions in a row, with this one.
-    pub(crate) interrupted: Interrupted,
+    /// The number of interruptions in a row, with this one. `None` after a cancellation.
+    pub(crate) interrupted: Option<Interrupted>,
 }
 
 /// A count of interruptions in a row.
@@ -91,7 +91,7 @@ pub(crate) fn requeued_draft(
             .cloned(),
     );
     trailers.extend(source_trailer(source));
-    trailers.push(Trailer::new(INTERRUPTED_KEY, requeue.interrupted.times.to_string()));
+    trailers.extend(requeue.interrupted.map(|count| Trailer::new(INTERRUPTED_KEY, count.times.to_string())));
     trailers.extend(rescued.map(|name| Trailer::new(RESCUED_KEY, name)));
     let subject = trigger.message.subject.clone();
     let subject: BString = if subject.trim().is_empty() { default_subject(&trigger.state) } else { subject };
@@ -119,7 +119,7 @@ mod tests {
     /// CONTRACT 6.14
     #[test]
     fn it_asks_for_the_same_and_says_why() {
-        let again = |times| Requeue { interrupted: Interrupted { times, most: 3 } };
+        let again = |times| Requeue { interrupted: Some(Interrupted { times, most: 3 }) };
         let origin = RemoteName::parse("origin").expect("legal");
         let ask = "t\n\nprompt\n\nx: y\ndwp-state: build\ndwp-run-id: old\ndwp-lease-seconds: 60\ndwp-pr: 7\naynig-overrides: r\ndwp-source: git:hub\n";
         let draft = requeued_draft(&event(ask), again(1), None, None);

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use super::cancel::{Cancel, Then};
 use super::declaration::Declaration;
 use super::ids::StateName;
 use super::requeue::{OnInterrupt, Requeue, interrupted_before};
@@ -36,6 +37,8 @@ pub enum StopReason {
         /// The limit, in seconds.
         seconds: u64,
     },
+    /// Somebody asked for it (CONTRACT 5.30).
+    Cancelled(Cancel),
     /// The branch's HEAD is no longer ours.
     LeaseLost,
     /// The lease could not be renewed before it ended.
@@ -78,10 +81,13 @@ pub(crate) fn settle(
         (Ending::Stopped { why: StopReason::Interrupted { .. } }, _) if policy.requeue => {
             let interrupted = policy.count(trigger);
             if interrupted.times <= policy.most {
-                Settlement::Requeue(Requeue { interrupted })
+                Settlement::Requeue(Requeue { interrupted: Some(interrupted) })
             } else {
                 Settlement::Stall
             }
+        }
+        (Ending::Stopped { why: StopReason::Cancelled(Cancel { then: Then::Requeue, .. }) }, _) => {
+            Settlement::Requeue(Requeue { interrupted: None })
         }
         (
             Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ },
@@ -154,6 +160,7 @@ impl fmt::Display for StopReason {
                 Some(name) => write!(f, "was stopped: interrupted by {name}"),
                 None => write!(f, "was stopped: interrupted by signal {signal}"),
             },
+            Self::Cancelled(cancel) => write!(f, "was {cancel}"),
             Self::TimedOut { seconds } => write!(f, "ran longer than {seconds} s and was stopped"),
             Self::LeaseLost => f.write_str("was stopped: its lease was lost, the branch moved on without it"),
             Self::LeaseUnrenewable { .. } => {
@@ -257,8 +264,9 @@ mod tests {
         assert_eq!(ending(false).describe(), "was stopped: interrupted by SIGTERM");
         let other = Ending::Stopped { why: StopReason::Interrupted { signal: 77, clean: true } };
         assert_eq!(other.describe(), "was stopped: interrupted by signal 77");
-        let again = |times, most| Settlement::Requeue(Requeue { interrupted: Interrupted { times, most } });
-        // The trigger's count, the limit, and the result.
+        let again =
+            |times, most| Settlement::Requeue(Requeue { interrupted: Some(Interrupted { times, most }) });
+        // What the trigger counts, the limit, and what follows.
         let rows = [
             ("", 3, again(1, 3)),
             ("1", 3, again(2, 3)),

@@ -8,6 +8,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::cancel::Cancel;
 use super::commits::{ORIGIN_KEY, stalled_run};
 use super::head::{CommitFacts, Event, Head, InvalidHead};
 use super::ids::{CommitId, StateName};
@@ -85,6 +86,8 @@ pub struct Attempt {
     pub commits: Commits,
     /// How its command ended, if the newest lease is kept after it.
     pub kept: Option<Kept>,
+    /// The request to stop it.
+    pub cancel: Option<Cancel>,
     /// Its outcome.
     pub outcome: Outcome,
 }
@@ -222,6 +225,7 @@ impl Attempt {
             earlier: Vec::new(),
             commits,
             kept: Kept::of(&lease.message),
+            cancel: Cancel::of(&lease.message, author),
             outcome,
         }
     }
@@ -354,6 +358,11 @@ impl Story {
     fn lease(&mut self, lease: &Lease, author: &BStr) -> Vec<Entry> {
         if let Some(open) = &mut self.open {
             if open.continues(lease) {
+                if open.cancel.is_some() && open.earlier.is_empty() {
+                    // Who asked it to stop is not who ran it.
+                    open.author = author.to_owned();
+                }
+                open.cancel = open.cancel.take().or_else(|| Cancel::of(&lease.message, author));
                 open.earlier.push(mark(lease));
                 open.commits.append(self.below.take());
                 return Vec::new();

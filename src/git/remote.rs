@@ -22,7 +22,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{HEADS, Own, TRACKED, fetched_from, fetched_ref};
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::process::cancel::Purpose;
+use crate::git::process::cancel::{Interrupt, Purpose};
 use crate::git::refs::cas::{RefError, Tip};
 use crate::git::repo::open::Repo;
 
@@ -307,6 +307,52 @@ impl Repo {
             source,
         })?;
         Ok(output.stdout.lines().filter_map(parse_listed).collect())
+    }
+
+    /// Queries branches of `remote` for work under way; `call` ends the call.
+    pub(crate) fn watch_remote(
+        &self,
+        remote: &RemoteName,
+        branches: &[BranchName],
+        call: &Interrupt,
+        within: Duration,
+    ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
+        let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
+        let mut git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other).args(asking);
+        for branch in branches {
+            git = git.arg(branch.full_ref().to_os_str_lossy());
+        }
+        let git = git.known_as(format!("ls-remote {remote}"));
+        let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
+            what: "ask",
+            remote: remote.clone(),
+            source,
+        })?;
+        Ok(output.stdout.lines().filter_map(parse_listed).collect())
+    }
+
+    /// Fetches the commits of branches of `remote`, and moves no ref; `call` ends the call.
+    pub(crate) fn fetch_watched(
+        &self,
+        remote: &RemoteName,
+        branches: &[BranchName],
+        call: &Interrupt,
+        within: Duration,
+    ) -> Result<(), RemoteError> {
+        let git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other).args(QUIET_FETCH);
+        let refs = branches.iter().map(|branch| branch.full_ref().to_string());
+        let fetched = git
+            .arg("--end-of-options")
+            .arg(remote.as_str())
+            .args(refs)
+            .known_as(format!("fetch {remote}"))
+            .timeout(within)
+            .run();
+        fetched.map(drop).map_err(|source| RemoteError::Unreachable {
+            what: "fetch from",
+            remote: remote.clone(),
+            source,
+        })
     }
 
     /// Tries all `moves` in one push and returns their results in order; each is judged by itself.

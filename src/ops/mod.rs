@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod authority;
+pub mod cancel;
 pub mod declare;
 pub mod error;
 pub mod history;

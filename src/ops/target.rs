@@ -1,8 +1,9 @@
 //! Finds the branch to act on.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::remote::PATIENCE;
@@ -11,6 +12,7 @@ use crate::runner::authority::Authority;
 use super::error::Error;
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
+use super::settings::globs;
 
 /// Returns the branch to act on: the one named, else the surrounding command's, else the one
 /// checked out here.
@@ -76,4 +78,51 @@ pub(crate) fn head_of(
     branch: &BranchName,
 ) -> Result<Option<CommitId>, Error> {
     Ok(authority.head(repo, branch, PATIENCE)?)
+}
+
+/// Branches by name and by glob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    /// The branch.
+    pub branch: BranchName,
+    /// Whether only a glob matches it.
+    pub by_glob: bool,
+}
+
+/// Whether a text is a glob. No name of a branch contains these characters.
+pub fn is_glob(named: &OsStr) -> bool {
+    named.as_bytes().iter().any(|byte| b"*?[".contains(byte))
+}
+
+/// Returns the branches that names and globs select, in the order of the names. A glob is matched with the
+/// branches there are now.
+pub fn selected(repo: &Repo, authority: &Authority, named: &[OsString]) -> Result<Vec<Selected>, Error> {
+    let mut chosen: Vec<Selected> = Vec::new();
+    let mut tips = None;
+    for one in named {
+        if !is_glob(one) {
+            chosen.push(Selected { branch: branch_name(one)?, by_glob: false });
+            continue;
+        }
+        let globs = globs("--branch", &[one.to_string_lossy().into_owned()])?;
+        if tips.is_none() {
+            authority.refresh(repo)?;
+            let all = authority.branches(repo);
+            tips = Some(all.map_err(|error| Error::because("list the branches", &error))?);
+        }
+        let matching = tips.iter().flatten().filter(|tip| tip.target.is_ok());
+        for tip in matching.filter(|tip| globs.is_match(tip.branch.to_string())) {
+            chosen.push(Selected { branch: tip.branch.clone(), by_glob: true });
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    chosen.retain(|one| seen.insert(one.branch.clone()));
+    Ok(chosen)
+}
+
+/// Whether the newest commit of a branch declares `stalled`.
+pub fn is_stalled(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool {
+    let head = head_of(repo, authority, branch).ok().flatten();
+    let state = head.and_then(|head| Head::read(&repo.commit(head).ok()?.facts()).state());
+    state.is_some_and(|state| state.is_stalled())
 }

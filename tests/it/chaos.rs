@@ -153,6 +153,22 @@ impl Field {
         }
     }
 
+    /// Cancels some branch, whatever it is at. A state that stalls or is asked again is run again.
+    fn cancel(&self, dice: &mut Dice) {
+        let number = dice.roll(self.hosts.len().max(1));
+        let (host, offset) = self.host(number);
+        let branches = usize::try_from(self.branches).expect("small");
+        let mut command = host.aynig_command();
+        command.args(["cancel", &format!("b{:03}", dice.roll(branches))]);
+        command.args(dice.pick(&[["--requeue"].as_slice(), &[]]));
+        command.env("AYNIG_CLOCK_OFFSET_SECONDS", offset.to_string());
+        if self.faulty.is_some() {
+            command.args(["--remote", "origin"]);
+        }
+        let output = command.output().expect("aynig runs");
+        assert!(matches!(output.status.code(), Some(0 | 1 | 3 | 4)), "{}", told(&output));
+    }
+
     fn grow(&mut self, many: u32) {
         let names: Vec<String> = (self.branches..self.branches + many).map(|n| format!("b{n:03}")).collect();
         self.home.ready_many(&names, "work");
@@ -321,6 +337,7 @@ fn run(mut field: Field, seed: u64, steps: u32) {
                 runners[at].signal(Signal::SIGCONT);
                 runners[at].stopped = false;
             }
+            8 if dice.roll(2) == 0 => field.cancel(&mut dice),
             8 if field.branches < MOST_BRANCHES.0 + steps / MOST_BRANCHES.1 => field.grow(1),
             _ => {}
         }

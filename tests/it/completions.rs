@@ -39,13 +39,14 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
 
 /// Beginnings of a line, whose last word is completed, and the expected candidates. Options are compared only
 /// if the line asks for options.
-const LINES: [(&[&str], &[&str]); 17] = [
+const LINES: [(&[&str], &[&str]); 18] = [
     (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
     (&["aynig", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--branch", "mo"], &["monday"]),
     (&["aynig", "logs", "--branch", ""], &["feat/one", "main", "monday", "party-\u{1f389}", "ünïcode"]),
     (&["aynig", "log", "mo"], &["monday"]),
     (&["aynig", "logs", "mo"], &["monday"]),
+    (&["aynig", "cancel", "monday", "fe"], &["feat/one"]),
     (&["aynig", "log", "ü"], &["ünïcode"]),
     (&["aynig", "manual", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--remote", "hub", "--branch", "mo"], &["mole", "monday"]),

@@ -99,6 +99,37 @@ fn a_few_times_in_a_row_then_it_stalls() {
     repo.assert_tidy();
 }
 
+#[test]
+fn retry_takes_globs_and_means_the_stalled_ones() {
+    let repo = asked(WORK);
+    let ask = ASK.replace("aynig-note: once\n", "");
+    for branch in ["feature/a", "feature/b", "feature/c"] {
+        repo.branch_with_message(branch, ask.as_bytes());
+    }
+    repo.branch_with_message("feature/odd", b"chore: set stalled\n\ndwp-state: stalled\n");
+    let never = repo.head("feature/odd");
+    for branch in ["feature/a", "feature/b"] {
+        repo.aynig_ok(["set-state", "--state", "stalled", "--branch", branch]);
+    }
+    let running = repo.head("feature/c");
+    let output = repo.aynig(["set-state", "--retry", "feature/*"]);
+    assert_eq!(output.status.code(), Some(1), "nothing was ever asked on one: {}", told(&output));
+    assert_eq!(out(&output).lines().count(), 2, "{}", told(&output));
+    assert_eq!(err(&output).matches("error:").count(), 1, "{}", told(&output));
+    assert_eq!([repo.head("feature/odd"), repo.head("feature/c")], [never, running.clone()]);
+    for branch in ["feature/a", "feature/b"] {
+        assert_eq!(repo.message(branch).trim(), ask.trim());
+        repo.aynig_ok(["set-state", "--state", "stalled", "--branch", branch]);
+    }
+    let rows = json(&repo.aynig_ok(["set-state", "--retry", "--branch", "feature/[ab]", "--json"]));
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
+    assert_eq!(repo.aynig(["set-state", "--retry", "feature/[ab]"]).status.code(), Some(1), "none is left");
+    // A name means that branch, stalled or not.
+    repo.aynig_ok(["set-state", "--retry", "feature/c"]);
+    assert_ne!(repo.head("feature/c"), running);
+    assert_eq!(repo.aynig(["set-state", "--state", "x", "feature/*"]).status.code(), Some(2));
+}
+
 /// CONTRACT 6.14
 #[test]
 fn any_new_state_clears_the_count() {
@@ -181,7 +212,7 @@ fn commits_of_the_command_stay_below_and_work_that_cannot_be_saved_stalls() {
     interrupt(&repo, &["run"]);
     assert_eq!(
         repo.git(["log", "--format=%s", &format!("{asked_at}..task")]).lines().collect::<Vec<_>>(),
-        ["build: the parser", "mine", "chore: set working"]
+        ["build: the parser", "mine", "working: work (test-host)"]
     );
 
     let repo = asked("git init -q inner; echo x >inner/x; say ready $$; await release");

@@ -181,6 +181,15 @@ fn judge_branch(
             (At::State(_), Some(_)) if BY_HAND.iter().any(|begin| commit.subject.starts_with(begin)) => {
                 At::State(commit)
             }
+            (At::State(trigger), Some("stalled")) if commit.body.starts_with("Cancelled by ") => {
+                if commit.trailer("dwp-origin-state") != trigger.state() || commit.tree != trigger.tree {
+                    say("cancels something else than the request below it");
+                }
+                for key in managed_but(commit, &["dwp-state", "dwp-origin-state"]) {
+                    say(&format!("a cancelled request with {key}"));
+                }
+                At::State(commit)
+            }
             (At::State(_), state) => {
                 say(&format!("{state:?} where nobody had a lease"));
                 At::State(commit)
@@ -189,8 +198,19 @@ fn judge_branch(
                 let until = until.max(commit.dated + seconds_of(lease));
                 At::Leased { trigger, lease, newest: commit, until }
             }
-            (At::Leased { trigger, lease, newest, .. }, Some("working")) => {
-                if commit.trailers != lease.trailers {
+            (At::Leased { trigger, lease, newest, until }, Some("working")) => {
+                if commit.trailer(CANCEL).is_some() {
+                    let of_request = |key: &str| key == CANCEL || key == "dwp-lease-seconds";
+                    let others = |commit: &Commit| -> Vec<(String, String)> {
+                        commit.trailers.iter().filter(|(key, _)| !of_request(key)).cloned().collect()
+                    };
+                    if others(commit) != others(lease) {
+                        say("a request that is not on this lease");
+                    }
+                    if end_of(commit) > until.max(commit.dated + 1) {
+                        say("a request that lengthens the lease");
+                    }
+                } else if commit.trailers != lease.trailers {
                     say("a lease on a lease, and not its renewal");
                 }
                 if commit.tree != newest.tree {
@@ -203,6 +223,17 @@ fn judge_branch(
             (At::Leased { trigger, newest, .. }, Some(_)) if commit.trailer(INTERRUPTED).is_some() => {
                 for what in faults_of_requeue(trigger, newest, commit, law) {
                     say(&what);
+                }
+                At::State(commit)
+            }
+            // A stalled state whose attempt was cancelled, asked for again.
+            (At::Leased { trigger, newest, .. }, Some("stalled"))
+                if trigger.state() == Some("stalled")
+                    && commit.trailer("dwp-stalled-run") == trigger.trailer("dwp-stalled-run")
+                    && commit.trailer("dwp-origin-state") == trigger.trailer("dwp-origin-state") =>
+            {
+                if commit.tree != newest.tree {
+                    say("asks again with other files");
                 }
                 At::State(commit)
             }
@@ -284,6 +315,9 @@ fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
     demand(carried(trigger) == carried(lease), "a lease with other trailers than its trigger");
     faults
 }
+
+/// Asks the holder of a lease to stop.
+const CANCEL: &str = "aynig-cancel";
 
 /// Counts how often in a row what was asked for was interrupted.
 const INTERRUPTED: &str = "aynig-interrupted";

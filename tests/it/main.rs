@@ -16,6 +16,7 @@ mod bounds;
 mod broken;
 mod bytes;
 #[cfg(debug_assertions)]
+mod cancel;
 mod chaos;
 mod circles;
 mod clean;

@@ -36,6 +36,7 @@ const KEYS: &[&str] = &[
     "date",
     "why",
     "ended",
+    "cancelBy",
     "interrupted",
     "rescueRef",
 ];

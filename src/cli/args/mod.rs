@@ -16,6 +16,7 @@ use aynig::contract::ids::{RemoteName, StateName};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::trailers::Trailer;
 
+mod cancel;
 mod land;
 mod look;
 mod parse;
@@ -24,6 +25,7 @@ mod upkeep;
 
 use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, parse_trailer};
 
+pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
 pub(crate) use crate::cli::args::settings::Given;
@@ -70,6 +72,8 @@ pub(crate) enum Verb {
     SetState(SetState),
     /// Claim a branch by hand, or renew the lease it is under
     SetWorking(SetWorking),
+    /// Stop what runs on branches, or keep them from being run
+    Cancel(Cancel),
     /// Put what a branch has come to onto the default branch, as one clean commit
     Land(Land),
     /// Print the SET_STATE line with which a command declares its next state
@@ -149,6 +153,10 @@ pub(crate) struct SetState {
     /// below that is neither a lease nor stalled
     #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub(crate) retry: bool,
+
+    /// With --retry: the branches; a glob selects those that are stalled (`*` also matches `/`)
+    #[arg(value_name = "BRANCH", requires = "retry")]
+    pub(crate) name: Vec<OsString>,
 
     /// Keep the body of the commit that requested the work: HEAD's, or that below a lease or a stalled commit. A --body
     /// then becomes a marked section below it

@@ -19,8 +19,13 @@ use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
 /// The target of the commit: the named branch, if any.
 pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
     let branch = options.branch.as_deref().map(branch_name).transpose()?;
+    Ok(Onto { branch, ..conditions(options) })
+}
+
+/// The conditions under which a commit is made, on no branch yet.
+pub(crate) fn conditions(options: &CommitOptions) -> Onto {
     let expected = Expected { commit: options.expect.clone(), state: options.if_state.clone() };
-    Ok(Onto { branch, accept_unsigned: options.accept_unsigned, expected, force: false })
+    Onto { branch: None, accept_unsigned: options.accept_unsigned, expected, force: false }
 }
 
 /// The text of the commit. Files are resolved against `start`.

@@ -1,6 +1,7 @@
 //! Subcommands that move branches.
 
 pub(crate) mod by_hand;
+pub(crate) mod cancel;
 pub(crate) mod land;
 pub(crate) mod next;
 pub(crate) mod run;

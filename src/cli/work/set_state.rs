@@ -1,16 +1,21 @@
 //! `aynig set-state`: one commit that declares the next state of a branch.
 
+use std::ffi::OsString;
+
+use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::declare::{self, Content, Onto, StateRequest, Wanted};
+use aynig::ops::declare::{self, Content, Onto, StateRequest, Wanted, Written};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
+use aynig::ops::target::{Selected, branch_name, is_glob, is_stalled, selected};
 use aynig::ops::view::declared::WrittenView;
+use aynig::runner::authority::Authority;
 
 use crate::cli::args::SetState;
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, render};
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
-use crate::cli::work::by_hand::{advise, content, onto, text, transition, warn};
+use crate::cli::work::by_hand::{advise, conditions, content, text, transition, warn};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
@@ -33,16 +38,68 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         }
         None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply },
     };
-    let request = StateRequest { onto: Onto { force: arguments.force, ..onto(options)? }, wanted };
+    let named: Vec<OsString> = arguments.name.iter().chain(&options.branch).cloned().collect();
+    if named.len() > 1 || (arguments.retry && named.iter().any(|one| is_glob(one))) {
+        let onto = Onto { force: arguments.force, ..conditions(options) };
+        let request = StateRequest { onto, wanted };
+        return retry_all(app, &authority, &repo, arguments, &named, &request);
+    }
+    let branch = named.first().map(|one| branch_name(one)).transpose()?;
+    let request =
+        StateRequest { onto: Onto { force: arguments.force, branch, ..conditions(options) }, wanted };
     let written = declare::state(&repo, &authority, &request)?;
-    advise(&written.advice);
+    report(app, &authority, &repo, &written);
     if options.json {
         ui::answer_json(&WrittenView::from(&written));
     } else {
         ui::answer(&transition(&written, ""));
     }
-    if let Err(warning) = notify::announce(&repo, &app.process, authority.source(), &written) {
+    Ok(Exit::Done)
+}
+
+/// Prints advice, and notifies.
+fn report(app: &App, authority: &Authority, repo: &Repo, written: &Written) {
+    advise(&written.advice);
+    if let Err(warning) = notify::announce(repo, &app.process, authority.source(), written) {
         warn(&warning);
     }
-    Ok(Exit::Done)
+}
+
+/// Retries the branches that names and globs select, each by itself; of a glob, those that are stalled.
+fn retry_all(
+    app: &App,
+    authority: &Authority,
+    repo: &Repo,
+    arguments: &SetState,
+    named: &[OsString],
+    request: &StateRequest,
+) -> Result<Exit, Error> {
+    let mut chosen = selected(repo, authority, named)?;
+    chosen.retain(|one| !one.by_glob || is_stalled(repo, authority, &one.branch));
+    if chosen.is_empty() {
+        return Err(Error::failed("no stalled branch matches; nothing was changed")
+            .hint("`aynig status --all` shows the state of each branch"));
+    }
+    let options = &arguments.commit;
+    let (mut all, mut exit) = (Vec::new(), Exit::Done);
+    for Selected { branch, .. } in chosen {
+        let onto = Onto { branch: Some(branch), ..request.onto.clone() };
+        match declare::state(repo, authority, &StateRequest { onto, wanted: request.wanted.clone() }) {
+            Err(error) => {
+                ui::narrate(&render(&error, false));
+                exit = Exit::Failed;
+            }
+            Ok(written) => {
+                report(app, authority, repo, &written);
+                if !options.json {
+                    ui::answer(&transition(&written, ""));
+                }
+                all.push(written);
+            }
+        }
+    }
+    if options.json {
+        ui::answer_json(&all.iter().map(WrittenView::from).collect::<Vec<_>>());
+    }
+    Ok(exit)
 }

@@ -42,7 +42,7 @@ fn begin_with(ending: &Ending, store: Store) -> (Landing, Order) {
 }
 
 fn ours(head: u8, worktree: Position) -> Fact {
-    Fact::Seen(Sight::Ours { head: id(head), worktree })
+    Fact::Seen(Sight::Ours { head: id(head), worktree, cancel: None })
 }
 
 fn failed(open: Option<bool>, is_final: bool) -> Fact {
@@ -276,7 +276,7 @@ fn a_branch_that_keeps_moving_or_cannot_be_seen_is_given_up() {
 #[test]
 fn an_interrupted_command_is_asked_for_again_once_its_work_is_saved() {
     let ending = Ending::Stopped { why: StopReason::Interrupted { signal: 15, clean: false } };
-    let again = Settlement::Requeue(Requeue { interrupted: Interrupted { times: 1, most: 3 } });
+    let again = Settlement::Requeue(Requeue { interrupted: Some(Interrupted { times: 1, most: 3 }) });
     for (worktree, parent, base) in [
         (Position::At(id(OWN)), OWN, OWN),
         (Position::Nowhere, LEASE, LEASE),

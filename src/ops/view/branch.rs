@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock;
 use crate::contract::bounds::Bound;
+use crate::contract::cancel::Cancel;
 use crate::contract::commits;
 use crate::contract::head::Head;
 use crate::contract::ids::{CommitId, StateName};
@@ -22,6 +23,7 @@ use crate::git::objects::commits::Stored;
 use crate::ops::missing;
 use crate::ops::view::Time;
 use crate::ops::view::lease::runner_words;
+use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
 use crate::runner::shell_quote;
@@ -72,6 +74,8 @@ pub struct BranchView {
     pub why: Option<String>,
     /// How the command of a kept lease ended, in one word.
     pub ended: Option<&'static str>,
+    /// Who asked to cancel its attempt.
+    pub cancel: Option<String>,
     /// How often in a row it was interrupted.
     pub interrupted: Option<u32>,
     /// The ref that its HEAD names with the work of the attempt before.
@@ -156,6 +160,10 @@ pub(crate) fn row(
                 let next = "the lease has run out; the next `aynig run` sets the branch stalled";
                 row.reason =
                     Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+            } else if let Some(cancel) = of_lease(repo, &lease.lease) {
+                row.reason = Some(format!("cancel asked by {}", asked_words(&cancel)));
+                // The body is the reason of the request.
+                (row.cancel, row.wish) = (Some(cancel.by), None);
             } else if row.mistake {
                 row.reason = Some(asks_again(authority, branch));
             }
@@ -349,6 +357,11 @@ fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
     }
 }
 
+/// The author of a request, and the reason.
+fn asked_words(cancel: &Cancel) -> String {
+    if cancel.why.is_empty() { cancel.by.clone() } else { format!("{}: {}", cancel.by, cancel.why) }
+}
+
 fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
     row.state = Some("working".to_owned());
     row.origin = lease.origin.as_ref().map(ToString::to_string);
@@ -396,6 +409,7 @@ impl Serialize for BranchView {
             date: Option<Time>,
             why: Option<&'a str>,
             ended: Option<&'static str>,
+            cancel_by: Option<&'a str>,
             interrupted: Option<u32>,
             rescue_ref: Option<&'a str>,
         }
@@ -423,6 +437,7 @@ impl Serialize for BranchView {
             date: self.committed_at.map(Time),
             why: self.why.as_deref(),
             ended: self.ended,
+            cancel_by: self.cancel.as_deref(),
             interrupted: self.interrupted,
             rescue_ref: self.rescue.as_deref(),
         }

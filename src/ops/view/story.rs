@@ -44,6 +44,8 @@ pub struct AttemptView {
     subject: Option<String>,
     reason: Option<String>,
     ended: Option<&'static str>,
+    cancel_by: Option<String>,
+    cancel_reason: Option<String>,
     rescue_ref: Option<String>,
     rescue_refs: Vec<String>,
     not_before: Option<String>,
@@ -148,6 +150,12 @@ impl AttemptView {
                 None => attempt.kept.as_ref().map(Kept::words),
             },
             ended: attempt.kept.as_ref().map(Kept::word),
+            cancel_by: attempt.cancel.as_ref().map(|cancel| cancel.by.clone()),
+            cancel_reason: attempt
+                .cancel
+                .as_ref()
+                .map(|cancel| cancel.why.clone())
+                .filter(|why| !why.is_empty()),
             rescue_ref: saved.first().cloned(),
             rescue_refs: saved,
             not_before: event.and_then(|event| not_before(event)),

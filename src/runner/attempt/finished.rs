@@ -103,6 +103,10 @@ pub(crate) fn ending(finished: Ended, given_up: Option<StopReason>) -> Ending {
         How::Signalled(signal) => Ending::Signalled(signal),
         How::NotStarted(error) => Ending::NotStarted(error.why),
         How::Lost(why) => Ending::NotStarted(format!("its end could not be learned: {why}")),
+        // A stop of the runner is no answer to a request.
+        How::Stopped(StopCause::Signal(_)) if matches!(given_up, Some(StopReason::Cancelled(_))) => {
+            Ending::Stopped { why: given_up.unwrap_or(StopReason::LeaseLost) }
+        }
         How::Stopped(StopCause::Signal(signal)) => {
             Ending::Stopped { why: StopReason::Interrupted { signal, clean: finished.clean } }
         }

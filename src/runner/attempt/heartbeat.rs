@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::clock;
+use crate::contract::cancel::Cancel;
 use crate::contract::commits::renewal_draft;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
@@ -19,6 +20,7 @@ use crate::git::process::cancel::Purpose;
 use crate::git::remote::{HASTE, Move};
 use crate::git::{Repo, Swap, Workplace};
 
+use crate::runner::attempt::cancel::find;
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::ground::Ground;
 use crate::runner::authority::Authority;
@@ -50,6 +52,12 @@ pub(crate) struct Heartbeat<'a> {
     failures: u32,
     /// Why there is no further beat.
     given_up: Option<StopReason>,
+    /// The request to stop, which is heeded once. The lease is kept until the command is gone.
+    cancel: Option<Cancel>,
+    /// A request that is not heeded, and why not.
+    distrusted: Option<(Cancel, String)>,
+    /// Where the lookout saw the branch.
+    seen: Option<Option<CommitId>>,
 }
 
 /// The result of one check of the lease.
@@ -70,6 +78,15 @@ pub(crate) fn look(
     within: Duration,
 ) -> Result<(Ownership, Option<CommitId>), String> {
     let head = authority.head(repo, &claim.branch, within).map_err(|error| error.to_string())?;
+    judged(repo, claim, head)
+}
+
+/// Whether a branch whose HEAD is `head` is still ours.
+fn judged(
+    repo: &Repo,
+    claim: &Claim,
+    head: Option<CommitId>,
+) -> Result<(Ownership, Option<CommitId>), String> {
     let Some(id) = head else { return Ok((ownership(claim.attempt, None), None)) };
     if id == claim.lease {
         return Ok((Ownership::Ours, head));
@@ -130,6 +147,9 @@ impl<'a> Heartbeat<'a> {
             advanced_since: None,
             failures: 0,
             given_up: None,
+            cancel: None,
+            distrusted: None,
+            seen: None,
         }
     }
 
@@ -146,9 +166,24 @@ impl<'a> Heartbeat<'a> {
         self.held
     }
 
-    /// Why the lease was given up, if it was.
+    /// Why the lease was given up, or the attempt cancelled, if it was.
     pub(crate) fn given_up(&self) -> Option<StopReason> {
-        self.given_up.clone()
+        self.given_up.clone().or_else(|| self.cancel.clone().map(StopReason::Cancelled))
+    }
+
+    /// Whether the attempt was cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some()
+    }
+
+    /// A request that is not heeded, and why not; once.
+    pub(crate) fn take_distrusted(&mut self) -> Option<(Cancel, String)> {
+        self.distrusted.take()
+    }
+
+    /// Where the lookout saw the branch, for the next check.
+    pub(crate) fn sighted(&mut self, head: Option<CommitId>) {
+        self.seen = Some(head);
     }
 
     /// Checks the lease and renews it if due. Returns the time until the next check, or `None` if the command
@@ -171,7 +206,10 @@ impl<'a> Heartbeat<'a> {
             return if left.is_zero() { Beat::GiveUp(StopReason::LeaseLost) } else { Beat::Again(left) };
         }
         if self.authority.store() == Store::Remote {
-            return self.beat_on_remote();
+            return match self.seen.take() {
+                Some(head) => self.beat_on_sight(head),
+                None => self.beat_on_remote(),
+            };
         }
         let seen = look(&self.repo, self.authority, self.claim, HASTE);
         self.judge(seen)
@@ -183,6 +221,28 @@ impl<'a> Heartbeat<'a> {
             return Beat::Again(Duration::MAX);
         }
         self.renew_if_due(self.held)
+    }
+
+    /// The lookout saw the branch elsewhere. A commit below the last one that was ours is older news.
+    fn beat_on_sight(&mut self, head: Option<CommitId>) -> Beat {
+        if head.is_some_and(|head| self.repo.descends(self.held, head)) {
+            return self.beat_on_remote();
+        }
+        match judged(&self.repo, self.claim, head) {
+            Ok((Ownership::Ours, Some(head))) => {
+                if let Some(place) = self.follower() {
+                    catch_up(&self.repo, self.claim, place, head);
+                }
+                self.note(head);
+                self.beat_on_remote()
+            }
+            // A renewal, or the landing, finds out.
+            Err(why) => {
+                tracing::debug!(branch = %self.claim.branch, why, "what was seen could not be read");
+                self.beat_on_remote()
+            }
+            other => self.judge(other),
+        }
     }
 
     fn judge(&mut self, seen: Result<(Ownership, Option<CommitId>), String>) -> Beat {
@@ -206,10 +266,23 @@ impl<'a> Heartbeat<'a> {
         if head == self.held {
             return;
         }
+        self.heed(head);
         self.held = head;
         let Ok(stored) = self.repo.commit(head) else { return };
         if let Head::Working(lease) = Head::read(&stored.facts()) {
             (self.leased_at, self.seconds) = (lease.committed_at, lease.seconds);
+        }
+    }
+
+    /// Looks for a request among the commits that are new.
+    fn heed(&mut self, head: CommitId) {
+        if self.cancel.is_some() {
+            return;
+        }
+        let Some(found) = find(&self.repo, Some(self.claim.attempt), head, Some(self.held)) else { return };
+        match found.refused(&self.repo, self.trust) {
+            None => self.cancel = Some(found.cancel),
+            Some(why) => self.distrusted = Some((found.cancel, why)),
         }
     }
 

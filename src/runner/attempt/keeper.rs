@@ -21,6 +21,8 @@ use crate::runner::Context;
 use crate::runner::attempt::claim::Claim;
 use crate::runner::attempt::finished::Site;
 use crate::runner::attempt::heartbeat::{Heartbeat, look};
+use crate::runner::authority::lookout::Wake;
+use crate::runner::events::warning::Warning;
 
 /// The lease of a running attempt.
 #[derive(Debug)]
@@ -49,10 +51,12 @@ pub(crate) fn keeping<T>(
     let (stop, _subscription) = context.shutdown.child();
     let heartbeat = Heartbeat::new(context.store.handle(), context.authority, claim, context.options);
     let keeper = LeaseKeeper { context: *context, claim, heartbeat: Mutex::new(heartbeat), stop };
-    let (under_way, over) = mpsc::channel::<()>();
+    let (wake, woken) = mpsc::channel::<Wake>();
+    let _watched = context.authority.watch(context.store, &claim.branch, claim.lease, wake.clone());
+    let under_way = UnderWay(wake);
     let result = thread::scope(|scope| {
         let thread = &keeper;
-        let keeping = scope.spawn(move || thread.keep(&over));
+        let keeping = scope.spawn(move || thread.keep(&woken));
         let result = attempt(&keeper);
         drop(under_way);
         // A panic of the keeper has stopped the attempt by the switch. The attempt's work is settled
@@ -90,22 +94,42 @@ impl<'a> LeaseKeeper<'a> {
                 Ok((ownership, _)) if ownership != Ownership::Ours)
     }
 
-    fn keep(&self, over: &mpsc::Receiver<()>) {
+    fn keep(&self, woken: &mpsc::Receiver<Wake>) {
         let _alarm = Alarm(&self.stop);
+        let mut called_off = false;
         loop {
             let Some(wake_in) = self.lock().beat() else {
                 self.stop.call_off();
                 return;
             };
-            match over.recv_timeout(wake_in) {
+            if let Some((cancel, why)) = self.lock().take_distrusted() {
+                self.context.warn(Some(&self.claim.branch), Warning::CancelNotTrusted { by: cancel.by, why });
+            }
+            if !called_off && self.lock().is_cancelled() {
+                // The lease is kept until the command is gone.
+                self.stop.call_off();
+                called_off = true;
+            }
+            match woken.recv_timeout(wake_in) {
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Wake::Seen(head)) => self.lock().sighted(head),
+                Ok(Wake::Over) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Heartbeat<'a>> {
         self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the keeper when the attempt is over.
+struct UnderWay(mpsc::Sender<Wake>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // A keeper that has given up the lease is deaf.
+        self.0.send(Wake::Over).ok();
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `command_copy` | checked-out copies of the commands of another ref |
 //! | `finished` | the value passed to [`crate::runner::landing`] when the command is over |
 
+pub mod cancel;
 pub(crate) mod claim;
 pub(crate) mod command_copy;
 pub mod environment;

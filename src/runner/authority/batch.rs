@@ -18,6 +18,7 @@ use crate::git::remote::{HASTE, Move, PATIENCE, Pushed, QUESTION, RemoteError};
 use crate::git::{ProcessError, Repo, Swap};
 
 use crate::runner::authority::error::AuthorityError;
+use crate::runner::authority::lookout::Lookout;
 
 /// The longest wait for another caller's push, or half of the caller's own time if that is less. Then the
 /// caller starts its own push, since the first connection may hang.
@@ -38,6 +39,7 @@ pub struct Remote {
     name: RemoteName,
     queue: Mutex<Queue>,
     changed: Condvar,
+    lookout: Lookout,
 }
 
 #[derive(Debug, Default)]
@@ -110,11 +112,15 @@ struct Waiting {
 impl Remote {
     /// Creates an authority with an empty queue.
     pub(crate) fn new(name: RemoteName) -> Self {
-        Self { name, queue: Mutex::default(), changed: Condvar::new() }
+        Self { name, queue: Mutex::default(), changed: Condvar::new(), lookout: Lookout::default() }
     }
 
     pub(crate) fn name(&self) -> &RemoteName {
         &self.name
+    }
+
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.lookout
     }
 
     /// How long claims wait for each other: half the time of a push, since a saved push is worth at least

@@ -6,9 +6,11 @@
 
 pub(crate) mod batch;
 pub(crate) mod error;
+pub(crate) mod lookout;
 mod together;
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -17,10 +19,11 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::contract::landing::Store;
 use crate::git::refs::cas::Tip;
 use crate::git::remote::{Move, QUESTION};
-use crate::git::{RefError, Repo, Swap, Workplace};
+use crate::git::{RefError, Repo, Store as GitStore, Swap, Workplace};
 
 use crate::runner::authority::batch::{Remote, UnderWay};
 use crate::runner::authority::error::AuthorityError;
+use crate::runner::authority::lookout::{Wake, Watched};
 
 /// The ref store that decides races between runners.
 #[derive(Debug)]
@@ -50,6 +53,21 @@ impl Authority {
         match self {
             Self::Local => UnderWay::local(),
             Self::Remote(remote) => UnderWay::begin(remote),
+        }
+    }
+
+    /// Looks after the branch of a step while the returned value lives. A local branch needs none: its keeper
+    /// reads it.
+    pub(crate) fn watch(
+        &self,
+        store: &GitStore,
+        branch: &BranchName,
+        lease: CommitId,
+        wake: Sender<Wake>,
+    ) -> Option<Watched<'_>> {
+        match self {
+            Self::Local => None,
+            Self::Remote(remote) => Some(remote.lookout().watch(store, remote.name(), branch, lease, wake)),
         }
     }
 

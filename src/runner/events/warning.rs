@@ -179,6 +179,13 @@ pub enum Warning {
         /// Why not.
         why: String,
     },
+    /// A request to stop an attempt has no good signature (CONTRACT 5.30).
+    CancelNotTrusted {
+        /// Its author, as written.
+        by: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A worktree stays because its contents could not be saved.
     WorktreeKept {
         /// Its path.
@@ -236,6 +243,7 @@ impl Warning {
             Self::InvalidDeclaration { .. } | Self::MoreInvalidDeclarations { .. } => "invalidDeclaration",
             Self::DiskFull { .. } => "diskFull",
             Self::WorkNotSaved { .. } => "workNotSaved",
+            Self::CancelNotTrusted { .. } => "cancelNotTrusted",
             Self::WorktreeKept { .. } => "worktreeKept",
             Self::WorktreeNotRemoved { .. } => "worktreeNotRemoved",
             Self::Hook { .. } => "hook",
@@ -318,6 +326,9 @@ impl Display for Warning {
                 logs.display()
             ),
             Self::WorkNotSaved { why } => write!(f, "work could not be saved, so its worktree stays: {why}"),
+            Self::CancelNotTrusted { by, why } => {
+                write!(f, "a request to cancel by {by} was not heeded: {why}")
+            }
             Self::WorktreeKept { path, why } => {
                 write!(f, "{} stays where it is, its contents could not be saved: {why}", path.display())
             }

@@ -14,6 +14,7 @@ use crate::git::remote::HASTE;
 use crate::git::{Repo, Swap, Workplace};
 use crate::runner::events::warning::Warning;
 
+use crate::runner::attempt::cancel::find;
 use crate::runner::attempt::finished::{Finished, Site};
 use crate::runner::attempt::ground;
 use crate::runner::attempt::ground::{Ground, Taken};
@@ -165,7 +166,10 @@ impl<'a> End<'a> {
         if let Some(place) = self.follower() {
             catch_up(self.repo, claim, place, head);
         }
-        Sight::Ours { head, worktree: self.position(head) }
+        let cancel = find(self.repo, Some(claim.attempt), head, Some(claim.lease))
+            .filter(|found| found.refused(self.repo, &self.context.options.trust).is_none())
+            .map(|found| found.cancel);
+        Sight::Ours { head, worktree: self.position(head), cancel }
     }
 
     fn position(&self, head: CommitId) -> Position {
@@ -238,7 +242,10 @@ impl<'a> End<'a> {
                     Settlement::Stall => Outcome::Stalled { why },
                     Settlement::Requeue(requeue) => Outcome::Requeued {
                         state: self.finished.claim.trigger.state.clone(),
-                        why: format!("{why}; {}", requeue.interrupted),
+                        why: match requeue.interrupted {
+                            Some(count) => format!("{why}; {count}"),
+                            None => format!("{why}; asked again"),
+                        },
                     },
                 };
                 self.landed(outcome, Some(commit))

@@ -32,6 +32,7 @@ use crate::git::{Repo, Swap};
 use crate::runner::events::warning::Warning;
 use crate::supervise::occupants;
 
+use crate::runner::attempt::cancel::of_lease;
 use crate::runner::attempt::files;
 use crate::runner::attempt::ground::{Ground, Taken};
 use crate::runner::events::notice::Notice;
@@ -115,6 +116,9 @@ impl Closer<'_> {
             Err(why) => return self.unclosed(why, false),
         };
         let headline = self.headline(over);
+        if let Some(cancel) = of_lease(self.repo, self.lease) {
+            notes.push(format!("Before that, it was {cancel}."));
+        }
         if self.lease.origin.is_some() {
             notes.push(retry_sentence(self.context, self.branch));
         }

@@ -221,6 +221,9 @@ impl Renderer<'_> {
         if let Outcome::Ended { event, author } = &attempt.outcome {
             below.end(attempt, event, author.as_bstr());
         }
+        if let Some(cancel) = &attempt.cancel {
+            below.add("cancel", &format!("{cancel}, to {}", cancel.then.word()));
+        }
         below.leases(attempt, self.leases);
         if let Some((newest, _)) = &attempt.commits.ends {
             let (count, by) = (how_many(&attempt.commits), names(&attempt.commits));

@@ -1,0 +1,174 @@
+//! `aynig cancel`: asks the runners of branches to stop, and shows that it happens.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use aynig::clock::{Stopwatch, pause, span};
+use aynig::contract::cancel::Then;
+use aynig::git::Repo;
+use aynig::ops::app::App;
+use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, is_open, look};
+use aynig::ops::error::Error;
+use aynig::ops::notify;
+use aynig::ops::target::{Selected, selected};
+use aynig::runner::authority::Authority;
+
+use crate::cli::args::Cancel;
+use crate::cli::exit::{Exit, render};
+use crate::cli::ui;
+use crate::cli::ui::signals::authority;
+use crate::cli::ui::{BAD, CARE, GOOD, STRONG, styled};
+use crate::cli::work::by_hand::warn;
+
+/// The pause between two looks at a branch: of this repository, and of a remote.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
+    let repo = app.repo();
+    let authority = authority(&repo, arguments.remote.as_ref())?;
+    let named: Vec<_> = arguments.name.iter().chain(&arguments.branch).cloned().collect();
+    let mut chosen = selected(&repo, &authority, &named)?;
+    chosen.retain(|one| !one.by_glob || is_open(&repo, &authority, &one.branch));
+    if chosen.is_empty() {
+        return Err(Error::failed("no branch that is leased or waits to be run matches"));
+    }
+    let then = if arguments.requeue { Then::Requeue } else { Then::Stall };
+    let request = Request { then, reason: arguments.reason.clone() };
+    let many = chosen.len() > 1;
+    let (mut rows, mut waiting, mut exit) = (Vec::new(), Vec::new(), Exit::Done);
+    for Selected { branch, .. } in chosen {
+        match cancel(&repo, &authority, &branch, &request) {
+            Err(error) if !many => return Err(error),
+            Err(error) => {
+                ui::narrate(&render(&error, false));
+                exit = Exit::from(error.kind);
+                rows.push(
+                    json!({ "branch": branch.to_string(), "outcome": "failed", "reason": error.message }),
+                );
+            }
+            Ok(outcome) => {
+                if let Outcome::Nothing { fits: false, .. } = outcome {
+                    exit = Exit::Failed;
+                }
+                if let Outcome::Stalled(written) = &outcome
+                    && let Err(warning) = notify::announce(&repo, &app.process, authority.source(), written)
+                {
+                    warn(&warning);
+                }
+                let (line, row) = told(&branch.to_string(), &outcome);
+                if !arguments.json {
+                    ui::answer(&line);
+                }
+                if let Outcome::Asked(asked) | Outcome::Already(asked, _) = outcome {
+                    waiting.push((rows.len(), asked));
+                }
+                rows.push(row);
+            }
+        }
+    }
+    if arguments.wait && !wait_for(&repo, &authority, arguments, waiting, &mut rows)? && exit == Exit::Done {
+        exit = Exit::Failed;
+    }
+    if arguments.json {
+        ui::answer(&Value::from(rows).to_string());
+    }
+    Ok(exit)
+}
+
+/// A line and an object for one branch.
+fn told(branch: &str, outcome: &Outcome) -> (String, Value) {
+    let name = styled(STRONG, ui::sanitize(branch));
+    let of = |word: &str, asked: &Asked| {
+        json!({
+            "branch": branch,
+            "outcome": word,
+            "runId": asked.run_id.to_string(),
+            "runner": asked.runner,
+            "commit": asked.commit.to_string(),
+        })
+    };
+    match outcome {
+        Outcome::Asked(asked) => {
+            let run: String = asked.run_id.to_string().chars().take(8).collect();
+            let words = format!("asked {run} on {} to stop", asked.runner);
+            (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), of("asked", asked))
+        }
+        Outcome::Already(asked, by) => {
+            let mut row = of("alreadyAsked", asked);
+            row["by"] = by.as_str().into();
+            (format!("{name}  {}", ui::sanitize(&format!("already asked by {by}"))), row)
+        }
+        Outcome::Stalled(written) => {
+            let before = written.previous.as_ref().map_or_else(String::new, |state| format!("{state} → "));
+            let commit = written.commit.to_string();
+            let row = json!({ "branch": branch, "outcome": "stalled", "commit": commit });
+            (format!("{name}  {before}{}  ({})", styled(BAD, "stalled"), written.commit.short()), row)
+        }
+        Outcome::Nothing { why, .. } => (
+            format!("{name}  {}", ui::sanitize(why)),
+            json!({ "branch": branch, "outcome": "nothing", "reason": why }),
+        ),
+    }
+}
+
+/// Waits for the end of each attempt. Returns whether all were cancelled.
+fn wait_for(
+    repo: &Repo,
+    authority: &Authority,
+    arguments: &Cancel,
+    waiting: Vec<(usize, Asked)>,
+    rows: &mut [Value],
+) -> Result<bool, Error> {
+    let watch = Stopwatch::start();
+    let limit = arguments.timeout.map(Duration::from_secs);
+    let step = PAUSES[usize::from(authority.source().is_some())];
+    let mut all = true;
+    for (row, asked) in waiting {
+        let end = loop {
+            let end = look(repo, authority, &asked)?;
+            if end != End::Open || limit.is_some_and(|limit| watch.elapsed() >= limit) {
+                break end;
+            }
+            pause(limit.map_or(step, |limit| step.min(limit.saturating_sub(watch.elapsed()))));
+        };
+        let wanted =
+            if arguments.requeue { matches!(end, End::Requeued(_)) } else { matches!(end, End::Stalled(..)) };
+        all &= wanted;
+        let (words, word, saved) = ended(&end, limit);
+        rows[row]["end"] = word.into();
+        rows[row]["rescueRef"] = saved.into();
+        if !arguments.json {
+            let name = styled(STRONG, ui::sanitize(&asked.branch.to_string()));
+            ui::answer(&format!("{name}  {}", styled(if wanted { GOOD } else { BAD }, ui::sanitize(&words))));
+        }
+    }
+    Ok(all)
+}
+
+/// The end of an attempt in words, in one word, and its saved work.
+fn ended(end: &End, limit: Option<Duration>) -> (String, &'static str, Option<String>) {
+    let with = |words: String, saved: &Option<String>| match saved {
+        Some(saved) => format!("{words}, work saved as {saved}"),
+        None => words,
+    };
+    match end {
+        End::Open => {
+            let limit = limit.map_or_else(String::new, |limit| format!(" after {}", span(limit.as_secs())));
+            (format!("still under way{limit}"), "open", None)
+        }
+        End::Stalled(why, saved) => (with(format!("stalled: {why}"), saved), "stalled", saved.clone()),
+        End::Requeued(saved) => (with("asked again".to_owned(), saved), "requeued", saved.clone()),
+        End::Other(Some(state)) => {
+            (format!("ended first: the branch is in the state {state}"), "advanced", None)
+        }
+        End::Other(None) => ("the branch has gone elsewhere".to_owned(), "gone", None),
+        End::Expired => (
+            "its lease ended, and its runner did not answer; the next `aynig run` sets the branch stalled"
+                .to_owned(),
+            "expired",
+            None,
+        ),
+    }
+}

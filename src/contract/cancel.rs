@@ -1,0 +1,115 @@
+//! Requests to stop an attempt: `working` commits on its lease with `aynig-cancel` (CONTRACT 5.30).
+//!
+//! Invariant: a request keeps the attempt and the end of the lease it lies on. A runner that does not know
+//! requests takes it for a renewal.
+
+use std::fmt;
+
+use bstr::{BString, ByteSlice};
+
+use super::commits::{SECONDS_KEY, renewal_draft};
+use super::message::{Draft, Message};
+use super::report::plain_line;
+use super::trailers::Trailer;
+
+/// The trailer of a request; its value is what becomes of the branch.
+pub(crate) const CANCEL_KEY: &str = "aynig-cancel";
+
+/// The most characters of a name or a reason that are shown.
+const MAX_CHARS: usize = 300;
+
+/// What becomes of the branch of a cancelled attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It stalls.
+    Stall,
+    /// Its state is asked for again.
+    Requeue,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel {
+    /// What becomes of the branch.
+    pub then: Then,
+    /// Its author, as one plain line.
+    pub by: String,
+    /// The reason, as one plain line; empty if none was given.
+    pub why: String,
+}
+
+impl Then {
+    /// The value of the trailer.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Stall => "stall",
+            Self::Requeue => "requeue",
+        }
+    }
+}
+
+impl Cancel {
+    /// Reads a lease; `None` if it is no request. A value that nobody knows counts as `stall`.
+    pub(crate) fn of(lease: &Message, author: &[u8]) -> Option<Self> {
+        let value = lease.trailers.last(CANCEL_KEY)?;
+        let then = if value == Then::Requeue.word() { Then::Requeue } else { Then::Stall };
+        let by = plain_line(author, MAX_CHARS);
+        let by = if by.trim().is_empty() { "somebody".to_owned() } else { by };
+        Some(Self { then, by, why: plain_line(lease.body.trim(), MAX_CHARS) })
+    }
+}
+
+impl fmt::Display for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cancelled by {}", self.by)?;
+        if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
+    }
+}
+
+/// Drafts a request on `lease`, which lasts another `left` seconds.
+pub(crate) fn cancel_draft(lease: &Message, then: Then, left: u64, reason: &[u8]) -> Draft {
+    let mut draft = renewal_draft(lease);
+    draft.trailers = draft
+        .trailers
+        .into_iter()
+        .filter(|trailer| trailer.key != CANCEL_KEY)
+        .map(|trailer| {
+            if trailer.key == SECONDS_KEY {
+                Trailer::new(SECONDS_KEY, left.max(1).to_string())
+            } else {
+                trailer
+            }
+        })
+        .collect();
+    draft.trailers.push(Trailer::new(CANCEL_KEY, then.word()));
+    Draft { body: BString::from(reason), ..draft }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 5.30
+    #[test]
+    fn a_request_is_the_lease_with_a_trailer() {
+        let lease =
+            "chore: set working\n\ndwp-state: working\ndwp-run-id: r\ndwp-lease-seconds: 300\ndwp-pr: 7\n";
+        let message = Message::parse(lease.as_bytes());
+        assert_eq!(Cancel::of(&message, b"Jane"), None);
+        let text =
+            cancel_draft(&message, Then::Requeue, 12, b"wrong branch").encode().expect("it can be written");
+        let expected = "chore: set working\n\nwrong branch\n\ndwp-state: working\ndwp-run-id: r\n\
+                        dwp-lease-seconds: 12\ndwp-pr: 7\naynig-cancel: requeue\n";
+        assert_eq!(text, expected);
+        let request = Message::parse(&text);
+        let cancel = Cancel::of(&request, b"Jane\x1b[1m").expect("it is one");
+        assert_eq!(
+            (cancel.then, cancel.to_string().as_str()),
+            (Then::Requeue, "cancelled by Jane: wrong branch")
+        );
+        let again = cancel_draft(&request, Then::Stall, 0, b"").encode().expect("it can be written");
+        assert!(again.ends_with(b"dwp-lease-seconds: 1\ndwp-pr: 7\naynig-cancel: stall\n"), "{again}");
+        let cancel = Cancel::of(&Message::parse(&again), b" ").expect("it is one");
+        assert_eq!((cancel.then, cancel.to_string().as_str()), (Then::Stall, "cancelled by somebody"));
+    }
+}

@@ -1,0 +1,342 @@
+//! Stops what runs on a branch, or keeps it from being run (CONTRACT 5.30, 5.31).
+//!
+//! Invariant: each commit lands by a compare-and-swap that expects the HEAD that was judged. A request never
+//! lengthens the lease it lies on.
+
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::clock;
+use crate::contract::cancel::{Cancel, Then, cancel_draft};
+use crate::contract::commits::{ORIGIN_KEY, stalled_draft, stalled_run};
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
+use crate::contract::kept::Kept;
+use crate::contract::lease::{Lease, Liveness};
+use crate::contract::message::Draft;
+use crate::contract::report::{StalledReport, plain_line, stalled_body};
+use crate::contract::requeue::rescued;
+use crate::contract::story::Stall;
+use crate::contract::trailers::Trailers;
+use crate::git::objects::commits::{NewCommit, Stored};
+use crate::git::remote::Move;
+use crate::git::{Repo, Swap};
+use crate::runner::attempt::cancel::of_lease;
+use crate::runner::authority::Authority;
+use crate::runner::options::Trust;
+use crate::runner::survey::trust;
+use crate::words::{error_chain, shell_quote};
+
+use super::declare::{Written, lease_below};
+use super::error::{Error, Kind};
+use super::missing::{Purpose, missing};
+use super::outer::OuterCommand;
+use super::settings;
+use super::target::head_of;
+use super::view::lease::runner_words;
+
+/// The most tries. Each lost race is mostly a renewal.
+const TRIES: u32 = 10;
+
+/// The most characters of a name.
+const MAX_NAME: usize = 100;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What becomes of the branch.
+    pub then: Then,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The holder was asked to stop.
+    Asked(Asked),
+    /// It was asked before, by this person.
+    Already(Asked, String),
+    /// Nobody ran it; the branch is stalled now.
+    Stalled(Box<Written>),
+    /// There was nothing to do, and why.
+    Nothing {
+        /// The words, lower case, no full stop.
+        why: String,
+        /// Whether the branch is as it was wanted.
+        fits: bool,
+    },
+}
+
+/// An attempt that was asked to stop.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its attempt.
+    pub run_id: BString,
+    /// Its runner, in words.
+    pub runner: String,
+    /// The request, or the lease.
+    pub commit: CommitId,
+    /// The state whose command runs.
+    pub origin: Option<StateName>,
+    /// The end of its lease, in seconds since the epoch.
+    pub until: i64,
+}
+
+/// How an attempt that was asked to stop ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It goes on.
+    Open,
+    /// The branch is stalled: the reason, and the ref with the saved work.
+    Stalled(String, Option<String>),
+    /// The state was asked for again; the ref with the saved work.
+    Requeued(Option<String>),
+    /// Another state followed.
+    Other(Option<StateName>),
+    /// Its lease ended, and nobody has closed it.
+    Expired,
+}
+
+/// Cancels what runs on `branch`, or keeps it from being run.
+pub fn cancel(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    request: &Request,
+) -> Result<Outcome, Error> {
+    for _ in 0..TRIES {
+        let head = head_of(repo, authority, branch)?
+            .ok_or_else(|| missing(repo, authority, branch, Purpose::Write))?;
+        let stored = repo
+            .commit(head)
+            .map_err(|error| Error::because(&format!("read the newest commit of {branch}"), &error))?;
+        let case = Case { repo, authority, branch, request, stored: &stored };
+        if let Some(outcome) = case.settle()? {
+            return Ok(outcome);
+        }
+    }
+    Err(Error::new(Kind::Conflict, format!("{branch} kept moving; nothing was changed")).hint("try again"))
+}
+
+struct Case<'a> {
+    repo: &'a Repo,
+    authority: &'a Authority,
+    branch: &'a BranchName,
+    request: &'a Request,
+    stored: &'a Stored,
+}
+
+impl Case<'_> {
+    /// One try; `None` if the branch was moved meanwhile.
+    fn settle(&self) -> Result<Option<Outcome>, Error> {
+        let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
+        let lease = match Head::read(&self.stored.facts()) {
+            Head::Working(lease) => Some(lease),
+            Head::Unmanaged | Head::Invalid(_) => lease_below(self.repo, self.stored),
+            Head::Ready(event) => return self.without_lease(&event),
+        };
+        let Some(lease) = lease else {
+            return nothing("its newest commit declares no state, so nothing runs".to_owned(), false);
+        };
+        if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
+            let (runner, over) = (runner_words(&lease), clock::span(over));
+            return nothing(
+                format!(
+                    "the lease of {runner} ended {over} ago; the next `aynig run` sets the branch stalled"
+                ),
+                false,
+            );
+        }
+        self.check_own(&lease)?;
+        if let Some(before) = self.already(&lease) {
+            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
+        }
+        if Kept::of(&lease.message).is_some() {
+            // Its command has ended: nobody hears a request.
+            return self.stall(lease.origin.as_ref(), Some(&lease));
+        }
+        let left = lease.expires_at().saturating_sub(clock::wall_seconds());
+        let reason = self.request.reason.clone().unwrap_or_default();
+        let left = u64::try_from(left).unwrap_or(0);
+        let draft = cancel_draft(&lease.message, self.request.then, left, reason.as_bytes());
+        let Some(commit) = self.put(&draft, None, "aynig: ask to cancel")? else { return Ok(None) };
+        Ok(Some(Outcome::Asked(self.asked(&lease, commit))))
+    }
+
+    fn without_lease(&self, event: &Event) -> Result<Option<Outcome>, Error> {
+        let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
+        let state = &event.state;
+        if state.is_stalled() {
+            return nothing("it is stalled already".to_owned(), self.request.then == Then::Stall);
+        }
+        if self.rests(state) {
+            return nothing(format!("its state {state} has no command, so nothing runs"), false);
+        }
+        if self.request.then == Then::Requeue {
+            return nothing(format!("nothing runs, and {state} is asked for already"), true);
+        }
+        self.stall(Some(state), None)
+    }
+
+    /// Whether no role has a command for the state.
+    fn rests(&self, state: &StateName) -> bool {
+        let elsewhere = settings::trust(self.repo).is_ok_and(|trust| trust.commands_from.is_some());
+        let Ok(Some(aynig)) = self.repo.directory_in(self.stored.tree, ".aynig") else { return !elsewhere };
+        let wanted = format!("/command/{state}");
+        let paths = self.repo.paths_in(aynig).unwrap_or_default();
+        !elsewhere && !paths.iter().any(|path| format!("/{path}").ends_with(&wanted))
+    }
+
+    /// Refuses a command that would stop itself.
+    fn check_own(&self, lease: &Lease) -> Result<(), Error> {
+        let own = OuterCommand::of(self.repo)?.and_then(|outer| outer.run);
+        if own.is_none_or(|run| run != lease.run_id) {
+            return Ok(());
+        }
+        let message = format!("this command runs on {} itself; nothing was changed", self.branch);
+        Err(Error::usage(message).hint("to stall the branch, exit with a code other than 0"))
+    }
+
+    /// The request that is on the lease, if there is one.
+    fn already(&self, lease: &Lease) -> Option<Cancel> {
+        of_lease(self.repo, lease)
+    }
+
+    fn asked(&self, lease: &Lease, commit: CommitId) -> Asked {
+        Asked {
+            branch: self.branch.clone(),
+            run_id: lease.run_id.clone(),
+            runner: runner_words(lease),
+            commit,
+            origin: lease.origin.clone(),
+            until: lease.expires_at(),
+        }
+    }
+
+    /// Sets the branch stalled, since nobody runs it.
+    fn stall(&self, origin: Option<&StateName>, lease: Option<&Lease>) -> Result<Option<Outcome>, Error> {
+        let by = plain_line(&self.repo.identity().author.0, MAX_NAME);
+        let why = self.request.reason.as_deref().unwrap_or_default().trim().to_owned();
+        let headline =
+            if why.is_empty() { format!("Cancelled by {by}.") } else { format!("Cancelled by {by}: {why}") };
+        let remote = self.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+        let branch = shell_quote(&self.branch.to_string());
+        let note = format!(
+            "To ask again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
+        );
+        let body = stalled_body(&StalledReport {
+            headline: vec![headline],
+            notes: vec![note],
+            stdout: b"",
+            stderr: b"",
+        });
+        let run = lease.map_or(BStr::new(""), |lease| lease.run_id.as_bstr());
+        let mut draft = stalled_draft(run, origin, &body);
+        if lease.is_none() {
+            // Nothing ran.
+            draft.trailers = only_origin(&draft.trailers);
+        }
+        let attempt = lease.and_then(Lease::attempt);
+        let Some(commit) = self.put(&draft, attempt, "aynig: cancel")? else { return Ok(None) };
+        Ok(Some(Outcome::Stalled(Box::new(Written {
+            branch: self.branch.clone(),
+            parent: Some(self.stored.id),
+            previous: Head::read(&self.stored.facts()).state(),
+            commit,
+            state: StateName::stalled(),
+            advice: Vec::new(),
+        }))))
+    }
+
+    /// Puts a commit with HEAD's files on the branch. `None` if the branch was moved meanwhile.
+    fn put(&self, draft: &Draft, attempt: Option<AttemptId>, log: &str) -> Result<Option<CommitId>, Error> {
+        let (repo, branch) = (self.repo, self.branch);
+        self.check_signed()?;
+        let message = draft
+            .encode()
+            .map_err(|error| Error::usage(format!("could not cancel {branch}: {}", error_chain(&error))))?;
+        let attempt = attempt.and_then(|attempt| self.authority.credential(attempt));
+        let parents = [self.stored.id];
+        let new = repo
+            .write_commit(&NewCommit {
+                tree: self.stored.tree,
+                parents: &parents,
+                message: &message,
+                attempt,
+            })
+            .map_err(|error| Error::because(&format!("write a commit on {branch}"), &error))?;
+        let wanted = Move { branch: branch.clone(), expected: self.stored.id, new, within: None };
+        Ok(match self.authority.swap(repo, wanted, log)? {
+            Swap::Won => Some(new),
+            Swap::Lost { .. } => None,
+        })
+    }
+
+    /// Our signature may not vouch for the files of a HEAD that a runner would refuse (CONTRACT 13.10).
+    fn check_signed(&self) -> Result<(), Error> {
+        if !self.repo.signs().unwrap_or(true) {
+            return Ok(());
+        }
+        let trust = Trust { require_signed: settings::require_signed(self.repo)?, ..Trust::default() };
+        let Some(why) = trust::refused(self.repo, &trust, self.stored.id) else { return Ok(()) };
+        let message = format!(
+            "nothing was changed, as the signature would vouch for what is below it: {}: {why}",
+            self.branch
+        );
+        Err(Error::setup(message)
+            .hint(format!("look at what it brings: `git show {}`", self.stored.id.short()))
+            .hint("or stop its runner; no runner here runs that commit"))
+    }
+}
+
+fn only_origin(trailers: &Trailers) -> Trailers {
+    trailers.iter().filter(|one| one.key == "dwp-state" || one.key == ORIGIN_KEY).cloned().collect()
+}
+
+/// What became of an attempt that was asked to stop.
+pub fn look(repo: &Repo, authority: &Authority, asked: &Asked) -> Result<End, Error> {
+    let Some(head) = head_of(repo, authority, &asked.branch)? else { return Ok(End::Other(None)) };
+    // The newest state above the attempt's leases.
+    let mut above: Option<Event> = None;
+    for stored in repo.history(head).map_while(Result::ok) {
+        match Head::read(&stored.facts()) {
+            Head::Working(lease) if lease.run_id == asked.run_id => {
+                let Some(event) = above else {
+                    let over = lease.expires_at().max(stored.committed_at) < clock::wall_seconds();
+                    return Ok(if over && stored.id == head { End::Expired } else { End::Open });
+                };
+                return Ok(ended(&event, asked));
+            }
+            Head::Ready(event) => above = Some(event),
+            Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => {}
+        }
+    }
+    Ok(End::Other(above.map(|event| event.state)))
+}
+
+fn ended(event: &Event, asked: &Asked) -> End {
+    let trailers = &event.message.trailers;
+    let saved = rescued(trailers).map(ToString::to_string);
+    let closed = stalled_run(trailers).is_some_and(|run| run == asked.run_id.as_bstr());
+    match Stall::of(event) {
+        Some(stall) if closed => End::Stalled(stall.reason, stall.rescue),
+        _ if asked.origin.as_ref() == Some(&event.state) => End::Requeued(saved),
+        _ => End::Other(Some(event.state.clone())),
+    }
+}
+
+/// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run.
+pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool {
+    let Ok(Some(stored)) =
+        head_of(repo, authority, branch).map(|head| head.and_then(|id| repo.commit(id).ok()))
+    else {
+        return false;
+    };
+    match Head::read(&stored.facts()) {
+        Head::Working(_) => true,
+        Head::Ready(event) => !event.state.is_stalled(),
+        Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &stored).is_some(),
+    }
+}
