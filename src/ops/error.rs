@@ -223,6 +223,7 @@ impl From<PassError> for Error {
             }
             PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
                 .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
+            PassError::Reconfigured => Self::setup(error.to_string()).hint("run again; the settings are read at the start"),
             PassError::Gone { .. } => Self::setup(error.to_string())
                 .hint("where it was moved to, start anew: `aynig -C DIR run --watch`; leases held here end by themselves"),
             PassError::Worktrees(_) | PassError::Logs(_) => {

@@ -68,6 +68,7 @@ mod programs;
 mod races;
 mod readme;
 mod ready;
+mod reconfigured;
 mod remote;
 mod scene;
 mod set_state;

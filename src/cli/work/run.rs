@@ -32,8 +32,32 @@ use crate::cli::ui::narrator::Narrator;
 use crate::cli::ui::{CARE, FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
 
-/// Runs the subcommand.
+/// The results of a run before its settings were read anew.
+struct Before {
+    exit: Exit,
+    /// Whether anything was run.
+    ran: bool,
+}
+
+/// Runs the subcommand. `--watch` begins anew whenever git's configuration changes.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
+    let mut before = Before { exit: Exit::Done, ran: false };
+    let mut ended = until_reconfigured(app, arguments, &mut before)?;
+    loop {
+        if let Some(exit) = ended {
+            return Ok(exit);
+        }
+        if ui::somebody_listens() {
+            ui::narrate(&styled(FAINT, "git's configuration has changed, and is read anew"));
+        }
+        let anew =
+            App::open(app.process.clone()).and_then(|app| until_reconfigured(&app, arguments, &mut before));
+        ended = anew.map_err(|error| if before.ran { error.after_others() } else { error })?;
+    }
+}
+
+/// Runs with the settings of this moment. `None` if they have changed since.
+fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result<Option<Exit>, Error> {
     let repo = app.repo();
     for text in settings::unknown(&repo) {
         ui::narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(&text)));
@@ -80,8 +104,8 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
         narrator: &narrator,
         current: &current,
         warnings: &warnings,
-        exit: Exit::Done,
-        ran: false,
+        exit: before.exit,
+        ran: before.ran,
     };
     let mode = match arguments.watch {
         Some(seconds) => Mode::Watch(Duration::from_secs(seconds)),
@@ -89,7 +113,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
         None => Mode::Once,
     };
     let passed = aynig::ops::run::run(&context, &repo, mode, &mut |summary| answer.add(&summary, &stop));
-    let (exit, ran) = (answer.exit, answer.ran);
+    *before = Before { exit: answer.exit, ran: answer.ran };
     drop(feed);
     // However the run ended, pending notices are delivered.
     if let Some(hook) = hook {
@@ -97,16 +121,19 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
         hook.close(&stop, aside);
     }
     match passed {
+        Ok(()) => {}
+        Err(PassError::Reconfigured) if stop.cause().is_none() => return Ok(None),
+        Err(PassError::Reconfigured) => {}
         // After a stop a remote's error is only narrated.
         Err(PassError::Remote(error)) if stop.cause().is_some() => {
             ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
         }
-        other => other.map_err(|error| {
+        Err(error) => {
             let error = Error::from(error);
-            if ran { error.after_others() } else { error }
-        })?,
+            return Err(if before.ran { error.after_others() } else { error });
+        }
     }
-    Ok(stop.cause().map_or(exit, Exit::from))
+    Ok(Some(stop.cause().map_or(before.exit, Exit::from)))
 }
 
 fn watching(repo: &Repo, authority: &Authority, seconds: u64) -> String {

@@ -209,6 +209,18 @@ impl Repo {
         Ok(())
     }
 
+    /// Whether git's configuration has changed since this process opened the repository.
+    pub(crate) fn is_reconfigured(&self) -> bool {
+        match self.reread() {
+            Ok(fresh) => {
+                let now = fresh.config_snapshot().plumbing().to_bstring();
+                now != self.gix.config_snapshot().plumbing().to_bstring()
+            }
+            // To open the repository anew reports what is wrong.
+            Err(_) => !self.is_gone(),
+        }
+    }
+
     fn compare_settings(&self) -> Result<(), ConfigError> {
         let (git_dir, told) = (self.git_dir(), self.told_config());
         // Read anew, since a user may have changed it since this process began.

@@ -44,6 +44,11 @@ impl Backoff {
         Self { first_pause: Some(first), ..Self::default() }
     }
 
+    /// Whether it is for `--watch`.
+    pub(crate) fn stays(&self) -> bool {
+        self.first_pause.is_some()
+    }
+
     /// Keeps the branches of a pass for the next.
     pub(crate) fn surveyed(&mut self, branches: Vec<Branch>) {
         self.surveyed = branches;

@@ -51,6 +51,9 @@ pub enum PassError {
     /// The source of all commands (`--commands-from`) cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// Git's configuration has changed, so the settings of this run are out of date.
+    #[error("git's configuration has changed")]
+    Reconfigured,
     /// The repository was removed or moved.
     #[error("there is no repository at {} any more", path.display())]
     Gone {
@@ -386,7 +389,7 @@ pub fn drain(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Resul
         backoff.ran(one.steps.iter().map(|step| (step.branch.clone(), step.trigger)));
         let has_more = one.did_something() && context.shutdown.cause().is_none();
         total.add(one);
-        if !has_more {
+        if !has_more || (backoff.stays() && repo.is_reconfigured()) {
             return Ok(total);
         }
     }

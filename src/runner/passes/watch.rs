@@ -41,7 +41,8 @@ const LONGEST_ABSENCE: Duration = Duration::from_secs(600);
 /// The first pause before a failed move is retried. It grows with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Makes passes until a stop is requested. `each` gets the summary of every round that did something.
+/// Makes passes until a stop is requested. `each` gets the summary of every round that did something. Ends with
+/// [`PassError::Reconfigured`] between two passes if the caller must read the settings anew.
 pub fn watch(
     context: &Context<'_>,
     repo: &Repo,
@@ -68,6 +69,9 @@ pub fn watch(
         if presence == Presence::Back {
             _watcher = ring();
             poller = Poller::default();
+        }
+        if presence != Presence::Gone && repo.is_reconfigured() {
+            return Err(PassError::Reconfigured);
         }
         if presence != Presence::Gone && poller.has_news(context, repo) {
             match drain(context, repo, &mut backoff) {
@@ -100,6 +104,9 @@ pub fn watch(
         }
         if context.shutdown.cause().is_some() {
             return Ok(());
+        }
+        if repo.is_reconfigured() {
+            continue;
         }
         let nap = if repo.is_gone() { interval.min(absence.left()) } else { poller.nap(context, interval) };
         match woken.recv_timeout(nap) {
