@@ -76,6 +76,8 @@ points! {
     RescueWritten = "rescue-written",
     /// A rescue ref points to the rescue commit.
     RescuePointed = "rescue-pointed",
+    /// A worktree that is to be kept is detached from its branch, and not yet marked as kept.
+    KeptDetached = "kept-detached",
     /// A worktree is about to be removed.
     RemovalBegun = "removal-begun",
     /// The worktree's files are removed; its registration is not.

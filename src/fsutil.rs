@@ -16,8 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod free_space;
+mod removal;
 
 pub use free_space::{FreeSpace, free_space_text};
+pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 
 /// Name prefix of unfinished files.
 const DRAFT: &str = ".aynig-";
@@ -338,32 +340,6 @@ fn unlock(file: &File) {
     }
 }
 
-/// Removes a directory tree, including directories whose mode denies their owner writing. Does not
-/// follow links.
-///
-/// # Errors
-/// Any error from removing; [`ErrorKind::NotADirectory`] for anything but a directory, including a
-/// link to one.
-pub(crate) fn remove_all(directory: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(directory)?.is_dir() {
-        return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
-    }
-    let mut ahead = vec![directory.to_owned()];
-    while let Some(next) = ahead.pop() {
-        let mode = fs::symlink_metadata(&next)?.permissions().mode();
-        if mode & 0o700 != 0o700 {
-            fs::set_permissions(&next, Permissions::from_mode(mode | 0o700))?;
-        }
-        for entry in fs::read_dir(&next)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                ahead.push(entry.path());
-            }
-        }
-    }
-    fs::remove_dir_all(directory)
-}
-
 const HIDING: &str = "# Made by aynig; nothing in this directory belongs in a commit.\n*\n";
 
 /// Writes a `.gitignore` into `directory` that hides all of it from the surrounding repository,
@@ -383,14 +359,6 @@ pub(crate) fn hide_from_git(directory: &Path) -> io::Result<()> {
 #[must_use]
 pub(crate) fn hidden_by_us(directory: &Path) -> bool {
     std::fs::read(directory.join(".gitignore")).is_ok_and(|text| text == HIDING.as_bytes())
-}
-
-/// Removes a directory tree that contains only directories; fails at the first file.
-pub(crate) fn remove_empty(directory: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        remove_empty(&entry?.path())?;
-    }
-    std::fs::remove_dir(directory)
 }
 
 #[cfg(test)]
@@ -518,21 +486,6 @@ mod tests {
             assert_eq!(tail(&path, max).unwrap(), expected.as_bytes(), "{max}");
         }
         assert_eq!(tail(&scratch.path().join("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn directories_that_forbid_it_are_removed_and_links_not_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let (inner, beside) = (scratch.path().join("a/b"), scratch.path().join("beside"));
-        fs::create_dir_all(&inner).unwrap();
-        File::create(&beside).unwrap();
-        std::os::unix::fs::symlink(scratch.path(), inner.join("link")).unwrap();
-        File::create(inner.join("file")).unwrap();
-        for directory in [inner.clone(), scratch.path().join("a")] {
-            fs::set_permissions(&directory, Permissions::from_mode(0o555)).unwrap();
-        }
-        remove_all(&scratch.path().join("a")).unwrap();
-        assert!(beside.exists() && !scratch.path().join("a").exists());
     }
 
     #[test]

@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("session", &[]),
     ("words", &[]),
     ("stop", &["clock"]),
-    ("fsutil", &["crashpoint"]),
+    ("fsutil", &["crashpoint", "words"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),

@@ -94,6 +94,8 @@ fn cases(point: Point) -> Vec<Case> {
         Point::CommandWatched | Point::PushBegun | Point::NoticeTaken => vec![],
         // These need a large repository: see `pool`.
         Point::PoolMarked | Point::PoolShelved | Point::PoolTaken | Point::PoolRefilled => vec![],
+        // This needs work that cannot be saved: see `kept`.
+        Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.
         Point::LeaseWritten => vec![well(DONE)],
         Point::LeaseMoved

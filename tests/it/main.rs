@@ -41,6 +41,7 @@ mod install;
 mod install_refused;
 mod interrupted;
 mod judge;
+mod kept;
 mod land;
 mod lease;
 mod lease_length;

@@ -12,6 +12,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::rescue_ref;
+use crate::fsutil::{Mounted, no_mounts_in};
 use crate::git::contents::in_progress::InProgress;
 use crate::git::objects::commits::{CommitError, NewCommit, Stored};
 use crate::git::process::call::ProcessError;
@@ -58,6 +59,9 @@ pub(crate) enum RescueError {
     /// The worktree is not where it was made.
     #[error(transparent)]
     Displaced(#[from] Displaced),
+    /// A file system is mounted in the worktree. Its files belong to others, and could be endless.
+    #[error(transparent)]
+    Mounted(#[from] Mounted),
     /// The commit could not be written or read.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -147,6 +151,7 @@ impl Repo {
     ) -> Result<[CommitId; 2], RescueError> {
         let path = &worktree.path;
         self.is_here(path, &worktree.git_dir)?;
+        no_mounts_in(path)?;
         let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
         if worktree.is_another_repository() {
             let what = "one was made at its top".to_owned();

@@ -114,6 +114,7 @@ impl Repo {
             && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
             && worktree.is_linked_both_ways()
             && !worktree.git_dir.join("modules").exists()
+            && fsutil::no_mounts_in(&worktree.path).is_ok()
             && is_deserted(&worktree.path);
         if !fit {
             return self.remove_worktree(worktree);

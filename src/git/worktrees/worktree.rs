@@ -282,18 +282,20 @@ impl Repo {
         Ok(())
     }
 
-    /// Leaves a worktree in place for the user: detaches it from its branch, and gives up its
-    /// ownership.
+    /// Leaves a worktree in place for the user: detaches it from its branch, and then gives up its
+    /// ownership. In this order, because nobody detaches a kept worktree later. One that is only
+    /// detached is still the attempt's, so the next pass disposes of it again.
     pub(crate) fn keep_worktree(
         &self,
         worktree: Worktree,
         head: CommitId,
         why: &str,
     ) -> Result<(), WorktreeError> {
+        worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
+        crate::crashpoint::reach(crate::crashpoint::Point::KeptDetached);
         let owner = Owner::Kept { attempt: worktree.mark.attempt, why: why.to_owned() };
         let file = worktree.git_dir.join("locked");
-        crate::fsutil::replace(&file, &owner.text()).map_err(files("write", &file))?;
-        worktree.detach(head).map_err(files("detach", &worktree.git_dir))
+        crate::fsutil::replace(&file, &owner.text()).map_err(files("write", &file))
     }
 }
 

@@ -3,7 +3,10 @@
 //! Invariant: a worktree is removed only while its lock is held, after a second check, with its work saved. A
 //! kept worktree is removed only if its contents are elsewhere already.
 
+use std::path::Path;
+
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::fsutil::no_mounts_in;
 use crate::git::Repo;
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::preserved::Kept;
@@ -27,7 +30,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Cle
         let record = files::find(repo, mark.attempt);
         let mut item =
             Item::new(Kind::Worktree, registered.checkout.path.display().to_string()).of(&mark.branch);
-        item.bytes = Some(disk_use(&registered.checkout.path));
+        item.bytes = own_use(&registered.checkout.path);
         item.age = record
             .map(|record| age(record.started, wanted.now))
             .or_else(|| file_age(&registered.checkout.git_dir.join("locked"), wanted.now));
@@ -64,6 +67,9 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     }
     if held {
         return unsettled("its runner is at work".to_owned(), "aynig status --all");
+    }
+    if let Err(mounted) = no_mounts_in(path) {
+        return unsettled("something is mounted in it".to_owned(), &mounted.next());
     }
     let there = occupants(path);
     if let Some(pid) = there.first() {
@@ -103,8 +109,12 @@ fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<St
 fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
     let path = kept.checkout.path.display();
     let mut item = Item::new(Kind::Worktree, path.to_string());
-    item.bytes = Some(disk_use(&kept.checkout.path));
+    item.bytes = own_use(&kept.checkout.path);
     item.age = file_age(&kept.checkout.git_dir.join("locked"), wanted.now);
+    if let Err(mounted) = no_mounts_in(&kept.checkout.path) {
+        // `git worktree remove` would empty what is mounted.
+        return item.stays("it was kept, and something is mounted in it", mounted.next());
+    }
     let by_hand = by_hand(repo, &kept.checkout);
     let record = files::find(repo, kept.attempt);
     let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
@@ -126,6 +136,11 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
             format!("take out what you need, then: {by_hand}"),
         ),
     }
+}
+
+/// The disk use of a worktree; `None` with something mounted in it.
+fn own_use(path: &Path) -> Option<u64> {
+    no_mounts_in(path).is_ok().then(|| disk_use(path))
 }
 
 /// How the user removes a worktree. `git worktree remove` follows a symbolic link and empties its target, so

@@ -10,6 +10,7 @@
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
+use crate::fsutil::no_mounts_in;
 use crate::git::Repo;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::worktrees::error::WorktreeError;
@@ -69,7 +70,9 @@ pub(crate) enum Fate {
 
 /// Disposes of a worktree.
 pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fate {
-    let worktree = match hand_on(repo, worktree, disposal) {
+    let mounted = no_mounts_in(&worktree.path).err();
+    let handed = if mounted.is_some() { Ok(Some(worktree)) } else { hand_on(repo, worktree, disposal) };
+    let worktree = match handed {
         Ok(None) => return Fate::Gone { saved: None },
         Ok(Some(worktree)) => worktree,
         Err(error) => return Fate::Stuck { saved: None, why: error_chain(&error) },
@@ -85,16 +88,18 @@ pub(crate) fn dispose(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Fa
         }
         return Fate::InUse { pids };
     }
-    let saved = match work {
-        Work::Saved => Ok(None),
-        Work::OnHead(_) if repo.is_clean(&worktree).unwrap_or(false) => Ok(None),
-        Work::OnHead(head) => save(repo, &worktree, head, Some(head)),
-        Work::On { base, kept } => save(repo, &worktree, base, kept),
+    let saved = match (mounted, work) {
+        (Some(mounted), _) => Err(mounted.to_string()),
+        (None, Work::Saved) => Ok(None),
+        (None, Work::OnHead(_)) if repo.is_clean(&worktree).unwrap_or(false) => Ok(None),
+        (None, Work::OnHead(head)) => save(repo, &worktree, head, Some(head)),
+        (None, Work::On { base, kept }) => save(repo, &worktree, base, kept),
     };
     let saved = match saved {
         Ok(saved) => saved,
         Err(why) => {
-            keep(repo, worktree, head, &why);
+            let at = if let Work::OnHead(at) = work { at } else { head };
+            keep(repo, worktree, at, &why);
             return Fate::Kept { why };
         }
     };

@@ -380,7 +380,11 @@ fn in_use(
         }
         let path = checkout.place.path.clone();
         match owner {
-            None | Some(Owner::Kept { .. } | Owner::Pool | Owner::Spare) => {
+            Some(Owner::Kept { .. }) if checkout.place.branch().is_some() => {
+                note(checkout.branch, InUse::Kept { path });
+            }
+            Some(Owner::Kept { .. }) => note(checkout.branch, InUse::InProgress { path }),
+            None | Some(Owner::Pool | Owner::Spare) => {
                 note(checkout.branch, InUse::CheckedOut { path });
             }
             // A runner's worktree: if the runner is alive, the branch is in use. If not, the claim will

@@ -227,6 +227,11 @@ pub enum InUse {
         /// The worktree.
         path: PathBuf,
     },
+    /// It is checked out in a worktree that was kept after an attempt (CONTRACT 9.7).
+    Kept {
+        /// The worktree.
+        path: PathBuf,
+    },
     /// A rebase or a bisect of it is in progress there.
     InProgress {
         /// The worktree.
@@ -398,6 +403,8 @@ impl Reason {
     pub fn severity(&self) -> Severity {
         match self {
             Self::NoCommand(none) => none.severity(),
+            // Without the user it would wait forever.
+            Self::InUse(in_use) if matches!(**in_use, InUse::Kept { .. }) => Severity::Misconfigured,
             Self::ForeignBranch | Self::ForeignState { .. } | Self::Preferred { .. } | Self::InUse(_) => {
                 Severity::Blocked
             }

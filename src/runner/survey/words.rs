@@ -160,6 +160,14 @@ impl Display for InUse {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::CheckedOut { path } => write!(f, "is checked out in {}", path.display()),
+            Self::Kept { path } => {
+                let shown = path.display().to_string();
+                let switch = format!("git -C {} switch --detach", shell_quote(&shown));
+                write!(
+                    f,
+                    "is checked out in {shown}, which was kept after an attempt; `{switch}` frees it and changes no file"
+                )
+            }
             Self::InProgress { path } => {
                 write!(f, "a rebase or bisect of it is under way in {}", path.display())
             }
@@ -420,6 +428,11 @@ mod tests {
                 "it is left to the runner laptop until 1970-01-01T00:01:40Z; then any runner may run it",
             ),
             (Reason::InUse(Arc::new(InUse::CheckedOut { path: path() })), Blocked, "is checked out in /w"),
+            (
+                Reason::InUse(Arc::new(InUse::Kept { path: path() })),
+                Misconfigured,
+                "is checked out in /w, which was kept after an attempt; `git -C /w switch --detach` frees it and changes no file",
+            ),
             (
                 Reason::InUse(Arc::new(InUse::InProgress { path: path() })),
                 Blocked,

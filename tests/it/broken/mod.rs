@@ -8,6 +8,7 @@ mod configuration;
 mod elsewhere;
 mod full;
 mod locks;
+mod mounts;
 mod objects;
 mod read_only;
 
