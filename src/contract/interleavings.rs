@@ -10,6 +10,7 @@ use std::time::Duration;
 use bstr::BString;
 use proptest::prelude::*;
 
+use super::cancel::{Then, cancel_draft};
 use super::carried::KeepTrailers;
 use super::commits::{LeaseTerms, lease_draft, renewal_draft, stalled_draft};
 use super::declaration::Declaration;
@@ -49,6 +50,8 @@ enum Happening {
     Die(usize),
     /// A user requests the work again.
     Ask,
+    /// Somebody with this runner's clock asks the holder to stop.
+    Cancel(usize),
 }
 
 /// How a command ends.
@@ -93,6 +96,7 @@ struct World {
     recoveries: usize,
     renewals: usize,
     requeues: usize,
+    requests: usize,
 }
 
 fn id_of(commit: usize) -> CommitId {
@@ -115,6 +119,7 @@ impl World {
             recoveries: 0,
             renewals: 0,
             requeues: 0,
+            requests: 0,
         }
     }
 
@@ -158,6 +163,15 @@ impl World {
             Happening::Die(runner) => {
                 let offset = self.runners[*runner].offset;
                 self.runners[*runner] = Runner { offset, ..Runner::default() };
+            }
+            Happening::Cancel(runner) => {
+                let now = self.clock(*runner);
+                if let Head::Working(lease) = self.read(self.head)
+                    && let Liveness::Live { left } = lease.liveness(now)
+                {
+                    let draft = cancel_draft(&lease.message, Then::Stall, left, b"enough");
+                    self.requests += usize::from(self.swap(*runner, self.head, &draft).is_some());
+                }
             }
             Happening::Ask => {
                 if let Head::Ready(_) = self.read(self.head) {
@@ -209,6 +223,8 @@ impl World {
         if self.ownership(&held) != Ownership::Ours {
             return;
         }
+        // A request is a lease of the same attempt.
+        held.newest = self.head;
         let Head::Working(lease) = self.read(held.newest) else { panic!("a runner holds a lease") };
         held.renewing = match lease.liveness(now) {
             Liveness::Live { left } => Duration::from_secs(left) <= renewal_lead(lease.seconds),
@@ -224,10 +240,13 @@ impl World {
             return;
         }
         let draft = renewal_draft(&Message::parse(&self.commits[held.newest].message));
-        // A lost swap means that another runner has the branch, and the attempt is over.
+        // After a lost swap HEAD is read: it may be a request. Else the attempt is over.
         if let Some(renewal) = self.swap(runner, held.newest, &draft) {
             self.renewals += 1;
             held.newest = renewal;
+            self.runners[runner].held = Some(held);
+        } else if self.ownership(&held) == Ownership::Ours {
+            held.newest = self.head;
             self.runners[runner].held = Some(held);
         }
     }
@@ -271,8 +290,9 @@ impl World {
                 )
             }
         };
-        let landed = self.swap(runner, held.newest, &draft);
-        assert!(landed.is_some(), "a HEAD that is ours is where we left it");
+        // A request may lie on the last HEAD that was its own.
+        let landed = self.swap(runner, self.head, &draft);
+        assert!(landed.is_some(), "a HEAD that is ours can be moved");
     }
 
     /// Runners whose lease is alive by their own clock.
@@ -309,6 +329,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (runner.clone(), ends).prop_map(|(runner, ends)| Happening::Settle(runner, ends)),
         1 => runner.prop_map(Happening::Die),
         1 => Just(Happening::Ask),
+        1 => (0..RUNNERS).prop_map(Happening::Cancel),
     ]
 }
 
@@ -350,7 +371,7 @@ fn the_runs_claim_renew_and_recover() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut claims, mut recoveries, mut renewals, mut requeues) = (0, 0, 0, 0);
+    let (mut claims, mut recoveries, mut renewals, mut requeues, mut requests) = (0, 0, 0, 0, 0);
     for _ in 0..50 {
         let happenings =
             prop::collection::vec(happening(), 200).new_tree(&mut runner).expect("a run").current();
@@ -358,8 +379,8 @@ fn the_runs_claim_renew_and_recover() {
         happenings.iter().for_each(|happening| world.happen(happening));
         (claims, recoveries, renewals) =
             (claims + world.claims, recoveries + world.recoveries, renewals + world.renewals);
-        requeues += world.requeues;
+        (requeues, requests) = (requeues + world.requeues, requests + world.requests);
     }
-    let told = format!("{claims} {recoveries} {renewals} {requeues}");
-    assert!(claims > 100 && recoveries > 20 && renewals > 10 && requeues > 10, "{told}");
+    let told = format!("{claims} {recoveries} {renewals} {requeues} {requests}");
+    assert!(claims > 100 && recoveries > 20 && renewals > 10 && requeues > 10 && requests > 10, "{told}");
 }

@@ -20,7 +20,7 @@ use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::{Repo, Swap};
-use crate::runner::attempt::cancel::of_lease;
+use crate::runner::attempt::cancel::find;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
@@ -150,7 +150,7 @@ impl Case<'_> {
             );
         }
         self.check_own(&lease)?;
-        if let Some(before) = self.already(&lease) {
+        if let Some(before) = self.already(&lease)? {
             return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
         }
         if Kept::of(&lease.message).is_some() {
@@ -199,9 +199,11 @@ impl Case<'_> {
         Err(Error::usage(message).hint("to stall the branch, exit with a code other than 0"))
     }
 
-    /// The request that is on the lease, if there is one.
-    fn already(&self, lease: &Lease) -> Option<Cancel> {
-        of_lease(self.repo, lease)
+    /// The request that is on the lease, if there is one that its holder heeds.
+    fn already(&self, lease: &Lease) -> Result<Option<Cancel>, Error> {
+        let trust = Trust { require_signed: settings::require_signed(self.repo)?, ..Trust::default() };
+        let found = find(self.repo, lease.attempt(), lease.commit, None);
+        Ok(found.filter(|found| found.refused(self.repo, &trust).is_none()).map(|found| found.cancel))
     }
 
     fn asked(&self, lease: &Lease, commit: CommitId) -> Asked {

@@ -2,6 +2,7 @@
 //! stop other branches.
 
 mod by_hand;
+mod cancel;
 mod commands;
 mod files;
 mod garbage;
