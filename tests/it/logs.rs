@@ -162,3 +162,20 @@ fn a_terminal_is_shown_colours_and_no_other_sequences() {
         assert_eq!(on_terminal(&repo, &[("NO_COLOR", "1")], &arguments), bare, "{options:?}");
     }
 }
+
+#[test]
+fn a_failed_attempt_that_only_printed_errors_shows_them() {
+    let repo = Repo::with_commands(&[
+        ("bad", "echo trouble >&2; exit 1"),
+        ("good", "echo fine >&2; git commit -q --allow-empty -m done -m 'dwp-state: done'"),
+    ]);
+    repo.ready("bad", "bad");
+    repo.ready("good", "good");
+    repo.aynig(["run"]);
+    let failed = repo.aynig_ok(["logs", "--branch", "bad"]);
+    assert_eq!(out(&failed), "trouble\n");
+    assert!(err(&failed).contains("nothing was printed there; standard error: "), "{}", err(&failed));
+    let done = repo.aynig_ok(["logs", "--branch", "good"]);
+    assert_eq!(out(&done), "", "standard output is standard output");
+    assert!(err(&done).contains("add --stderr"), "{}", err(&done));
+}

@@ -78,7 +78,15 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     let about = format!("attempt {}: {}", found.run_id, log.display());
     ui::narrate(&styled(FAINT, ui::sanitize(&about)));
     print(&repo, &found, &log, arguments.follow)?;
-    if !arguments.stderr && found.record.as_ref().is_some_and(Record::printed_errors_alone) {
+    if arguments.stderr || !found.record.as_ref().is_some_and(Record::printed_errors_alone) {
+        return Ok(Exit::Done);
+    }
+    if has_failed(&repo, &found) {
+        let log = log_of(&repo, &found, true)?;
+        let about = format!("nothing was printed there; standard error: {}", log.display());
+        ui::narrate(&styled(FAINT, ui::sanitize(&about)));
+        print(&repo, &found, &log, false)?;
+    } else {
         ui::narrate(&styled(
             FAINT,
             "nothing was printed here, but there is something on standard error: add --stderr",
@@ -253,16 +261,34 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Err
     }
 }
 
+/// The HEAD of the attempt's branch. For a remote's branch the runner's last push is enough, since the runner is
+/// on this host: no connection is needed.
+fn head_of(repo: &Repo, found: &Found) -> Option<CommitId> {
+    let branch = found.branch.as_ref()?;
+    match &found.remote {
+        None => repo.branch_head(branch).ok()?,
+        Some(remote) => repo.fetched_head(remote, branch).ok()?,
+    }
+}
+
+/// Whether a stalled commit of the attempt's branch closed it.
+fn has_failed(repo: &Repo, found: &Found) -> bool {
+    let Some(head) = head_of(repo, found) else { return false };
+    for stored in repo.history(head).map_while(Result::ok) {
+        match Head::read(&stored.facts()) {
+            Head::Ready(event) if stalled_run(&event.message.trailers) == Some(found.run_id.as_bstr()) => {
+                return true;
+            }
+            Head::Working(lease) if lease.run_id == found.run_id => return false,
+            Head::Ready(_) | Head::Working(_) | Head::Unmanaged | Head::Invalid(_) => {}
+        }
+    }
+    false
+}
+
 /// Whether the attempt's lease has ended: HEAD is another commit, or the lease has expired.
 fn is_over(repo: &Repo, found: &Found) -> bool {
-    let Some(branch) = &found.branch else { return true };
-    // For a remote's branch the runner's last push is enough, since the runner is on this host: no connection
-    // is needed.
-    let head = match &found.remote {
-        None => repo.branch_head(branch),
-        Some(remote) => repo.fetched_head(remote, branch),
-    };
-    let Ok(Some(head)) = head else { return true };
+    let Some(head) = head_of(repo, found) else { return true };
     match lease_at(repo, head) {
         Some(lease) if lease.run_id == found.run_id => {
             matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. })
