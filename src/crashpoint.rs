@@ -88,6 +88,8 @@ points! {
     RemovalDone = "removal-done",
     /// A worktree is marked for the pool, and still at its place.
     PoolMarked = "pool-marked",
+    /// The worktree is in the pool, and names its registration by a name that it does not have yet.
+    PoolRelinked = "pool-relinked",
     /// The worktree is in the pool, with all that its command left in it.
     PoolShelved = "pool-shelved",
     /// A pooled worktree is taken for another step, with the files of the previous one.

@@ -31,7 +31,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
     let dir = resolved(dir);
     let Ok(proc) = fs::File::open("/proc") else { return Vec::new() };
-    others().filter(|pid| stands_in(&proc, *pid, &dir) == Some(true)).collect()
+    let stands_in = |pid: &i32| working_directory(&proc, *pid).is_some_and(|cwd| cwd.starts_with(&dir));
+    others().filter(stands_in).collect()
 }
 
 /// The [`occupants`] of `dir`, after waiting up to [`UPKEEP`] while they are only gits at work.
@@ -55,27 +56,27 @@ pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     }
 }
 
-/// Whether no other process has a working directory, an open file or its program in `dir` or below it. `None` if
+/// Whether no other process has a working directory, an open file or its program in `dirs` or below them. `None` if
 /// that would mean reading more than `most` open files.
 ///
 /// Linux only; elsewhere always true. Processes of other users cannot be read and do not count.
 #[must_use]
-pub(crate) fn is_unused(dir: &Path, most: usize) -> Option<bool> {
-    let dir = resolved(dir);
+pub(crate) fn is_unused(dirs: &[&Path], most: usize) -> Option<bool> {
+    let dirs: Vec<PathBuf> = dirs.iter().map(|dir| resolved(dir)).collect();
+    let is_below = |file: &Path| dirs.iter().any(|dir| file.starts_with(dir));
     let Ok(proc) = fs::File::open("/proc") else { return Some(true) };
     let mut left = most;
     for pid in others() {
-        match stands_in(&proc, pid, &dir) {
-            // A kernel thread, or a process of another user.
-            None => continue,
-            Some(true) => return Some(false),
-            Some(false) => {}
+        // Otherwise a kernel thread, or a process of another user.
+        let Some(cwd) = working_directory(&proc, pid) else { continue };
+        if is_below(&cwd) {
+            return Some(false);
         }
         let mut open = open_files(&proc, pid).unwrap_or_default();
         // A running program keeps its file from being written.
         open.extend(readlinkat(&proc, format!("{pid}/exe").as_str()).map(PathBuf::from));
         left = left.checked_sub(open.len())?;
-        if open.iter().any(|file| file.starts_with(&dir)) {
+        if open.iter().any(|file| is_below(file)) {
             return Some(false);
         }
     }
@@ -93,10 +94,10 @@ fn resolved(dir: &Path) -> PathBuf {
     fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
-/// Whether the working directory of a process is in `dir`; `None` if it cannot be read.
-fn stands_in(proc: &fs::File, pid: i32, dir: &Path) -> Option<bool> {
+/// The working directory of a process; `None` if it cannot be read.
+fn working_directory(proc: &fs::File, pid: i32) -> Option<PathBuf> {
     let cwd = readlinkat(proc, format!("{pid}/cwd").as_str()).ok()?;
-    Some(undeleted(cwd.into()).starts_with(dir))
+    Some(undeleted(cwd.into()))
 }
 
 /// The open files of a process.
@@ -153,9 +154,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let program = scratch.path().join("daemon");
         fs::copy("/bin/sleep", &program).unwrap();
-        assert_eq!(is_unused(scratch.path(), 1 << 20), Some(true));
+        assert_eq!(is_unused(&[scratch.path()], 1 << 20), Some(true));
         let daemon = duct::cmd!(&program, "60").dir("/").unchecked().start().unwrap();
-        let found = is_unused(scratch.path(), 1 << 20);
+        let found = is_unused(&[scratch.path()], 1 << 20);
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         assert_eq!(found, Some(false));

@@ -93,7 +93,11 @@ fn cases(point: Point) -> Vec<Case> {
         // Threads panic at these: see `panics`. A kill there leaves nothing behind.
         Point::CommandWatched | Point::PushBegun | Point::NoticeTaken => vec![],
         // These need a large repository: see `pool`.
-        Point::PoolMarked | Point::PoolShelved | Point::PoolTaken | Point::PoolRefilled => vec![],
+        Point::PoolMarked
+        | Point::PoolRelinked
+        | Point::PoolShelved
+        | Point::PoolTaken
+        | Point::PoolRefilled => vec![],
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

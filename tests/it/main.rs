@@ -33,6 +33,7 @@ mod doctor;
 mod documents;
 mod events;
 mod generated;
+mod handover;
 mod hostile;
 mod idle;
 mod in_place;

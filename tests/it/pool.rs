@@ -12,7 +12,7 @@ use super::support::*;
 const MANY: usize = 1_000;
 
 /// A repository with these commands, large enough for the pool.
-fn large(commands: &[(&str, &str)]) -> Repo {
+pub(crate) fn large(commands: &[(&str, &str)]) -> Repo {
     let repo = Repo::scene(commands);
     for n in 0..MANY {
         repo.write(&format!("dir{}/file{n}", n / 100), &format!("file {n}\n"));
@@ -340,7 +340,9 @@ fn a_bare_repository_with_a_remote_has_a_pool_too() {
 #[test]
 fn a_runner_killed_over_a_kept_worktree_leaves_nothing_in_the_way() {
     use aynig::crashpoint::Point;
-    for point in [Point::PoolMarked, Point::PoolShelved, Point::PoolTaken, Point::PoolRefilled] {
+    for point in
+        [Point::PoolMarked, Point::PoolRelinked, Point::PoolShelved, Point::PoolTaken, Point::PoolRefilled]
+    {
         let repo = large(&[
             ("work", &format!("{CENSUS}\necho left >left.ignored; echo more >>dir0/file2; git add -A")),
             ("look", CENSUS),
@@ -354,7 +356,7 @@ fn a_runner_killed_over_a_kept_worktree_leaves_nothing_in_the_way() {
         let killed = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert_eq!(killed, Some(9), "{point:?}: {}", told(&output));
         repo.deserted();
-        let landed = matches!(point, Point::PoolMarked | Point::PoolShelved);
+        let landed = matches!(point, Point::PoolMarked | Point::PoolRelinked | Point::PoolShelved);
         assert_eq!(repo.state("task"), if landed { "done" } else { "working" }, "{point:?}");
         // The lease has expired for the next runner. The branch after it gets a normal worktree.
         let mut later = repo.aynig_command();

@@ -37,7 +37,7 @@ const HIDDEN: [(&str, &str); 19] = [
 const SOME: usize = 400;
 
 /// A small repository with these commands.
-fn small(commands: &[(&str, &str)]) -> Repo {
+pub(crate) fn small(commands: &[(&str, &str)]) -> Repo {
     let repo = Repo::scene(commands);
     for path in ["dir0/file1", "dir0/file2", "dir1/file101", "dir2/file201", "dir3/file301", "dir5/file501"] {
         repo.write(path, &format!("file at {path}\n"));
@@ -202,7 +202,9 @@ fn where_the_pool_is_turned_off_none_is_handed_on() {
 #[test]
 fn a_runner_killed_over_a_spare_leaves_nothing_in_the_way() {
     use aynig::crashpoint::Point;
-    for point in [Point::PoolMarked, Point::PoolShelved, Point::PoolTaken, Point::PoolRefilled] {
+    for point in
+        [Point::PoolMarked, Point::PoolRelinked, Point::PoolShelved, Point::PoolTaken, Point::PoolRefilled]
+    {
         let repo = small(&[("work", CENSUS)]);
         repo.fresh("work");
         repo.ready("a", "work");

@@ -48,8 +48,7 @@ impl Worktree {
 
     /// This worktree at another place and for another attempt. The caller has taken the new lock
     /// before the old one is released.
-    pub(crate) fn passed_on(self, path: PathBuf, mark: Mark, attached: bool, held: FileLock) -> Self {
-        let place = Workplace { path, git_dir: self.place.git_dir };
+    pub(crate) fn passed_on(self, place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
         Self { place, mark, attached, origin: self.origin, filled: self.filled, _held: held }
     }
 }

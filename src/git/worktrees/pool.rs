@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::FileLock;
@@ -34,7 +34,7 @@ use crate::git::worktrees::directory::tidy_above;
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::held::{Identity, Origin, Worktree};
 use crate::git::worktrees::registration::{Mark, Owner, Workplace};
-use crate::git::worktrees::registry::Registry;
+use crate::git::worktrees::registry::{Registry, registration_name};
 
 /// From this many files on a checkout takes longer than the checks that avoid it.
 const WORTH_IT: usize = 1000;
@@ -100,13 +100,13 @@ impl Repo {
     }
 
     /// Keeps a worktree for a later step if that is worthwhile and possible, else removes it. Its
-    /// contents must have been saved. `is_deserted` returns whether no process has anything open
-    /// below a directory; `head` is a commit that stays reachable.
+    /// contents must have been saved. `is_deserted` returns whether no process has anything of a
+    /// worktree open; `head` is a commit that stays reachable.
     pub(crate) fn release_worktree(
         &self,
         worktree: Worktree,
         head: CommitId,
-        is_deserted: impl Fn(&Path) -> bool,
+        is_deserted: impl Fn(&Workplace) -> bool,
     ) -> Result<(), WorktreeError> {
         let Some(origin) = &worktree.origin else { return self.remove_worktree(worktree) };
         let own_index = worktree.git_dir.join(OWN_INDEX);
@@ -115,14 +115,11 @@ impl Repo {
             && worktree.is_linked_both_ways()
             && !worktree.git_dir.join("modules").exists()
             && fsutil::no_mounts_in(&worktree.path).is_ok()
-            && is_deserted(&worktree.path);
+            && is_deserted(&worktree);
         if !fit {
             return self.remove_worktree(worktree);
         }
-        let slot = Workplace {
-            path: self.pool_directory().join(worktree.mark.attempt.to_string()),
-            git_dir: worktree.git_dir.clone(),
-        };
+        let slot = self.new_slot(&worktree);
         let _held = {
             let registry = self.registry_lock()?;
             if self.pooled(&registry)?.len() >= self.pool_limit() {
@@ -134,8 +131,7 @@ impl Repo {
             crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
             if let Err(error) = self.shelve(&worktree, &slot, head) {
                 tracing::debug!(%error, "a worktree could not be kept");
-                let left: &Workplace = if worktree.names_its_registration() { &worktree } else { &slot };
-                return self.remove_proven(&registry, left);
+                return self.remove_proven(&registry, &self.stranded(&worktree, slot));
             }
             crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
             held
@@ -150,13 +146,28 @@ impl Repo {
         }
     }
 
+    /// A new place in the pool for a worktree, and a new name for its registration.
+    pub(crate) fn new_slot(&self, worktree: &Workplace) -> Workplace {
+        let id = AttemptId::random();
+        Workplace {
+            path: self.pool_directory().join(id.to_string()),
+            git_dir: worktree.git_dir.with_file_name(registration_name(id)),
+        }
+    }
+
+    /// What is to be removed of a worktree after [`Workplace::shelve`] has failed.
+    pub(crate) fn stranded(&self, from: &Workplace, slot: Workplace) -> Workplace {
+        let git_dir = if slot.git_dir.exists() { slot.git_dir } else { from.git_dir.clone() };
+        let path = if slot.path.exists() { slot.path } else { from.path.clone() };
+        self.at_either_end(Workplace { path, git_dir })
+    }
+
     /// Detaches a worktree from its branch and moves it into the pool.
     fn shelve(&self, worktree: &Worktree, slot: &Workplace, head: CommitId) -> Result<(), WorktreeError> {
         let pool = self.pool_directory();
         fsutil::create_private_dir_all(&pool).map_err(files("make", &pool))?;
         worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
-        slot.come_from(&worktree.path).map_err(files("move", &worktree.path))?;
-        slot.renew_link().map_err(files("write .git in", &slot.path))?;
+        slot.shelve(worktree).map_err(files("move", &worktree.path))?;
         tidy_above(&worktree.path);
         Ok(())
     }
@@ -319,9 +330,10 @@ impl Repo {
 
     /// The directory of a kept worktree or a spare whose runner died or failed while it moved it:
     /// where its registration says, or else in the pool. If it is in neither place, `path` is the
-    /// registration: what is there now names another, and is not ours to remove.
+    /// registration: what is there now names another, and is not ours to remove. A place in the
+    /// pool is never used twice, so it needs no name.
     pub(crate) fn at_either_end(&self, place: Workplace) -> Workplace {
-        if place.names_its_registration() {
+        if place.path.parent() == Some(&self.pool_directory()) || place.names_its_registration() {
             return place;
         }
         let kept = std::fs::read_dir(self.pool_directory()).into_iter().flatten().flatten();

@@ -203,17 +203,23 @@ impl Workplace {
         self.write_link()
     }
 
-    /// Moves the worktree's directory here from `path` and updates the registration. The `.git`
-    /// file is unchanged.
+    /// Moves the worktree `from` here, into the pool, and gives its registration the name here: a
+    /// process that its last step left behind may know the old name.
     ///
-    /// Of the two changes the rename is first where a directory goes to the pool, and second where
-    /// it leaves the pool: after a crash it is where the registration says, or in the pool.
-    pub(crate) fn come_from(&self, path: &Path) -> std::io::Result<()> {
-        std::fs::rename(path, &self.path)?;
-        self.write_back_link()
+    /// Of the changes of place, the rename is first where a directory goes to the pool, and second
+    /// where it leaves the pool: after a crash it is where the registration says, or in the pool.
+    /// The registration is renamed last: until then it says that the directory is in the pool, even
+    /// if that no longer names it.
+    pub(crate) fn shelve(&self, from: &Self) -> std::io::Result<()> {
+        std::fs::rename(&from.path, &self.path)?;
+        Self { path: self.path.clone(), git_dir: from.git_dir.clone() }.write_back_link()?;
+        self.renew_link()?;
+        crate::crashpoint::reach(crate::crashpoint::Point::PoolRelinked);
+        std::fs::rename(&from.git_dir, &self.git_dir)
     }
 
-    /// As [`Workplace::come_from`], where `path` is in the pool. After an error it may still be there.
+    /// Moves the worktree's directory here from `path` in the pool, and updates the registration.
+    /// The `.git` file is unchanged. After an error the directory may still be in the pool.
     pub(crate) fn come_out_of_pool(&self, path: &Path) -> std::io::Result<()> {
         self.write_back_link()?;
         std::fs::rename(path, &self.path)

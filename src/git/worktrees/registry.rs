@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::{DirLock, FileLock};
@@ -180,8 +180,7 @@ impl Repo {
             .map_err(files("write", &locked))?;
         make_empty(path).map_err(files("make", path))?;
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeDrafted);
-        // A name of our own: for a number we would have to compete with git.
-        let git_dir = list.join(format!("aynig-{}", mark.attempt));
+        let git_dir = list.join(registration_name(mark.attempt));
         let mut tries = 0;
         loop {
             std::fs::create_dir_all(&list).map_err(files("make", &list))?;
@@ -270,6 +269,12 @@ impl Repo {
         drop(std::fs::remove_dir(self.common_dir().join("worktrees")));
         Ok(())
     }
+}
+
+/// The name of a new registration. It is a name of our own: for a number we would have to compete
+/// with git.
+pub(crate) fn registration_name(id: AttemptId) -> String {
+    format!("aynig-{id}")
 }
 
 /// The owner of a registered worktree; `None` if it is not ours.

@@ -6,7 +6,7 @@
 //!
 //! Invariant: a spare is exactly what git wrote. Its index is the very file, and everything else is
 //! compared with that index ([`Repo::index_as_filled`]). Its registration contains only our own
-//! files, and no process has anything in it open. The files that decide how git writes files are
+//! files, and has a name that no earlier step knew. No process has anything in either open. The files that decide how git writes files are
 //! unchanged since before it was filled ([`Repo::files_of_ways`]). If any of that is in doubt the
 //! worktree is treated like any other.
 
@@ -97,24 +97,21 @@ impl Repo {
     ) -> Result<Option<Worktree>, WorktreeError> {
         let Some(index_file) = self.fit_index(&worktree, at) else { return Ok(Some(worktree)) };
         let attributes = index_file.attribute_files();
-        let slot = self.pool_directory().join(worktree.mark.attempt.to_string());
+        let slot = self.new_slot(&worktree);
         let held = mark(&worktree, &Owner::Spare)?;
         crate::crashpoint::reach(crate::crashpoint::Point::PoolMarked);
-        let above = worktree.path.clone();
-        let to = Workplace { path: slot.clone(), git_dir: worktree.git_dir.clone() };
         let shelved = self
             .state_dir()
             .and_then(|_| fsutil::create_private_dir_all(&self.pool_directory()))
             .and_then(|()| worktree.detach(at))
-            .and_then(|()| to.come_from(&worktree.path));
+            .and_then(|()| slot.shelve(&worktree));
         if let Err(error) = shelved {
             tracing::debug!(%error, "a worktree could not be handed on");
-            let place = Workplace { path: above, git_dir: worktree.git_dir.clone() };
-            self.remove_proven(&self.registry_lock()?, &self.at_either_end(place))?;
+            self.remove_proven(&self.registry_lock()?, &self.stranded(&worktree, slot))?;
             return Ok(None);
         }
         crate::crashpoint::reach(crate::crashpoint::Point::PoolShelved);
-        let own = worktree.mark.clone();
+        let (above, own) = (worktree.path.clone(), worktree.mark.clone());
         let mut worktree = worktree.passed_on(slot, own, false, held);
         // The move changed it, and what changes it from here on is not ours.
         let top = worktree.path.symlink_metadata().ok().map(|top| Identity::of(&top));
@@ -179,7 +176,7 @@ impl Repo {
         if attached {
             place.attach(&new.branch).map_err(files("attach", &place.git_dir))?;
         }
-        let mut worktree = worktree.passed_on(place.path, new.clone(), attached, held);
+        let mut worktree = worktree.passed_on(place, new.clone(), attached, held);
         worktree.filled = Some(filled);
         Ok(Some(worktree))
     }

@@ -15,6 +15,7 @@ use crate::git::Repo;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::held::{Spare, Worktree};
+use crate::git::worktrees::registration::Workplace;
 use crate::supervise::{is_unused, settled_occupants};
 
 use crate::runner::error_chain;
@@ -127,7 +128,7 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
     }
     // A process in it could write after the check of the files.
     let most = worktree.files().saturating_mul(FOR_EACH_FILE).saturating_add(MOST_OPEN);
-    match is_unused(&worktree.path, most) {
+    match is_unused(&[&worktree.path, &worktree.git_dir], most) {
         Some(true) => repo.hand_on(worktree, at),
         Some(false) => Ok(Some(worktree)),
         None => {
@@ -137,9 +138,9 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
     }
 }
 
-/// Whether no process uses the directory `path`, however long the check takes.
-fn is_deserted(path: &Path) -> bool {
-    is_unused(path, usize::MAX) == Some(true)
+/// Whether no process uses the worktree or its registration, however long the check takes.
+fn is_deserted(place: &Workplace) -> bool {
+    is_unused(&[&place.path, &place.git_dir], usize::MAX) == Some(true)
 }
 
 /// Hands worktrees on from step to step until dropped.
