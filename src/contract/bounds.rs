@@ -8,9 +8,10 @@ use std::iter::Peekable;
 
 use bstr::BString;
 
-use super::commits::{ORIGIN_KEY, OVERRIDES_KEY};
+use super::commits::OVERRIDES_KEY;
 use super::head::Head;
 use super::ids::{CommitId, StateName};
+use super::lease::ORIGIN_KEY;
 use super::parking::{Parking, parking};
 use super::requeue::INTERRUPTED_KEY;
 use super::trailers::Trailers;

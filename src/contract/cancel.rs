@@ -7,7 +7,8 @@ use std::fmt;
 
 use bstr::{BString, ByteSlice};
 
-use super::commits::{SECONDS_KEY, renewal_draft};
+use super::commits::renewal_draft;
+use super::lease::SECONDS_KEY;
 use super::message::{Draft, Message};
 use super::report::plain_line;
 use super::trailers::Trailer;

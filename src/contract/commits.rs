@@ -10,15 +10,12 @@ use super::carried::{Ask, kept_and_given};
 use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
+use super::lease::{ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY};
 use super::message::{Draft, Message, broken_trailer_rule};
-use super::titles::{lease_title, stalled_title};
+use super::titles::{default_subject, lease_title, stalled_title};
 use super::trailers::{Trailer, Trailers, trim};
 
 pub(crate) const SOURCE_KEY: &str = "dwp-source";
-pub(crate) const ORIGIN_KEY: &str = "dwp-origin-state";
-pub(crate) const RUN_KEY: &str = "dwp-run-id";
-pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
-pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
 pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 /// Names the attempt whose live lease a state was set over (CONTRACT 5.25).
 pub const OVERRIDES_KEY: &str = "aynig-overrides";
@@ -115,11 +112,6 @@ fn writable(body: &str) -> BString {
         text.push(b'\n');
     }
     text
-}
-
-/// `chore: set <state>`, the default subject (CONTRACT 4.6).
-pub fn default_subject(state: &StateName) -> BString {
-    BString::from(format!("chore: set {state}"))
 }
 
 /// The first line of the body, if the subject is only the default one: the work requested, in the

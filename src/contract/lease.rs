@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::commits::SECONDS_KEY;
 use super::ids::{AttemptId, CommitId, StateName};
 use super::message::Message;
 use super::trailers::Trailers;
+
+pub(crate) const ORIGIN_KEY: &str = "dwp-origin-state";
+pub(crate) const RUN_KEY: &str = "dwp-run-id";
+pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
+pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
 
 /// Lease length when `dwp-lease-seconds` is missing or invalid (CONTRACT 5.7).
 pub(crate) const DEFAULT_LEASE_SECONDS: u64 = 300;
@@ -61,9 +65,9 @@ impl Lease {
             commit,
             committed_at,
             seconds: text(SECONDS_KEY).map_or(DEFAULT_LEASE_SECONDS, |value| parse_seconds(value.as_bstr())),
-            run_id: text("dwp-run-id").unwrap_or_default(),
-            runner: text("dwp-runner-id").unwrap_or_default(),
-            origin: text("dwp-origin-state").and_then(|value| StateName::parse(value).ok()),
+            run_id: text(RUN_KEY).unwrap_or_default(),
+            runner: text(RUNNER_KEY).unwrap_or_default(),
+            origin: text(ORIGIN_KEY).and_then(|value| StateName::parse(value).ok()),
             source: text("dwp-source"),
             message,
         }

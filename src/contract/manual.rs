@@ -8,15 +8,14 @@ use bstr::{BStr, BString};
 
 use super::bounds::FROM_ATTEMPT_KEY;
 use super::carried::{KeepTrailers, kept_and_given};
-use super::commits::{
-    LeaseTerms, ORIGIN_KEY, OVERRIDES_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, SOURCE_KEY, default_subject,
-    lease_head, seconds_trailer, source_trailer,
-};
+use super::commits::{LeaseTerms, OVERRIDES_KEY, SOURCE_KEY, lease_head, seconds_trailer, source_trailer};
 use super::head::STATE_KEY;
 use super::ids::{AttemptId, RemoteName, StateName};
-use super::lease::{DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, parse_seconds};
+use super::lease::{
+    DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, parse_seconds,
+};
 use super::message::Draft;
-use super::titles::lease_title;
+use super::titles::{default_subject, lease_title};
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
 /// The arguments of `set-state`.

@@ -70,7 +70,7 @@ pub(crate) mod settlement;
 pub mod sighting;
 pub mod squash;
 pub mod story;
-mod titles;
+pub mod titles;
 pub mod trailers;
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use std::fmt;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::carried::is_of_one_commit;
-use super::commits::{ORIGIN_KEY, STALLED_RUN_KEY, default_subject, seconds_trailer, source_trailer};
+use super::commits::{STALLED_RUN_KEY, seconds_trailer, source_trailer};
 use super::head::{Event, STATE_KEY};
 use super::ids::RemoteName;
+use super::lease::ORIGIN_KEY;
 use super::lease::requested_seconds;
 use super::message::Draft;
+use super::titles::default_subject;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
 
 /// A repeated request (CONTRACT 6.14).

@@ -5,10 +5,10 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::commits::default_subject;
 use super::head::STATE_KEY;
 use super::ids::{BranchName, StateName};
 use super::message::{Draft, Message};
+use super::titles::default_subject;
 use super::trailers::Trailers;
 
 /// The text given by the user.

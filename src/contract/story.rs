@@ -9,12 +9,13 @@
 use bstr::{BStr, BString, ByteSlice};
 
 use super::cancel::Cancel;
-use super::commits::{ORIGIN_KEY, stalled_run};
+use super::commits::stalled_run;
 use super::head::{CommitFacts, Event, Head, InvalidHead};
 use super::ids::{CommitId, StateName};
 use super::kept::Kept;
 use super::layout::RESCUES;
 use super::lease::Lease;
+use super::lease::ORIGIN_KEY;
 use super::message::Message;
 
 /// The most author names kept for a run of ordinary commits.

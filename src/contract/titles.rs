@@ -4,13 +4,18 @@
 
 use bstr::BString;
 
-use super::commits::{ORIGIN_KEY, RUNNER_KEY, default_subject};
 use super::ids::StateName;
+use super::lease::{ORIGIN_KEY, RUNNER_KEY};
 use super::report::plain_line;
 use super::trailers::Trailers;
 
 /// The most characters of a reason, a state or a runner's id in a subject.
 const MOST: usize = 100;
+
+/// `chore: set <state>`, the default subject (CONTRACT 4.6).
+pub fn default_subject(state: &StateName) -> BString {
+    BString::from(format!("chore: set {state}"))
+}
 
 /// The subject of a lease with these trailers: `working: STATE (RUNNER)`.
 pub(crate) fn lease_title(lease: &Trailers) -> BString {

@@ -7,10 +7,11 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::cancel::{Cancel, Then, cancel_draft};
-use crate::contract::commits::{ORIGIN_KEY, stalled_draft, stalled_run};
+use crate::contract::commits::{stalled_draft, stalled_run};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
+use crate::contract::lease::ORIGIN_KEY;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, plain_line, stalled_body};

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! The caller fills a [`Spec`], calls [`run`] on a thread of its own and gets back a
-//! [`Finished`](finished::Finished). There are no errors in between: not starting, failing, being
+//! [`Finished`]. There are no errors in between: not starting, failing, being
 //! killed and being stopped are values of [`How`].
 //!
 //! *Start* (`start`, `spawn`). The command becomes the leader of a new process group. It has the

@@ -23,7 +23,9 @@ use bstr::{BStr, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
-use crate::git::refs::transaction::DELETION;
+
+/// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
+pub(super) const DELETION: &str = "delete-";
 
 /// This process's log; created with the first move, removed at the end.
 #[derive(Debug)]

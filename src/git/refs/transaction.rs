@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
-use crate::git::refs::intent_log::Intent;
+use crate::git::refs::intent_log::{DELETION, Intent};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
 
@@ -22,9 +22,6 @@ const PACKED: &str = "packed-refs";
 
 /// How many times `packed-refs` may change under us before its lock is taken.
 const PACKED_TRIES: u32 = 20;
-
-/// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
-pub(super) const DELETION: &str = "delete-";
 
 /// One change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,12 +11,13 @@ use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
 use aynig::clock;
 use aynig::clock::{span, span_in_short};
 use aynig::contract::commits::OVERRIDES_KEY;
-use aynig::contract::commits::{default_subject, wish};
+use aynig::contract::commits::wish;
 use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
 use aynig::contract::requeue::interrupted_before;
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use aynig::contract::titles::default_subject;
 use aynig::ops::history::host::Host;
 use aynig::runner::pluralize;
 
