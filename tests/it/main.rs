@@ -34,6 +34,7 @@ mod documents;
 mod events;
 mod generated;
 mod handover;
+mod hangup;
 mod hostile;
 mod idle;
 mod in_place;

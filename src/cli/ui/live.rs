@@ -54,9 +54,10 @@ impl Live {
     pub(crate) fn begin(&self, started: &Started) {
         let style = ProgressStyle::with_template("{spinner} {prefix}  {elapsed}  {wide_msg:.dim}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let mut bars = self.lock();
         let bar = self.all.add(ProgressBar::new_spinner().with_style(style));
         bar.set_prefix(format!("{}  {}", ui::sanitize(&started.branch.to_string()), started.state));
-        self.lock().insert(started.attempt, (bar, started.stdout.clone()));
+        bars.insert(started.attempt, (bar, started.stdout.clone()));
     }
 
     /// A step ended.
@@ -67,9 +68,15 @@ impl Live {
         }
     }
 
-    /// Prints above the live lines.
+    /// Prints above the live lines. `MultiProgress::suspend` would panic if the terminal is gone. While the
+    /// bars are locked, nothing else draws.
     pub(crate) fn suspend(&self, print: impl FnOnce()) {
-        self.all.suspend(print);
+        let bars = self.lock();
+        drop(self.all.clear());
+        print();
+        for (bar, _) in bars.values() {
+            bar.force_draw();
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, (ProgressBar, PathBuf)>> {

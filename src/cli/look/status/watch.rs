@@ -73,7 +73,9 @@ pub(crate) fn watch(
             }
             due = clock::monotonic().checked_add(watch.pause()).unwrap_or(due);
         }
-        watch.paint();
+        if !watch.paint() {
+            return Ok(Exit::Done);
+        }
         let nap = due.saturating_duration_since(clock::monotonic());
         let nap = if watch.on_screen { nap.min(TICK) } else { nap };
         if news.recv_timeout(nap).is_ok() && shutdown.cause().is_none() {
@@ -197,9 +199,11 @@ impl<'a> Watch<'a> {
         turns.min().map_or(pause, |left| pause.min(Duration::from_millis(left)))
     }
 
-    /// Paints over the last picture, if there is a screen.
-    fn paint(&mut self) {
-        let (Some(seen), Some(room), true) = (&mut self.seen, ui::room(), self.on_screen) else { return };
+    /// Paints over the last picture, if there is a screen. Returns whether the reader is still there.
+    fn paint(&mut self) -> bool {
+        let (Some(seen), true) = (&mut self.seen, self.on_screen) else { return true };
+        // A terminal that is gone is none; the write fails then.
+        let Some(room) = ui::room() else { return ui::answer_bytes(b"\n") };
         let now = clock::wall_seconds();
         for row in &mut seen.rows {
             row.retime(now);
@@ -209,7 +213,7 @@ impl<'a> Watch<'a> {
         for line in lines(seen, &self.subject.query, self.trouble.as_deref(), room, now) {
             picture.push_str(&format!("{}\x1b[K\n", ui::colour_if(&line, coloured)));
         }
-        ui::answer_bytes(format!("{picture}\x1b[J").as_bytes());
+        ui::answer_bytes(format!("{picture}\x1b[J").as_bytes())
     }
 }
 
