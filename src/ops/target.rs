@@ -80,6 +80,14 @@ pub(crate) fn head_of(
     Ok(authority.head(repo, branch, PATIENCE)?)
 }
 
+/// Whether a text is the name of a branch that exists.
+pub fn exists(repo: &Repo, authority: &Authority, text: &str) -> Result<bool, Error> {
+    match BranchName::new(text) {
+        Ok(branch) => Ok(head_of(repo, authority, &branch)?.is_some()),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Branches by name and by glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {

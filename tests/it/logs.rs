@@ -99,7 +99,8 @@ fn what_is_not_there_is_said() {
         &["no attempt ffffffff", "hint: `aynig log BRANCH --leases`"],
     );
     assert_refused(&repo.aynig(["logs", "nothing"]), 2, &["nothing is not a commit"]);
-    assert_refused(&repo.aynig(["logs", "main"]), 1, &["no attempt was made at or before"]);
+    assert_refused(&repo.aynig(["logs", "main"]), 1, &["no attempt was ever made on main"]);
+    assert_refused(&repo.aynig(["logs", "main^{commit}"]), 1, &["no attempt was made at or before"]);
     assert_refused(&repo.aynig(["logs", "work", "--branch", "work"]), 2, &["cannot be used with"]);
     for file in files_below(&repo.path.join(".aynig/logs")) {
         fs::remove_file(file).unwrap();

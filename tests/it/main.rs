@@ -53,6 +53,7 @@ mod logs;
 mod lost_work;
 mod malformed;
 mod misplaced;
+mod naming;
 mod next;
 mod notify;
 mod output;

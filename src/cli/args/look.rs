@@ -58,7 +58,7 @@ pub(crate) struct Log {
     pub(crate) name: Option<OsString>,
 
     /// Same as the BRANCH argument
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<OsString>,
 
     /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
@@ -90,6 +90,10 @@ pub(crate) struct Log {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
 pub(crate) struct Events {
+    /// The branch to look at [default: the one checked out here]
+    #[arg(value_name = "BRANCH", conflicts_with = "branch")]
+    pub(crate) name: Option<OsString>,
+
     /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
     pub(crate) remote: Option<RemoteName>,
@@ -102,8 +106,8 @@ pub(crate) struct Events {
     #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history", value_parser = count)]
     pub(crate) max_count: Option<usize>,
 
-    /// Look at branch B [default: the one checked out here]
-    #[arg(long, value_name = "B")]
+    /// Same as the BRANCH argument
+    #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<OsString>,
 
     /// Print JSON: one object, or an array with --history
@@ -115,16 +119,16 @@ pub(crate) struct Events {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 done; 1 there is no such log on this host; 2 usage; 3 set-up.")]
 pub(crate) struct Logs {
-    /// The newest attempt at or before this commit
-    #[arg(value_name = "COMMIT", conflicts_with_all = ["branch", "attempt", "remote"])]
+    /// The newest attempt on this branch, or at or before this commit [default: the branch checked out here]
+    #[arg(value_name = "BRANCH|COMMIT", conflicts_with_all = ["branch", "attempt"])]
     pub(crate) commit: Option<String>,
 
     /// Read the history of the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote, conflicts_with = "attempt")]
     pub(crate) remote: Option<RemoteName>,
 
-    /// The newest attempt on branch B [default: the one checked out here]
-    #[arg(long, value_name = "B", conflicts_with = "attempt")]
+    /// The newest attempt on this branch
+    #[arg(long, value_name = "BRANCH", conflicts_with = "attempt")]
     pub(crate) branch: Option<OsString>,
 
     /// This attempt: its dwp-run-id, or the beginning of it

@@ -23,6 +23,7 @@ mod parse;
 mod settings;
 mod upkeep;
 
+pub(crate) use crate::cli::args::parse::not_an_interval;
 use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, parse_trailer};
 
 pub(crate) use crate::cli::args::cancel::Cancel;
@@ -109,6 +110,10 @@ pub(crate) enum Verb {
     2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."
 )]
 pub(crate) struct Run {
+    /// Same as --branch: only the branches whose name matches GLOB (`*` also matches `/`)
+    #[arg(value_name = "GLOB")]
+    pub(crate) names: Vec<String>,
+
     /// The settings
     #[command(flatten)]
     pub(crate) settings: Given,
@@ -139,8 +144,8 @@ pub(crate) struct Demo {
 /// `aynig set-state`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --branch it acts on the branch that is checked out here, with the index as its tree; inside a command, on the \
-    branch the command was started for, as long as its attempt holds it. With --branch it moves a branch without a checkout.\n\
+    after_help = "Without BRANCH it acts on the branch that is checked out here, with the index as its tree; inside a command, on the \
+    branch the command was started for, as long as its attempt holds it. With BRANCH it moves a branch without a checkout.\n\
     Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
 )]
 #[command(group(clap::ArgGroup::new("wanted").required(true)))]
@@ -154,8 +159,8 @@ pub(crate) struct SetState {
     #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
     pub(crate) retry: bool,
 
-    /// With --retry: the branches; a glob selects those that are stalled (`*` also matches `/`)
-    #[arg(value_name = "BRANCH", requires = "retry")]
+    /// The branch, whatever is checked out. With --retry several; a glob selects those that are stalled (`*` also matches `/`)
+    #[arg(value_name = "BRANCH", conflicts_with = "branch")]
     pub(crate) name: Vec<OsString>,
 
     /// Keep the body of the commit that requested the work: HEAD's, or that below a lease or a stalled commit. A --body
@@ -199,6 +204,10 @@ pub(crate) struct SetState {
     Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
 )]
 pub(crate) struct SetWorking {
+    /// The branch, whatever is checked out
+    #[arg(value_name = "BRANCH", conflicts_with = "branch")]
+    pub(crate) name: Option<OsString>,
+
     /// Length of the lease from now [default: as before, else 300]
     #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
@@ -292,8 +301,8 @@ pub(crate) struct CommitOptions {
     #[command(flatten)]
     pub(crate) text: Text,
 
-    /// Act on branch B, whatever is checked out
-    #[arg(long, value_name = "B")]
+    /// Same as the BRANCH argument
+    #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<OsString>,
 
     /// Sign on top of a commit that aynig.requireSigned refuses, too: you have read it, and vouch for its files and its message

@@ -6,6 +6,7 @@ use aynig::contract::ids::{RemoteName, RoleName, StateName};
 use aynig::contract::protocol::parse_trailer_arg;
 use aynig::contract::retention::parse_age;
 use aynig::contract::trailers::Trailer;
+use aynig::ops::error::Error;
 use aynig::ops::settings::keys;
 
 /// Parses a whole number within `range`. The error names the range.
@@ -45,4 +46,17 @@ pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
     digits
         .then(|| text.to_ascii_lowercase())
         .ok_or_else(|| "needs 7 or more hexadecimal digits of a commit; for the newest: --expect \"$(git rev-parse BRANCH)\"".to_owned())
+}
+
+/// Refuses a number among the names of branches: it was meant for `--watch`, whose value needs a `=`.
+pub(crate) fn not_an_interval(watch: Option<u64>, names: &[String]) -> Result<(), Error> {
+    let is_number = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
+    match (watch, names.iter().find(is_number)) {
+        (Some(_), Some(seconds)) => {
+            Err(Error::usage(format!("{seconds} would be the name of a branch here"))
+                .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
+                .hint(format!("for the branch: `--branch {seconds}`")))
+        }
+        _ => Ok(()),
+    }
 }

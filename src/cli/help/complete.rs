@@ -112,7 +112,7 @@ fn with_candidates(place: &Arc<Place>) -> Command {
 fn kind(argument: &Arg) -> Option<Kind> {
     match argument.get_id().as_str() {
         // A branch name also names its newest commit.
-        "branch" | "into" | "name" | "commit" => Some(Kind::Branch),
+        "branch" | "into" | "name" | "names" | "commit" => Some(Kind::Branch),
         "attempt" => Some(Kind::Attempt),
         "page" => Some(Kind::Page),
         "commands_from" => Some(Kind::Ref),

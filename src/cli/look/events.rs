@@ -24,7 +24,8 @@ use crate::cli::ui::{BAD, CARE, FAINT, GOOD, styled};
 pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
-    let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
+    let branch =
+        target::branch(&repo, &authority, arguments.name.as_deref().or(arguments.branch.as_deref()))?;
     let head = target::existing_head(&repo, &authority, &branch)?;
     let limit = if arguments.history { arguments.max_count.unwrap_or(usize::MAX) } else { 1 };
     let mut events = history::events(&repo, &branch, head).take(limit);

@@ -5,6 +5,7 @@
 //! this host, else from the contract's file names (CONTRACT.md §3, "Command Inputs And Logs"). Logs are never
 //! transferred: those of another host stay there.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,24 +56,9 @@ struct Found {
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     let repo = app.repo();
-    let found = match (&arguments.attempt, &arguments.commit) {
-        (Some(id), _) => by_id(&repo, id)?,
-        (None, Some(text)) => by_commit(&repo, text)?,
-        (None, None) => {
-            let authority = signals::authority(&repo, arguments.remote.as_ref())?;
-            let branch = target::branch(&repo, &authority, arguments.branch.as_deref())?;
-            let head = target::existing_head(&repo, &authority, &branch)?;
-            let found = newest(&repo, head, Some(&branch)).ok_or_else(|| {
-                Error::failed(format!(
-                    "no attempt was ever made on {branch}: there is no lease in its history"
-                ))
-                .hint(format!(
-                    "`aynig status{}` says what would be run",
-                    missing::options(&repo, &authority, &branch)
-                ))
-            })?;
-            Found { remote: authority.source().cloned(), ..found }
-        }
+    let found = match &arguments.attempt {
+        Some(id) => by_id(&repo, id)?,
+        None => by_name(&repo, arguments)?,
     };
     let log = log_of(&repo, &found, arguments.stderr)?;
     let about = format!("attempt {}: {}", found.run_id, log.display());
@@ -93,6 +79,26 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
         ));
     }
     Ok(Exit::Done)
+}
+
+/// The newest attempt on the branch that is named or checked out, or at or before the commit that is named.
+fn by_name(repo: &Repo, arguments: &Logs) -> Result<Found, Error> {
+    let authority = signals::authority(repo, arguments.remote.as_ref())?;
+    if let Some(text) = &arguments.commit
+        && arguments.remote.is_none()
+        && !target::exists(repo, &authority, text)?
+    {
+        return by_commit(repo, text);
+    }
+    let named = arguments.commit.as_deref().map(OsStr::new).or(arguments.branch.as_deref());
+    let branch = target::branch(repo, &authority, named)?;
+    let head = target::existing_head(repo, &authority, &branch)?;
+    let found = newest(repo, head, Some(&branch)).ok_or_else(|| {
+        Error::failed(format!("no attempt was ever made on {branch}: there is no lease in its history")).hint(
+            format!("`aynig status{}` says what would be run", missing::options(repo, &authority, &branch)),
+        )
+    })?;
+    Ok(Found { remote: authority.source().cloned(), ..found })
 }
 
 fn by_id(repo: &Repo, text: &str) -> Result<Found, Error> {

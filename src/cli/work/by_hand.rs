@@ -1,6 +1,6 @@
 //! State commits by hand: the parts shared by `set-state` and `set-working`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -17,8 +17,8 @@ use crate::cli::ui;
 use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
 
 /// The target of the commit: the named branch, if any.
-pub(crate) fn onto(options: &CommitOptions) -> Result<Onto, Error> {
-    let branch = options.branch.as_deref().map(branch_name).transpose()?;
+pub(crate) fn onto(named: Option<&OsStr>, options: &CommitOptions) -> Result<Onto, Error> {
+    let branch = named.or(options.branch.as_deref()).map(branch_name).transpose()?;
     Ok(Onto { branch, ..conditions(options) })
 }
 

@@ -1,5 +1,6 @@
 //! `aynig run`: settings from arguments, the listeners of the run, its answer and its exit code.
 
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, options};
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
+use aynig::ops::settings::keys::{KEYS, Key};
 use aynig::runner::authority::Authority;
 use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::{Notice, Outcome, StepReport};
@@ -23,7 +25,7 @@ use aynig::runner::passes::pass::{PassError, Summary};
 use aynig::runner::{error_chain, pluralize};
 use aynig::stop::{Cause, Stop, Subscription};
 
-use crate::cli::args::Run;
+use crate::cli::args::{Run, not_an_interval};
 use crate::cli::exit::Exit;
 use crate::cli::internal;
 use crate::cli::ui;
@@ -41,6 +43,7 @@ struct Before {
 
 /// Runs the subcommand. `--watch` begins anew whenever git's configuration changes.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
+    not_an_interval(arguments.watch, &arguments.names)?;
     let mut before = Before { exit: Exit::Done, ran: false };
     let mut ended = until_reconfigured(app, arguments, &mut before)?;
     loop {
@@ -56,13 +59,20 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     }
 }
 
+/// The settings that were given, with the branches that were named without an option.
+fn given(arguments: &Run) -> Vec<(&'static Key, OsString)> {
+    let key = KEYS.iter().find(|key| key.name == "branch").expect("it is a setting");
+    let globs = arguments.names.iter().map(|glob| (key, OsString::from(glob)));
+    arguments.settings.0.iter().cloned().chain(globs).collect()
+}
+
 /// Runs with the settings of this moment. `None` if they have changed since.
 fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result<Option<Exit>, Error> {
     let repo = app.repo();
     for text in settings::unknown(&repo) {
         ui::narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(&text)));
     }
-    let settings = Settings::of_run(&repo, &arguments.settings.0)?;
+    let settings = Settings::of_run(&repo, &given(arguments))?;
     let options = options(&repo, &app.process, &settings)?;
     let setup = Setup::new(options, authority::for_run(&repo, settings.remote.as_ref())?, internal::WATCHDOG);
     let (authority, stop) = (&setup.authority, signals::shutdown()?);

@@ -39,6 +39,12 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply },
     };
     let named: Vec<OsString> = arguments.name.iter().chain(&options.branch).cloned().collect();
+    if named.len() > 1 && !arguments.retry {
+        return Err(Error::usage(
+            "one state is set on one branch, and several are named; nothing was changed",
+        )
+        .hint("name one branch a call; only `--retry` takes several"));
+    }
     if named.len() > 1 || (arguments.retry && named.iter().any(|one| is_glob(one))) {
         let onto = Onto { force: arguments.force, ..conditions(options) };
         let request = StateRequest { onto, wanted };

@@ -21,7 +21,11 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, Error> {
     let content = content(options, &app.process.start)?;
     let repo = app.repo();
     let authority = authority(&repo, options.remote.as_ref())?;
-    let request = LeaseRequest { onto: onto(options)?, seconds: arguments.lease_seconds, content };
+    let request = LeaseRequest {
+        onto: onto(arguments.name.as_deref(), options)?,
+        seconds: arguments.lease_seconds,
+        content,
+    };
     let landed = declare::lease(&repo, &authority, &request)?;
     let WrittenLease { written, lease, fresh } = &landed;
     advise(&written.advice);

@@ -143,10 +143,13 @@ fn logs_of_a_remotes_branch() {
         &["no branch nope on origin"],
     );
     assert_refused(&here.aynig(["logs", "--remote", "nowhere"]), 2, &["nowhere", "git remote"]);
-    for more in [["--attempt", &run].as_slice(), &["HEAD"]] {
+    for (more, why) in
+        [(&["--attempt", &run][..], "cannot be used with"), (&["nope"], "no branch nope on origin")]
+    {
         let output = here.aynig(["logs", "--remote", "origin"].into_iter().chain(more.iter().copied()));
-        assert_refused(&output, 2, &["cannot be used with"]);
+        assert_refused(&output, 2, &[why]);
     }
+    assert_eq!(out(&here.aynig_ok(["logs", "--remote", "origin", "task"])), format!("first\n{rest}"));
 }
 
 #[test]

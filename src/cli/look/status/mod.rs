@@ -16,7 +16,7 @@ use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
 
-use crate::cli::args::Status;
+use crate::cli::args::{Status, not_an_interval};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
@@ -35,11 +35,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     authority.refresh(&repo)?;
     let subject = subject(&repo, &app.process, &authority, arguments)?;
-    if let (Some(_), Some(seconds)) = (arguments.watch, arguments.names.iter().find(|name| is_number(name))) {
-        return Err(Error::usage(format!("{seconds} would be the name of a branch here"))
-            .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
-            .hint(format!("for the branch: `--branch {seconds}`")));
-    }
+    not_an_interval(arguments.watch, &arguments.names)?;
     if let Some(seconds) = arguments.watch {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
@@ -55,10 +51,6 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::narrate(&styled(FAINT, sum(&seen)));
     }
     Ok(Exit::Done)
-}
-
-fn is_number(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn subject(
