@@ -25,7 +25,7 @@ use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
-use crate::cli::work::{cancel, land, next, run, set_state, set_working};
+use crate::cli::work::{answer, cancel, land, next, run, set_state, set_working};
 use crate::cli::{internal, ui};
 
 /// The whole program.
@@ -96,6 +96,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::SetWorking(options) => set_working::run(&open()?, options),
         Verb::Cancel(options) => cancel::run(&open()?, options),
         Verb::Land(options) => land::run(&open()?, options),
+        Verb::Answer(options) => answer::run(&open()?, options),
         Verb::Status(options) => status::run(&open()?, options),
         Verb::Log(options) => log::run(&open()?, options),
         Verb::Events(options) => events::run(&open()?, options),

@@ -7,9 +7,11 @@ use bstr::ByteSlice;
 use super::parking::NOT_BEFORE_KEY;
 use super::preference::{PREFER_RUNNER_KEY, PREFER_SECONDS_KEY};
 use super::trailers::{LOG_LEVEL_KEY, Trailer};
+use super::waits_for::{ANSWERS_KEY, WAITS_FOR_KEY};
 
 /// Trailers that a runner reads and a user may set.
-const SETTABLE: [&str; 4] = [NOT_BEFORE_KEY, LOG_LEVEL_KEY, PREFER_RUNNER_KEY, PREFER_SECONDS_KEY];
+const SETTABLE: [&str; 6] =
+    [NOT_BEFORE_KEY, LOG_LEVEL_KEY, PREFER_RUNNER_KEY, PREFER_SECONDS_KEY, WAITS_FOR_KEY, ANSWERS_KEY];
 
 /// Returns the nearest of the names that are one or two slips away from `word`; `None` if `word` is
 /// one of them.
@@ -68,6 +70,8 @@ mod tests {
             ("dwp-nto-before", Some("dwp-not-before")),
             ("Dwp-Not-Before", Some("dwp-not-before")),
             ("dwp-log-levle", Some("dwp-log-level")),
+            ("dwp-wait-for", Some("dwp-waits-for")),
+            ("dwp-answer", Some("dwp-answers")),
             ("dwp-not-before", None),
             ("dwp-log-level", None),
             ("dwp-note", None),

@@ -1,4 +1,4 @@
-//! Text and trailers that a new state takes over from earlier commits (CONTRACT 4.12 to 4.15).
+//! Text and trailers that a new state takes over from earlier commits (CONTRACT 4.12 to 4.15, 4.18).
 //!
 //! Invariant: no runner-managed trailer is carried over, in any case of letters.
 
@@ -6,8 +6,10 @@ use bstr::{BString, ByteSlice};
 
 use super::ids::StateName;
 use super::message::Message;
+use super::parking::NOT_BEFORE_KEY;
 use super::report::plain_line;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
+use super::waits_for::{ANSWERS_KEY, WAITS_FOR_KEY};
 
 /// The most characters of a name in a heading.
 const MAX_NAME_CHARS: usize = 100;
@@ -51,6 +53,18 @@ pub(crate) fn is_of_one_commit(key: &[u8]) -> bool {
     key.starts_with(OF_ONE_COMMIT)
 }
 
+/// The keys that belong to one request alone: whom it waits for, the answers, its time (CONTRACT 4.18).
+const OF_ONE_REQUEST: [&str; 3] = [WAITS_FOR_KEY, ANSWERS_KEY, NOT_BEFORE_KEY];
+
+/// Returns the `dwp-*` trailers that a step hands on.
+pub(crate) fn handed_on(trailers: &Trailers) -> impl Iterator<Item = &Trailer> {
+    trailers.dwp_unreserved().filter(|trailer| !is_of_one_request(trailer))
+}
+
+fn is_of_one_request(trailer: &Trailer) -> bool {
+    OF_ONE_REQUEST.iter().any(|key| trailer.key == *key)
+}
+
 /// Which trailers a new state keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeepTrailers {
@@ -70,11 +84,12 @@ pub(crate) fn kept_and_given(
     ask: &Trailers,
     given: &[Trailer],
 ) -> Vec<Trailer> {
-    let own = || head.dwp_unreserved().filter(|_| keep != KeepTrailers::None);
+    let own = || handed_on(head).filter(|_| keep != KeepTrailers::None);
     let others = ask.iter().filter(|trailer| {
         keep == KeepTrailers::All
             && !is_runner_managed(&trailer.key)
             && !is_of_one_commit(&trailer.key)
+            && !is_of_one_request(trailer)
             && !own().any(|kept| kept.key == trailer.key)
     });
     let replaced = |trailer: &&Trailer| given.iter().any(|given| given.key == trailer.key);
@@ -108,6 +123,20 @@ mod tests {
     fn trailers(text: &str) -> Vec<Trailer> {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("a pair"));
         pairs.map(|(key, value)| Trailer::new(key, value)).collect()
+    }
+
+    /// CONTRACT 4.18
+    #[test]
+    fn what_belongs_to_one_request_is_not_kept() {
+        use KeepTrailers::{All, Dwp};
+        let asks = "dwp-waits-for=ana dwp-a=1 dwp-answers=yes dwp-not-before=2026-01-31T17:42:00Z x=2";
+        let head = trailers(asks).into_iter().collect();
+        for (keep, expected) in [(Dwp, "dwp-a=1"), (All, "dwp-a=1 x=2")] {
+            assert_eq!(kept_and_given(keep, &head, &head, &[]), trailers(expected), "{keep:?}");
+            let given = trailers("dwp-waits-for=ben dwp-answers=no");
+            let expected = [trailers(expected), given.clone()].concat();
+            assert_eq!(kept_and_given(keep, &head, &head, &given), expected, "{keep:?}");
+        }
     }
 
     /// CONTRACT 4.12, 4.13

@@ -6,7 +6,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::carried::{Ask, kept_and_given};
+use super::carried::{Ask, handed_on, kept_and_given};
 use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
@@ -37,10 +37,10 @@ pub(crate) struct LeaseTerms {
 }
 
 /// Drafts the claim on a ready branch. It carries the trigger's own unreserved `dwp-*` trailers, so
-/// that `keep_trailers` finds them (CONTRACT 5.6).
+/// that `keep_trailers` finds them (CONTRACT 5.6), except those of one request alone (4.18).
 pub(crate) fn lease_draft(trigger: &Event, terms: &LeaseTerms) -> Draft {
     let mut trailers = lease_head(&BString::from(trigger.state.as_str()), terms);
-    trailers.extend(trigger.message.trailers.dwp_unreserved().cloned());
+    trailers.extend(handed_on(&trigger.message.trailers).cloned());
     Draft { subject: lease_title(&trailers), body: BString::default(), trailers }
 }
 
@@ -167,8 +167,8 @@ mod tests {
         draft.encode().expect("what the runner drafts can be written").to_string()
     }
 
-    const TRIGGER: &str =
-        "t\n\nprompt\n\ndwp-log-level: debug\nother: x\ndwp-state: build\ndwp-run-id: old\ndwp-pr: 7\n";
+    const TRIGGER: &str = "t\n\nprompt\n\ndwp-log-level: debug\nother: x\ndwp-state: build\ndwp-run-id: old\ndwp-pr: 7\n\
+         dwp-waits-for: ana\ndwp-answers: yes\ndwp-not-before: 1970-01-01T00:00:00Z\n";
 
     /// CONTRACT 5.1, 5.2, 5.6
     #[test]

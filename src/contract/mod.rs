@@ -12,7 +12,8 @@
 //!   writes.
 //! - [`head`] classifies a HEAD (unmanaged, invalid, ready or working); [`lease`] computes how long
 //!   a working one lives.
-//! - [`parking`] decides whether the time for a state has come.
+//! - [`parking`] decides whether the time for a state has come, [`waits_for`] whether it waits for
+//!   somebody's answer.
 //! - [`preference`] decides whether a state is still left to another runner.
 //! - [`bounds`] decides whether a branch runs in circles.
 //! - [`sighting`] decides when this host has seen a lease for longer than it lasts, whatever its
@@ -72,6 +73,7 @@ pub mod squash;
 pub mod story;
 pub mod titles;
 pub mod trailers;
+pub mod waits_for;
 
 #[cfg(test)]
 mod tests;

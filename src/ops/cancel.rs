@@ -244,6 +244,7 @@ impl Case<'_> {
         let attempt = lease.and_then(Lease::attempt);
         let Some(commit) = self.put(&draft, attempt, "aynig: cancel")? else { return Ok(None) };
         Ok(Some(Outcome::Stalled(Box::new(Written {
+            waits: None,
             branch: self.branch.clone(),
             parent: Some(self.stored.id),
             previous: Head::read(&self.stored.facts()).state(),

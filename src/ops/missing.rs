@@ -91,7 +91,10 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         // In a clone the remote's branch was meant. A local one would only hide it.
         let tracked = tracked(repo, branch);
         if !tracked.is_empty() {
-            return tracked.into_iter().fold(error, Error::hint);
+            return tracked
+                .iter()
+                .map(|(remote, there)| tracked_hint(remote, there, branch))
+                .fold(error, Error::hint);
         }
     }
     if let Some(near) = nearest(&branch.to_string(), &names) {
@@ -116,21 +119,26 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
     }
 }
 
-/// Returns a hint for each remote that has the branch, which may be written as git shows it, after the name of the remote.
-fn tracked(repo: &Repo, branch: &BranchName) -> Vec<String> {
+/// Returns each remote that has the branch, with its name there. It may be written as git shows it, after the name of
+/// the remote.
+pub fn tracked(repo: &Repo, branch: &BranchName) -> Vec<(RemoteName, String)> {
     let names = repo.remote_names();
     let remotes = names.iter().filter_map(|name| RemoteName::parse(name).ok());
     let found = remotes.filter_map(|remote| {
         let names = [shortened(branch, Some(&remote)), branch.to_string()];
         let known = repo.known_branches(&remote);
         let there = names.into_iter().find(|name| known.iter().any(|known| known.to_string() == *name))?;
-        let mut options = format!("--remote {}", shell_quote(remote.as_str()));
-        if there != branch.to_string() {
-            options = format!("{options} --branch {}", shell_quote(&there));
-        }
-        Some(format!("{remote} has one: name it with `{options}`"))
+        Some((remote, there))
     });
     found.collect()
+}
+
+fn tracked_hint(remote: &RemoteName, there: &str, branch: &BranchName) -> String {
+    let mut options = format!("--remote {}", shell_quote(remote.as_str()));
+    if there != branch.to_string() {
+        options = format!("{options} --branch {}", shell_quote(there));
+    }
+    format!("{remote} has one: name it with `{options}`")
 }
 
 /// Removes `refs/heads/` from a name, and for a remote also `refs/remotes/REMOTE/` and `REMOTE/`.

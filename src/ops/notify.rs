@@ -140,7 +140,8 @@ pub fn announce(
         Ok(settings::Notify { line: Some(line), limit, states, .. }) => (line, limit, states),
         Ok(_) => return Ok(()),
     };
-    let Some(notification) = Notification::of_state(&written.branch, &written.state, &states) else {
+    let waits = written.waits.as_ref();
+    let Some(notification) = Notification::of_state(&written.branch, &written.state, waits, &states) else {
         return Ok(());
     };
     if has_notice() {

@@ -3,6 +3,8 @@
 //! Invariant: it uses the survey of a pass, so it shows what `aynig run` would do, and changes
 //! nothing. The texts of reasons are in `runner::survey::words`.
 
+use globset::GlobSet;
+
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
@@ -31,6 +33,30 @@ pub struct Query {
     pub one: Option<BranchName>,
     /// Whether branches were requested by name. Each of them is then shown, even without a state.
     pub named: bool,
+    /// Which of the selected branches are shown.
+    pub filter: Filter,
+}
+
+/// Selects branches by what they are. An empty list selects all.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// The states that HEAD declares.
+    pub states: GlobSet,
+    /// The kinds: words in JSON, or labels for people.
+    pub kinds: Vec<String>,
+}
+
+impl Filter {
+    /// Whether all branches are shown.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty() && self.kinds.is_empty()
+    }
+
+    fn admits(&self, row: &BranchView) -> bool {
+        let state = row.state.as_deref().is_some_and(|state| self.states.is_match(state));
+        let kind = self.kinds.iter().any(|kind| *kind == row.kind || *kind == row.label());
+        (self.states.is_empty() || state) && (self.kinds.is_empty() || kind)
+    }
 }
 
 /// The result of a look.
@@ -63,10 +89,10 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             continue;
         }
         if matches!(branch.verdict, Verdict::Unmanaged) && !query.named {
-            seen.unmanaged += 1;
+            seen.unmanaged += usize::from(query.filter.is_empty());
             continue;
         }
-        seen.rows.push(row(
+        let row = row(
             repo,
             authority,
             commands_from.as_deref(),
@@ -74,7 +100,10 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             branch.head.and_then(|head| unsigned.get(&head)).map(String::as_str),
             query.options.on_interrupt.most,
             now,
-        ));
+        );
+        if query.filter.admits(&row) {
+            seen.rows.push(row);
+        }
     }
     // One branch can be searched in a moment, all of them cannot.
     if let [row] = seen.rows.as_mut_slice()

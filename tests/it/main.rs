@@ -9,6 +9,7 @@
 )]
 
 mod absent;
+mod answering;
 mod answers;
 mod architecture;
 mod attacks;
@@ -97,5 +98,6 @@ mod trust;
 mod unattended;
 mod unconcluded;
 mod untouched;
+mod waits_for;
 mod words;
 mod work_prefix;

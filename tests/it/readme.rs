@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use super::scene::*;
 use super::support::*;
 
 fn readme() -> String {
@@ -108,6 +109,29 @@ fn the_tour_works_as_written() {
     assert_eq!(repo.git(["show", "monday:answer.txt"]), "How long are the notes? 5 words.");
     assert!(told.contains("monday  count → check") && told.contains("monday  check → done"), "{told}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
+    repo.assert_tidy();
+}
+
+#[test]
+fn a_person_in_the_loop_works_as_written() {
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let place = room.path().canonicalize().expect("it exists");
+    let programs = place.join("bin");
+    std::fs::create_dir(&programs).expect("a directory");
+    symlink(binary(), programs.join("aynig")).expect("a link");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
+    let blocks = shell_blocks(&section(&readme(), "### A person in the loop"));
+    let script = format!("set -eu\n{}", blocks.join("\n"));
+    let mut shell = Command::new("sh");
+    hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
+    let output = shell.output().expect("sh runs");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let repo = Repo { path: place.join("approvals"), room };
+    assert_eq!(repo.state("plan"), "approved", "{}", told(&output));
+    let message = repo.message("plan");
+    assert!(message.contains("Move the parser.\n\n[reply from approval by Ana, "), "{message}");
+    assert!(out(&output).contains("waits for ana (approved, propose)"), "{}", told(&output));
+    assert_eq!(repo.show("plan:plan.txt"), "Move the parser.");
     repo.assert_tidy();
 }
 

@@ -39,6 +39,9 @@ const KEYS: &[&str] = &[
     "cancelBy",
     "interrupted",
     "rescueRef",
+    "waitsFor",
+    "answers",
+    "secondsWaited",
 ];
 
 /// A repository with one branch of every kind.

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args};
 
 use crate::cli::args::parse::{count, number, parse_remote, parse_role};
 use aynig::contract::ids::{RemoteName, RoleName};
+use aynig::ops::view::branch::KINDS;
 
 /// `aynig status`.
 #[derive(Debug, Args)]
@@ -30,6 +32,18 @@ pub(crate) struct Status {
     /// Same as the GLOB argument (repeatable)
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub(crate) branch: Vec<String>,
+
+    /// Only branches that wait for somebody's answer (`aynig answer`); of all, unless GLOB is given
+    #[arg(long)]
+    pub(crate) waiting: bool,
+
+    /// Only branches whose state matches GLOB (repeatable); of all, unless GLOB is given
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
+    pub(crate) state: Vec<String>,
+
+    /// Only branches of this kind (repeatable), as the table or the JSON names it; of all, unless GLOB is given
+    #[arg(long, value_name = "KIND", action = ArgAction::Append, value_parser = PossibleValuesParser::new(KINDS))]
+    pub(crate) kind: Vec<String>,
 
     /// Prefer the commands in .aynig/roles/NAME/command/ [default: ROLE, if set]
     #[arg(long, value_name = "NAME", value_parser = parse_role)]

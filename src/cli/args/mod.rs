@@ -20,6 +20,7 @@ mod cancel;
 mod land;
 mod look;
 mod parse;
+mod people;
 mod settings;
 mod upkeep;
 
@@ -29,6 +30,7 @@ use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, p
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
+pub(crate) use crate::cli::args::people::Answer;
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
     Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
@@ -77,6 +79,8 @@ pub(crate) enum Verb {
     Cancel(Cancel),
     /// Put what a branch has come to onto the default branch, as one clean commit
     Land(Land),
+    /// Answer a branch that waits for somebody, or show what it asks
+    Answer(Answer),
     /// Print the SET_STATE line with which a command declares its next state
     Next(Next),
     /// Show what a branch is, who holds it, and what would be run

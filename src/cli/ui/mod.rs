@@ -30,6 +30,8 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// For things to check.
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
+/// For questions to the reader.
+pub(crate) const CALL: Style = AnsiColor::BrightCyan.on_default().bold();
 /// For secondary text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 

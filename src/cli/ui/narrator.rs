@@ -12,7 +12,7 @@ use aynig::runner::events::notice::{Cleared, Holder, Notice, Outcome, StepReport
 
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
-use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
+use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Prints the runner's notices.
 #[derive(Debug)]
@@ -139,7 +139,10 @@ impl Narrator {
 /// One line for one transition.
 fn transition(report: &StepReport) -> String {
     let (word, style, why) = match &report.outcome {
-        Outcome::Advanced { state } => (state.to_string(), GOOD, None),
+        Outcome::Advanced { state, waits: None } => (state.to_string(), GOOD, None),
+        Outcome::Advanced { state, waits: Some(waits) } => {
+            (state.to_string(), CALL, Some(format!("waits for {}", waits.words())))
+        }
         Outcome::AdvancedByCommand { state } => (
             state.to_string(),
             GOOD,

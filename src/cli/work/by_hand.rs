@@ -25,7 +25,7 @@ pub(crate) fn onto(named: Option<&OsStr>, options: &CommitOptions) -> Result<Ont
 /// The conditions under which a commit is made, on no branch yet.
 pub(crate) fn conditions(options: &CommitOptions) -> Onto {
     let expected = Expected { commit: options.expect.clone(), state: options.if_state.clone() };
-    Onto { branch: None, accept_unsigned: options.accept_unsigned, expected, force: false }
+    Onto { branch: None, accept_unsigned: options.accept_unsigned, expected, force: false, answers: false }
 }
 
 /// The text of the commit. Files are resolved against `start`.

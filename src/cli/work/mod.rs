@@ -1,5 +1,6 @@
 //! Subcommands that move branches.
 
+pub(crate) mod answer;
 pub(crate) mod by_hand;
 pub(crate) mod cancel;
 pub(crate) mod land;

@@ -298,12 +298,18 @@ fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
 
 fn step_json(step: &StepReport) -> Value {
     let (state, reason) = match &step.outcome {
-        Outcome::Advanced { state } | Outcome::AdvancedByCommand { state } => (Some(state.to_string()), None),
+        Outcome::Advanced { state, .. } | Outcome::AdvancedByCommand { state } => {
+            (Some(state.to_string()), None)
+        }
         Outcome::KeptWorking { kept, .. } => (Some("working".to_owned()), Some(kept.words())),
         Outcome::Requeued { state, why } => (Some(state.to_string()), Some(why.clone())),
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),
         Outcome::Unwritten { why, .. } => (None, Some(why.clone())),
+    };
+    let waits = match &step.outcome {
+        Outcome::Advanced { waits, .. } => waits.as_ref().map(|waits| waits.whom.clone()),
+        _ => None,
     };
     json!({
         "branch": step.branch.to_string(),
@@ -316,6 +322,7 @@ fn step_json(step: &StepReport) -> Value {
         "exitCode": step.exit,
         "ending": step.ending,
         "reason": reason,
+        "waitsFor": waits,
         "elapsedMs": u64::try_from(step.elapsed.as_millis()).unwrap_or(u64::MAX),
         "rescueRef": step.rescue_ref(),
         "leftInPlace": step.left.as_ref().map(|left| left.path.display().to_string()),

@@ -12,6 +12,7 @@ use crate::runner::attempt::ground::{Ground, named};
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
 
+use super::answer::newest_answer;
 use super::target::Target;
 use super::{Expected, Holder};
 use crate::clock::span;
@@ -80,7 +81,12 @@ impl Target {
     }
 
     /// Checks that HEAD is as expected (CONTRACT 5.26).
-    pub(super) fn check_expected(&self, authority: &Authority, expected: &Expected) -> Result<(), Error> {
+    pub(super) fn check_expected(
+        &self,
+        repo: &Repo,
+        authority: &Authority,
+        expected: &Expected,
+    ) -> Result<(), Error> {
         let head = self.head.as_ref().map(|head| head.id);
         let wanted = match expected {
             Expected { commit: Some(commit), .. }
@@ -95,7 +101,10 @@ impl Target {
         };
         let found = self.head_words();
         let message = format!("{} is not {wanted}: {found}; nothing was changed", self.branch);
-        Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)))
+        let answer =
+            expected.commit.as_ref().zip(head).and_then(|(asked, head)| newest_answer(repo, head, asked));
+        let error = answer.into_iter().fold(Error::new(Kind::Conflict, message), Error::hint);
+        Err(error.hint(self.look_hint(authority)))
     }
 
     /// Returns the attempt whose lease is overridden. Fails without `force` if it is live and its

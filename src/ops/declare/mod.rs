@@ -5,8 +5,10 @@
 //! (CONTRACT 5.10). Only the one branch changes. `target` looks at the branch, `write` puts the commit on it,
 //! and `contract::manual` decides which commits are allowed.
 
+mod answer;
 mod checks;
 mod lease;
+mod request;
 mod state;
 mod target;
 mod write;
@@ -17,8 +19,10 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::lease::Lease;
 use crate::contract::manual::ManualError;
 use crate::contract::trailers::Trailer;
+use crate::contract::waits_for::WaitsFor;
 
 use super::error::{Error, Kind};
+pub use answer::{Asked, lines, question};
 pub use lease::lease;
 pub use state::{check, state};
 pub(in crate::ops) use target::lease_below;
@@ -34,6 +38,8 @@ pub struct Onto {
     pub expected: Expected,
     /// Whether a live lease of another attempt may be overridden (CONTRACT 5.25).
     pub force: bool,
+    /// Whether the commit only answers what HEAD asks: it keeps HEAD's files, whatever is staged.
+    pub answers: bool,
 }
 
 /// The caller's last view of the branch (CONTRACT 5.26).
@@ -79,6 +85,13 @@ pub enum Wanted {
         /// A section to add to its body.
         reply: Option<Vec<u8>>,
     },
+    /// An answer to HEAD, which waits for one.
+    Answer {
+        /// The state.
+        state: StateName,
+        /// A section to add to the body.
+        comment: Option<Vec<u8>>,
+    },
 }
 
 /// Requests a state.
@@ -114,6 +127,8 @@ pub struct Written {
     pub commit: CommitId,
     /// The state it declares.
     pub state: StateName,
+    /// Whose answer it waits for.
+    pub waits: Option<WaitsFor>,
     /// Further facts that the caller should show.
     pub advice: Vec<Advice>,
 }

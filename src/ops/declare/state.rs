@@ -1,24 +1,25 @@
 //! A state by hand.
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 
-use crate::clock;
 use crate::contract::alike::misspelt;
-use crate::contract::carried::{Ask, KeepTrailers, heading, is_of_one_commit, kept_and_given};
+use crate::contract::carried::{KeepTrailers, is_of_one_commit, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
 use crate::contract::lease::requested_seconds;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
+use crate::contract::waits_for::{Answers, WaitsFor};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::runner::authority::Authority;
-use crate::runner::landing::ask::newest_request;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
+use super::answer;
 use super::checks::holder;
+use super::request::{ask, with_reply};
 use super::target::Target;
 use super::write::write;
 use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refused};
@@ -31,7 +32,11 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
     if state.is_some_and(StateName::is_working) {
         return Err(refused(&ManualError::Working, ""));
     }
-    match parking(&trailers.iter().cloned().collect(), 0) {
+    let trailers = trailers.iter().cloned().collect();
+    if let Some(Answers::Invalid(why)) = WaitsFor::of(&trailers).map(|question| question.answers) {
+        return Err(Error::usage(format!("nobody could answer: {why}")));
+    }
+    match parking(&trailers, 0) {
         Parking::Unreadable(why) => Err(Error::usage(format!("the branch could never be run: {why}"))),
         Parking::Over | Parking::Until(_) => Ok(()),
     }
@@ -44,10 +49,20 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
             check(Some(state), &content.trailers)?;
             &content.trailers
         }
+        Wanted::Answer { state, .. } => {
+            check(Some(state), &[])?;
+            &[]
+        }
         Wanted::Retry { .. } => &[],
     };
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
-        let overrides = target.check_free(repo, authority, request.onto.force)?;
+        // What is under a lease asks nobody, and says so itself.
+        let overrides = match &request.wanted {
+            Wanted::Answer { .. } => None,
+            Wanted::State { .. } | Wanted::Retry { .. } => {
+                target.check_free(repo, authority, request.onto.force)?
+            }
+        };
         let from_attempt = attempt_around().filter(|_| !target.held);
         let asked = match &request.wanted {
             Wanted::State { state, content } => ManualState {
@@ -64,6 +79,11 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
                 let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
                 let lease_seconds = lease_seconds.or(again.lease_seconds);
                 ManualState { lease_seconds, overrides, from_attempt, ..again }
+            }
+            Wanted::Answer { state, comment } => {
+                let given = (state, comment.as_deref());
+                let answer = answer::draft(repo, authority, target, &request.onto, given)?;
+                ManualState { from_attempt, ..answer }
             }
         };
         set_state_draft(&asked).map_err(|error| refused(&error, ""))
@@ -89,17 +109,6 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     Ok(written)
 }
 
-/// Returns the newest request on the branch, if our signature may vouch for its message.
-fn ask(repo: &Repo, target: &Target, onto: &Onto) -> Result<Option<Event>, Error> {
-    let asked = target.head.as_ref().and_then(|head| newest_request(repo, head.id));
-    if let Some(event) = &asked {
-        // A runner's commit may lie on an unsigned one. The runner left out its files, but not its
-        // request.
-        target.check_signed(repo, onto.accept_unsigned, event.commit)?;
-    }
-    Ok(asked)
-}
-
 /// Returns the body: as given, or below the one that is kept.
 fn body(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<Option<Vec<u8>>, Error> {
     if !content.keep_body {
@@ -113,14 +122,6 @@ fn body(repo: &Repo, target: &Target, onto: &Onto, content: &Content) -> Result<
         ))
         .hint("give all of it with `--body TEXT`, and leave out `--keep-body` and `--reply`")),
     }
-}
-
-/// Returns the body of `request` with a section below it.
-fn with_reply(repo: &Repo, target: &Target, request: Event, reply: Option<&[u8]>) -> BString {
-    let origin = target.lease().and_then(|lease| lease.origin.clone());
-    let from = origin.or_else(|| target.meaning.state()).unwrap_or(request.state);
-    let at = clock::format_utc(clock::wall_seconds());
-    Ask { message: request.message, heading: heading(&from, &repo.identity().author.0, &at) }.body_with(reply)
 }
 
 /// Returns the kept and the given trailers.
@@ -151,19 +152,20 @@ fn retry(
         )));
     };
     let Event { state, message, .. } = request.clone();
+    let asks = WaitsFor::of(&message.trailers).is_some();
     Ok(ManualState {
         state,
         subject: Some(message.subject.to_str_lossy().into_owned()),
         body: Some(with_reply(repo, target, request, reply).into()),
         lease_seconds: requested_seconds(&message.trailers).ok().flatten(),
-        // A retry is due at once.
+        // A retry is due at once. What waits for somebody keeps its deadline.
         trailers: message
             .trailers
             .into_iter()
             .filter(|trailer| {
                 !is_runner_managed(&trailer.key)
                     && !is_of_one_commit(&trailer.key)
-                    && trailer.key != NOT_BEFORE_KEY
+                    && (asks || trailer.key != NOT_BEFORE_KEY)
             })
             .collect(),
         source: authority.source().cloned(),

@@ -19,7 +19,7 @@ use crate::runner::survey::scan::is_below;
 use crate::runner::survey::verdict::Exclusion;
 use crate::words::{error_chain, shell_quote};
 
-use super::Advice;
+use super::{Advice, Onto};
 use crate::ops::error::{Error, Kind, unlock};
 use crate::ops::missing::{Purpose, missing};
 use crate::ops::outer::{OuterCommand, same_place};
@@ -47,11 +47,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn look(
-        repo: &Repo,
-        authority: &Authority,
-        named: Option<&BranchName>,
-    ) -> Result<Self, Error> {
+    pub(super) fn look(repo: &Repo, authority: &Authority, onto: &Onto) -> Result<Self, Error> {
+        let named = onto.branch.as_ref();
         let around = OuterCommand::of(repo)?;
         let inside = around.as_ref().filter(|_| named.is_none());
         let branch = match (named, inside) {
@@ -70,6 +67,7 @@ impl Target {
         let attached = here
             .as_ref()
             .filter(|_| named.is_none() || authority.source().is_none())
+            .filter(|_| !onto.answers)
             .filter(|here| follows(repo, authority, here, &branch))
             .cloned();
         let head =
@@ -78,7 +76,10 @@ impl Target {
                     Error::because(&format!("read the newest commit of {branch}"), &error)
                 })?),
                 None if attached.is_some() && inside.is_none() && unborn(repo, &branch) => None,
-                None => return Err(missing(repo, authority, &branch, Purpose::Write)),
+                None => {
+                    let purpose = if onto.answers { Purpose::Read } else { Purpose::Write };
+                    return Err(missing(repo, authority, &branch, purpose));
+                }
             };
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {

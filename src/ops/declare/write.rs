@@ -4,15 +4,17 @@
 //! that was judged.
 
 use crate::contract::head::Head;
-use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::ids::{CommitId, StateName};
 use crate::contract::lease::Lease;
-use crate::contract::message::Draft;
+use crate::contract::message::{Draft, Message};
+use crate::contract::waits_for::WaitsFor;
 use crate::git::objects::commits::{NewCommit, Stored};
-use crate::git::remote::Move;
+use crate::git::remote::{Move, PATIENCE};
 use crate::git::{Repo, Swap};
 use crate::runner::authority::Authority;
 use crate::words::{error_chain, shell_quote};
 
+use super::answer::newest_answer;
 use super::target::{Target, head_words};
 use super::{Advice, Onto, Written};
 use crate::ops::error::{Error, Kind};
@@ -39,6 +41,8 @@ impl Landed {
             previous: self.before.meaning.state(),
             branch: self.before.branch,
             commit: self.commit.id,
+            waits: WaitsFor::of(&Message::parse(&self.commit.message).trailers)
+                .filter(|_| !state.is_working()),
             state,
             advice: self.advice,
         }
@@ -58,8 +62,8 @@ pub(super) fn write(
 ) -> Result<Landed, Error> {
     let mut tries = 0;
     loop {
-        let before = Target::look(repo, authority, onto.branch.as_ref())?;
-        before.check_expected(authority, &onto.expected)?;
+        let before = Target::look(repo, authority, onto)?;
+        before.check_expected(repo, authority, &onto.expected)?;
         let message = compose(&before)?.encode().map_err(|error| {
             Error::usage(format!("could not set the state of {}: {}", before.branch, error_chain(&error)))
         })?;
@@ -97,19 +101,28 @@ pub(super) fn write(
                 return Ok(Landed { before, commit, advice: along.into_iter().chain(behind).collect() });
             }
             Swap::Lost { .. } if before.held && tries < TRIES => {}
-            Swap::Lost { actual } => return Err(lost(repo, &before.branch, actual)),
+            Swap::Lost { actual } => return Err(lost(repo, authority, &before, actual)),
         }
     }
 }
 
 /// Returns the error for a branch that moved between the look and the swap.
-fn lost(repo: &Repo, branch: &BranchName, actual: Option<CommitId>) -> Error {
+fn lost(repo: &Repo, authority: &Authority, before: &Target, actual: Option<CommitId>) -> Error {
+    let branch = &before.branch;
+    if actual.is_some_and(|id| repo.commit(id).is_err()) {
+        // Fetches it. If that fails the message has less to say.
+        drop(authority.head(repo, branch, PATIENCE));
+    }
     let now = actual.and_then(|id| repo.commit(id).ok());
     let meaning = now.as_ref().map_or(Head::Unmanaged, |now| Head::read(&now.facts()));
     let found = head_words(actual, &meaning, None);
     let message =
         format!("{branch} moved while its next commit was being written: {found}; nothing was changed");
-    Error::new(Kind::Conflict, message).hint(format!(
+    let asked = before.head.as_ref().map(|head| head.id.to_string()).unwrap_or_default();
+    let answer = actual.and_then(|head| newest_answer(repo, head, &asked));
+    let error = Error::new(Kind::Conflict, message);
+    let error = answer.into_iter().fold(error, Error::hint);
+    error.hint(format!(
         "look with `aynig status --branch {}`, then try again",
         shell_quote(&branch.to_string())
     ))

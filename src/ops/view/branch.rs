@@ -18,6 +18,7 @@ use crate::contract::message::Message;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::ops::missing;
@@ -32,6 +33,25 @@ use crate::runner::survey::words::{bounded, if_you_vouch, unsigned_lease};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
+
+/// The kinds of branches: the words in JSON, and those that only people are shown. In the order of a table: what
+/// needs a person first.
+pub const KINDS: [&str; 11] = [
+    "waits-for-you",
+    "stalled",
+    "invalid",
+    "expired",
+    "working",
+    "ready",
+    "parked",
+    "waiting",
+    "rests",
+    "excluded",
+    "unmanaged",
+];
+
+/// The kind of a branch that waits for somebody's answer.
+pub const WAITS: &str = KINDS[0];
 
 /// One branch, ready to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +68,8 @@ pub struct BranchView {
     pub origin: Option<String>,
     /// The lease it is under.
     pub lease: Option<LeaseView>,
+    /// The question it waits with for somebody's answer.
+    pub waits: Option<WaitsView>,
     /// The command that would run.
     pub command: Option<String>,
     /// Why nothing runs, or further facts.
@@ -62,7 +84,7 @@ pub struct BranchView {
     pub asked: Option<String>,
     /// HEAD's date, in seconds since the epoch.
     pub committed_at: Option<i64>,
-    /// The date that a parked branch waits for, in seconds since the epoch.
+    /// The date of a parked branch, or the deadline of an answer, in seconds since the epoch.
     pub not_before: Option<i64>,
     /// The bound that it has reached, with the evidence and the next step.
     pub bound: Option<String>,
@@ -84,8 +106,33 @@ pub struct BranchView {
     pub mistake: bool,
     /// Whether its state has no command.
     pub rests: bool,
-    /// The seconds until a parked branch is due.
+    /// The seconds until that date.
     pub wakes_in: Option<i64>,
+}
+
+/// A question that waits for an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaitsView {
+    /// Who is waited for.
+    pub whom: String,
+    /// The allowed answers. `None` without a valid list.
+    pub answers: Option<Vec<String>>,
+    /// When it was asked, in seconds since the epoch.
+    pub since: i64,
+    /// The seconds since then.
+    pub age: u64,
+}
+
+impl WaitsView {
+    pub(crate) fn new(question: &WaitsFor, since: i64) -> Self {
+        let answers = question.answers.states();
+        Self {
+            whom: question.whom.clone(),
+            answers: answers.map(|states| states.iter().map(ToString::to_string).collect()),
+            since,
+            age: 0,
+        }
+    }
 }
 
 /// The lease a branch is under.
@@ -199,6 +246,21 @@ pub(crate) fn row(
             row.bound = Some(bounded(&branch.name, authority.source(), bound));
             row.reason = row.bound.clone();
         }
+        Verdict::WaitsForYou { state, until, trouble } => {
+            asked(&mut row, state, stored.as_ref());
+            row.not_before = *until;
+            row.cause = trouble.as_ref().map(Reason::word);
+            row.mistake = trouble.as_ref().is_some_and(|reason| reason.severity() == Severity::Misconfigured);
+            let question = message.as_ref().and_then(|message| WaitsFor::of(&message.trailers));
+            let since = row.committed_at.unwrap_or(now);
+            row.waits = question.map(|question| WaitsView::new(&question, since));
+            let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+            let hint = format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch));
+            row.reason = Some(match trouble {
+                Some(trouble) => format!("{hint}; {trouble}"),
+                None => hint,
+            });
+        }
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
             row.command = Some(command.path.clone());
@@ -280,7 +342,10 @@ impl BranchView {
         if let Some(lease) = &mut self.lease {
             lease.left = lease.expires_at.saturating_sub(now);
         }
-        if let Some(until) = self.not_before {
+        if let Some(waits) = &mut self.waits {
+            waits.age = u64::try_from(now.saturating_sub(waits.since)).unwrap_or(0);
+            self.wakes_in = self.not_before.map(|until| until.saturating_sub(now));
+        } else if let Some(until) = self.not_before {
             let left = clock::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
             let bound = self.bound.as_ref().map(|bound| format!("; {bound}")).unwrap_or_default();
@@ -412,7 +477,11 @@ impl Serialize for BranchView {
             cancel_by: Option<&'a str>,
             interrupted: Option<u32>,
             rescue_ref: Option<&'a str>,
+            waits_for: Option<&'a str>,
+            answers: Option<&'a [String]>,
+            seconds_waited: Option<u64>,
         }
+        let waits = self.waits.as_ref();
         let lease = self.lease.as_ref();
         Flat {
             branch: &self.branch,
@@ -440,6 +509,9 @@ impl Serialize for BranchView {
             cancel_by: self.cancel.as_deref(),
             interrupted: self.interrupted,
             rescue_ref: self.rescue.as_deref(),
+            waits_for: waits.map(|waits| waits.whom.as_str()),
+            answers: waits.and_then(|waits| waits.answers.as_deref()),
+            seconds_waited: waits.map(|waits| waits.age),
         }
         .serialize(serializer)
     }
@@ -475,6 +547,15 @@ mod tests {
         assert_eq!(parked.reason.as_deref(), Some("until 1970-01-01T02:01:40Z (10 s ago)"));
         assert!(early != parked && early.timeless() == parked.timeless());
         assert_eq!(parked.turns_at(), Some(7_300));
+        let waits = WaitsView { since: 100, ..WaitsView::default() };
+        let mut asked = BranchView { kind: "waits-for-you", waits: Some(waits), ..parked.clone() };
+        asked.retime(160);
+        let early = asked.clone();
+        asked.retime(7_310);
+        let age = |row: &BranchView| row.waits.as_ref().map(|waits| waits.age);
+        assert_eq!((age(&early), age(&asked)), (Some(60), Some(7_210)));
+        assert!(early != asked && early.timeless() == asked.timeless());
+        assert_eq!(asked.turns_at(), Some(7_300), "it is run then");
         let moved = BranchView { commit: Some("other".into()), ..parked.clone() };
         assert!(moved.timeless() != parked.timeless());
     }

@@ -3,6 +3,7 @@
 //! Invariant: names and order of the fields are a promise to scripts. Text of commits is UTF-8 with
 //! replacement characters. It is not sanitized; printers do that.
 
+pub mod asked;
 pub mod branch;
 pub mod declared;
 pub mod event;

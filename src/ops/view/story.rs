@@ -7,6 +7,7 @@ use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use crate::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 
 use super::{Time, text};
 use crate::ops::history::host::Host;
@@ -52,6 +53,8 @@ pub struct AttemptView {
     leases: Vec<LeaseView>,
     commits: usize,
     log: Option<String>,
+    #[serde(flatten)]
+    question: QuestionView,
 }
 
 /// A lease of an attempt.
@@ -75,6 +78,18 @@ pub struct StateView {
     reason: Option<String>,
     not_before: Option<String>,
     again: bool,
+    #[serde(flatten)]
+    question: QuestionView,
+}
+
+/// Whom a state waits for, and what it answers.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionView {
+    waits_for: Option<String>,
+    answers: Option<Vec<StateName>>,
+    /// The commit that asked, if this is the answer.
+    answered: Option<String>,
 }
 
 /// Commits that declare no state.
@@ -162,6 +177,7 @@ impl AttemptView {
             leases: std::iter::once(&attempt.newest).chain(&attempt.earlier).map(LeaseView::new).collect(),
             commits: attempt.commits.count,
             log: host.logs_of(attempt).map(|logs| logs.stdout.display().to_string()),
+            question: event.map(|event| QuestionView::new(event)).unwrap_or_default(),
         }
     }
 }
@@ -184,6 +200,19 @@ impl StateView {
             reason: Stall::of(event).map(|stall| stall.reason),
             not_before: not_before(event),
             again: declared.again,
+            question: QuestionView::new(event),
+        }
+    }
+}
+
+impl QuestionView {
+    fn new(event: &Event) -> Self {
+        let trailers = &event.message.trailers;
+        let question = WaitsFor::of(trailers);
+        Self {
+            answers: question.as_ref().and_then(|question| Some(question.answers.states()?.to_vec())),
+            waits_for: question.map(|question| question.whom),
+            answered: trailers.last(ANSWERED_KEY).map(|commit| text(commit)),
         }
     }
 }

@@ -7,6 +7,7 @@ use bstr::BString;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::contents::rescue::Saved;
 use crate::runner::events::warning::Warning;
 
@@ -105,6 +106,8 @@ pub enum Outcome {
     Advanced {
         /// The declared state.
         state: StateName,
+        /// Whose answer it waits for.
+        waits: Option<Box<WaitsFor>>,
     },
     /// The command exited with 0 and declared nothing valid. A fresh lease was written for any process it
     /// left running (CONTRACT 6.3).

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
 use crate::contract::message::Message;
 use crate::contract::report::plain_line;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 
 use crate::runner::attempt::files;
@@ -29,6 +30,9 @@ pub const PREFIX: &str = "AYNIG_NOTICE_";
 
 /// The version of the fields. It grows when a field is removed or changes its meaning.
 const VERSION: u32 = 1;
+
+/// The event of a state that waits for somebody.
+const WAITS: &str = "waits-for-you";
 
 /// The longest text, in characters.
 const MOST_CHARS: usize = 2_000;
@@ -62,6 +66,8 @@ pub(crate) struct Notification {
     repository: String,
     git_dir: String,
     next: Vec<String>,
+    waits_for: Option<String>,
+    answers: Option<Vec<String>>,
     /// The exact bytes of the branch's name, for programs that act on it.
     #[serde(skip)]
     exact: Vec<u8>,
@@ -93,20 +99,30 @@ impl Notification {
         Self { version: VERSION, event, branch: line(name), exact: name.to_vec(), ..Self::default() }
     }
 
-    /// Notifies of a state written on a branch, if it is `stalled` or one of `states` matches it.
+    /// Notifies of a state written on a branch, if it is `stalled`, waits for somebody, or one of `states`
+    /// matches it.
     pub(crate) fn of_state(
         branch: &BranchName,
         state: &StateName,
+        waits: Option<&WaitsFor>,
         states: &globset::GlobSet,
     ) -> Option<Self> {
-        let event = if state.is_stalled() {
+        let event = if waits.is_some() {
+            WAITS
+        } else if state.is_stalled() {
             "stalled"
         } else if states.is_match(state.as_str()) {
             "state"
         } else {
             return None;
         };
-        Some(Self { state: Some(state.to_string()), ..Self::new(event, branch) })
+        let answers = waits.and_then(|waits| waits.answers.states());
+        Some(Self {
+            state: Some(state.to_string()),
+            waits_for: waits.map(|waits| waits.whom.clone()),
+            answers: answers.map(|states| states.iter().map(ToString::to_string).collect()),
+            ..Self::new(event, branch)
+        })
     }
 
     /// Turns a notice of a run into a notification, if the hook gets one. A state that the command set itself
@@ -117,12 +133,14 @@ impl Notification {
             Notice::Ended(report) => {
                 let (mut notification, reason) = match &report.outcome {
                     Outcome::Stalled { why } => {
-                        (Self::of_state(&report.branch, &StateName::stalled(), states)?, Some(why))
+                        (Self::of_state(&report.branch, &StateName::stalled(), None, states)?, Some(why))
                     }
-                    Outcome::Advanced { state } => (Self::of_state(&report.branch, state, states)?, None),
+                    Outcome::Advanced { state, waits } => {
+                        (Self::of_state(&report.branch, state, waits.as_deref(), states)?, None)
+                    }
                     Outcome::Requeued { state, why } => {
                         // A `stalled` that is requested again was announced before.
-                        let told = Self::of_state(&report.branch, state, states);
+                        let told = Self::of_state(&report.branch, state, None, states);
                         (told.filter(|_| !state.is_stalled())?, Some(why))
                     }
                     Outcome::LeaseLost { how } => (Self::new("lease-lost", &report.branch), Some(how)),
@@ -140,7 +158,7 @@ impl Notification {
                 Some(notification)
             }
             Notice::Recovered { branch, commit, run_id, origin, why, rescued } => {
-                let mut notification = Self::of_state(branch, &StateName::stalled(), states)?;
+                let mut notification = Self::of_state(branch, &StateName::stalled(), None, states)?;
                 notification = notification.after(origin.as_ref(), Some(*commit));
                 notification.reason = Some(line(why.as_bytes()));
                 notification.run_id = Some(line(run_id)).filter(|id| !id.is_empty());
@@ -205,7 +223,9 @@ impl Notification {
                     let exact = self.paths.iter().find(|(field, _)| field == name);
                     exact.map_or_else(|| text.into(), |(_, path)| path.into())
                 }
-                Value::Array(_) => self.next.join("\n").into(),
+                Value::Array(lines) => {
+                    lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n").into()
+                }
                 other => other.to_string().into(),
             };
             variables.push((variable(name).into(), shown));
@@ -225,6 +245,7 @@ impl Notification {
         match self.event {
             "stalled" => logs.into_iter().chain(saved).chain([retry]).collect(),
             "state" => vec![history],
+            WAITS => vec![format!("aynig answer {branch}{remote}"), history],
             _ => std::iter::once(history).chain(saved).collect(),
         }
     }
@@ -248,6 +269,7 @@ mod tests {
 
     use super::*;
     use crate::contract::kept::Kept;
+    use crate::contract::trailers::Trailer;
     use crate::runner::events::notice::StepReport;
     use crate::runner::events::warning::Warning;
 
@@ -284,7 +306,7 @@ mod tests {
         let event_of = |outcome, patterns: &[&str]| {
             Notification::of_notice(&ended(outcome), &globs(patterns)).map(|notification| notification.event)
         };
-        let advanced = |text| Outcome::Advanced { state: state(text) };
+        let advanced = |text| Outcome::Advanced { state: state(text), waits: None };
         let words = || "why".to_owned();
         assert_eq!(event_of(Outcome::Stalled { why: words() }, &[]), Some("stalled"));
         assert_eq!(event_of(Outcome::LeaseLost { how: words() }, &[]), Some("lease-lost"));
@@ -300,6 +322,13 @@ mod tests {
         ] {
             assert_eq!(event_of(advanced(text), patterns), event, "{text} {patterns:?}");
         }
+        let trailers = [("dwp-waits-for", "ana"), ("dwp-answers", "yes, no")];
+        let trailers = trailers.iter().map(|(key, value)| Trailer::new(*key, *value)).collect();
+        let waits = WaitsFor::of(&trailers).map(Box::new);
+        for (text, patterns) in [("approval", &[][..]), ("approval", &["*"]), ("stalled", &[])] {
+            let asked = Outcome::Advanced { state: state(text), waits: waits.clone() };
+            assert_eq!(event_of(asked, patterns), Some("waits-for-you"), "{text} {patterns:?}");
+        }
         for silent in [
             Outcome::KeptWorking { kept: Kept::Undeclared, until: 0 },
             Outcome::AdvancedByCommand { state: state("review") },
@@ -314,14 +343,15 @@ mod tests {
     #[test]
     fn every_field_is_there_and_what_is_unknown_has_no_variable() {
         let branch = BranchName::new("task").unwrap();
-        let mut notification = Notification::of_state(&branch, &state("review"), &globs(&["*"])).unwrap();
+        let mut notification =
+            Notification::of_state(&branch, &state("review"), None, &globs(&["*"])).unwrap();
         notification.next = notification.next_steps();
         let payload = notification.sealed(None);
         let object: Value = serde_json::from_slice(&payload.body).unwrap();
         assert_eq!((&object["version"], &object["event"]), (&1.into(), &"state".into()));
         assert_eq!(object["previousState"], Value::Null);
         assert_eq!(object["next"], serde_json::json!(["aynig log --branch task"]));
-        assert_eq!(object.as_object().unwrap().len(), 22);
+        assert_eq!(object.as_object().unwrap().len(), 24);
         let names: Vec<_> = payload.variables.iter().map(|(name, _)| name.to_str().unwrap()).collect();
         let expected =
             ["VERSION", "EVENT", "BRANCH", "STATE", "RUNNER_ID", "TIME", "REPOSITORY", "GIT_DIR", "NEXT"];

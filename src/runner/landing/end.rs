@@ -9,6 +9,7 @@ use crate::contract::kept::Kept;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Tried};
 use crate::contract::ownership::Ownership;
 use crate::contract::settlement::Settlement;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::remote::HASTE;
 use crate::git::{Repo, Swap, Workplace};
@@ -234,7 +235,10 @@ impl<'a> End<'a> {
                     self.follow(parent, commit);
                 }
                 let outcome = match settlement {
-                    Settlement::Advance(declaration) => Outcome::Advanced { state: declaration.state },
+                    Settlement::Advance(declaration) => Outcome::Advanced {
+                        waits: WaitsFor::of(&declaration.trailers.into_iter().collect()).map(Box::new),
+                        state: declaration.state,
+                    },
                     Settlement::KeepWorking => Outcome::KeptWorking {
                         kept: Kept::new(self.finished.invalid.as_ref()),
                         until: clock::wall_seconds().saturating_add_unsigned(self.finished.claim.seconds),

@@ -242,6 +242,17 @@ impl Pass<'_> {
                 skipped(name, &format_args!("{state}: is parked until {}", clock::format_utc(*until)));
             }
             Verdict::Bounded { bound, .. } => self.bounded(branch, bound),
+            Verdict::WaitsForYou { state, until, trouble } => {
+                if let Some(until) = until.filter(|until| *until > self.now) {
+                    self.summary.next_wake = earlier(self.summary.next_wake, until);
+                }
+                match trouble.clone().filter(|reason| reason.severity() == Severity::Misconfigured) {
+                    None => skipped(name, &format_args!("{state}: waits for an answer (dwp-waits-for)")),
+                    Some(reason) => {
+                        self.context.warn(Some(name), Warning::NotRun { state: state.clone(), reason });
+                    }
+                }
+            }
             Verdict::Leased(leased) => {
                 warn_if_ahead(self.context, self.backoff, name, &leased.lease, self.now);
                 if leased.over { self.close(name, leased) } else { self.leave(name, leased) }

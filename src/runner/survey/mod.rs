@@ -1,7 +1,8 @@
 //! The survey: reads the HEAD of every branch and returns a verdict for each (CONTRACT 11.5).
 //!
 //! ```text
-//! scan    reads HEAD, and checks whether its state can run here and now
+//! scan    checks whether the state of HEAD can run here and now
+//!   ├─▶ reading   reads HEAD by itself
 //!   ├─▶ resolve   finds the command for a state
 //!   └─▶ past      reads the history of what would be run, for its bounds
 //! observe tracks how long this host has seen each lease
@@ -14,6 +15,7 @@
 
 pub(crate) mod observe;
 pub(crate) mod past;
+mod reading;
 pub mod resolve;
 pub(crate) mod scan;
 pub mod trust;

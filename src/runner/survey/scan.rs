@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::thread;
 
 use super::super::error_chain;
-use super::super::options::{CurrentBranch, Options, Selection, Trust};
+use super::super::options::{CurrentBranch, Options, Selection};
+use super::reading::{Reading, read};
 use super::trust;
 use super::verdict::{
-    Branch, CommandsFrom, Exclusion, InUse, Invalid, Leased, NoCommand, Question, Reason, RunIn, Source,
+    Branch, CommandsFrom, Exclusion, InUse, Invalid, NoCommand, Question, Reason, RunIn, Severity, Source,
     Unreadable, Verdict,
 };
-use crate::contract::head::{CommitFacts, Event, Head};
+use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::contract::lease::Liveness;
-use crate::contract::parking::{Parking, parking};
 use crate::contract::preference::{Preferred, preferred};
+use crate::contract::waits_for::{Deadline, WaitsFor};
 use crate::git::refs::cas::Tip;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::registration::{Owner, Registered};
@@ -221,6 +221,7 @@ impl<'a> View<'a> {
         match verdict {
             Verdict::Unmanaged
             | Verdict::Invalid(Invalid::Declared { .. })
+            | Verdict::WaitsForYou { until: None, .. }
             | Verdict::Waiting {
                 reason: Reason::ForeignBranch | Reason::ForeignState { .. } | Reason::NoTime { .. },
                 ..
@@ -287,6 +288,7 @@ impl<'a> View<'a> {
             Reading::Final(verdict) => return verdict,
             Reading::Asks { event, until } => (event, until),
         };
+        let question = WaitsFor::of(&event.message.trailers);
         let resolved = match (&self.commands, run_in) {
             (Err(why), _) => Err(Reason::CommandsNowhere { why: Arc::clone(why) }),
             (Ok(Some(from)), _) => resolver.in_trusted(repo, from, &event.state).map_err(Reason::NoCommand),
@@ -299,10 +301,20 @@ impl<'a> View<'a> {
                 resolver.in_commit(repo, head, stored.tree, &event.state).map_err(Reason::NoCommand)
             }
         };
-        match (until, resolved) {
-            (Some(until), resolved) => Verdict::Parked { state: event.state, until, trouble: resolved.err() },
-            (None, Ok(command)) => Verdict::Ready { event: Arc::new(event), command, run_in },
-            (None, Err(reason)) => Verdict::Waiting { state: event.state, reason },
+        let state = event.state.clone();
+        match (until, resolved, question) {
+            (Some(until), resolved, None) => Verdict::Parked { state, until, trouble: resolved.err() },
+            (Some(until), resolved, Some(_)) => {
+                Verdict::WaitsForYou { state, until: Some(until), trouble: resolved.err() }
+            }
+            (None, Ok(command), _) => Verdict::Ready { event: Arc::new(event), command, run_in },
+            // Its time has come and there is nothing to run, so the answer is still waited for.
+            (None, Err(reason), Some(WaitsFor { deadline: Deadline::At(until), .. }))
+                if reason.severity() == Severity::Terminal =>
+            {
+                Verdict::WaitsForYou { state, until: Some(until), trouble: Some(reason) }
+            }
+            (None, Err(reason), _) => Verdict::Waiting { state, reason },
         }
     }
 
@@ -424,46 +436,6 @@ fn selected(selection: &Selection, name: &BranchName, is_current: bool) -> Optio
     }
 }
 
-/// The reading of a HEAD alone.
-#[derive(Debug)]
-enum Reading {
-    /// The verdict.
-    Final(Verdict),
-    /// HEAD requests a command, which has to be looked up.
-    Asks {
-        event: Event,
-        /// The end of its parking, in seconds since the epoch.
-        until: Option<i64>,
-    },
-}
-
-/// Reads a HEAD at `now`. A lease counts as expired only `skew` seconds after its end.
-fn read(facts: &CommitFacts<'_>, name: &BranchName, trust: &Trust, now: i64, skew: i64) -> Reading {
-    let event = match Head::read(facts) {
-        Head::Unmanaged => return Reading::Final(Verdict::Unmanaged),
-        Head::Invalid(invalid) => {
-            return Reading::Final(Verdict::Invalid(Invalid::Declared { why: invalid.reason }));
-        }
-        Head::Working(lease) => {
-            let over = matches!(lease.liveness(now.saturating_sub(skew)), Liveness::Expired { .. });
-            return Reading::Final(Verdict::Leased(Leased { lease: Arc::new(lease), over, seen: None }));
-        }
-        Head::Ready(event) => event,
-    };
-    let reason = if !trust.admits_branch(name) {
-        Reason::ForeignBranch
-    } else if !trust.admits_state(&event.state) {
-        Reason::ForeignState { state: event.state.clone() }
-    } else {
-        match parking(&event.message.trailers, now) {
-            Parking::Over => return Reading::Asks { event, until: None },
-            Parking::Until(until) => return Reading::Asks { event, until: Some(until) },
-            Parking::Unreadable(why) => Reason::NoTime { why },
-        }
-    };
-    Reading::Final(Verdict::Waiting { state: event.state, reason })
-}
-
 /// Why the index of a checkout keeps a command from running there.
 fn index_trouble(repo: &Repo, here: &Checkout) -> Option<Reason> {
     // The command could not stage anything either, so it does not start.
@@ -542,52 +514,6 @@ mod tests {
             let selection = Selection { current, globs, named: Vec::new() };
             let found = selected(&selection, &name("task"), is_current);
             assert_eq!(found, expected, "{current:?} {admitted} {is_current}");
-        }
-    }
-
-    fn shown(reading: Reading) -> String {
-        match reading {
-            Reading::Asks { event, until: None } => format!("asks for {}", event.state),
-            Reading::Asks { event, until: Some(until) } => format!("parks {} until {until}", event.state),
-            Reading::Final(Verdict::Waiting { state, reason }) => format!("waiting {state}: {reason:?}"),
-            Reading::Final(Verdict::Leased(leased)) => format!("leased, over: {}", leased.over),
-            Reading::Final(verdict) => verdict.word().to_owned(),
-        }
-    }
-
-    #[test]
-    fn reading_table() {
-        let trust = Trust { branches: globs("ta*"), states: globs("{a,b}"), ..Trust::default() };
-        let leased = "dwp-state: working\ndwp-lease-seconds: 30";
-        let parked = "dwp-state: a\ndwp-not-before: 1970-01-01T00:02:00Z";
-        for (branch, trailers, now, skew, expected) in [
-            ("task", "x: y", 0, 0, "unmanaged"),
-            ("task", "dwp-state: ../a", 0, 0, "invalid"),
-            ("task", "dwp-state: a", 0, 0, "asks for a"),
-            ("other", "dwp-state: a", 0, 0, "waiting a: ForeignBranch"),
-            ("task", "dwp-state: c", 0, 0, "waiting c: ForeignState { state: StateName(\"c\") }"),
-            ("task", parked, 119, 0, "parks a until 120"),
-            ("task", parked, 120, 0, "asks for a"),
-            ("other", parked, 119, 0, "waiting a: ForeignBranch"),
-            (
-                "task",
-                "dwp-state: a\ndwp-not-before: soon",
-                0,
-                0,
-                "waiting a: NoTime { why: \"invalid dwp-not-before \\\"soon\\\"; write one like \
-                 2026-01-31T17:42:00Z\" }",
-            ),
-            // A lease counts whatever branches this runner runs. It was made at 100.
-            ("other", leased, 130, 0, "leased, over: false"),
-            ("other", leased, 131, 0, "leased, over: true"),
-            ("other", leased, 140, 10, "leased, over: false"),
-            ("other", leased, 141, 10, "leased, over: true"),
-        ] {
-            let message = format!("s\n\n{trailers}\n");
-            let id = CommitId::from_bytes(&[1; 20]).expect("20 bytes");
-            let facts = CommitFacts { id, committed_at: 100, message: message.as_bytes() };
-            let reading = read(&facts, &name(branch), &trust, now, skew);
-            assert_eq!(shown(reading), expected, "{branch} {trailers} {now} {skew}");
         }
     }
 }

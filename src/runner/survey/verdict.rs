@@ -78,6 +78,15 @@ pub enum Verdict {
         /// The bound.
         bound: Box<Bound>,
     },
+    /// HEAD waits for somebody's answer (CONTRACT 11.21).
+    WaitsForYou {
+        /// The state.
+        state: StateName,
+        /// When it is run without an answer, in seconds since the epoch.
+        until: Option<i64>,
+        /// What is wrong with the question, or why its state would not run at that time.
+        trouble: Option<Reason>,
+    },
     /// The state is not run here and now.
     Waiting {
         /// The state.
@@ -181,6 +190,11 @@ pub enum Reason {
     },
     /// `dwp-not-before` is not a valid time.
     NoTime {
+        /// The fault.
+        why: String,
+    },
+    /// `dwp-answers` is not a list of states.
+    NoAnswers {
         /// The fault.
         why: String,
     },
@@ -356,6 +370,7 @@ impl Verdict {
             Self::Leased(Leased { over: false, .. }) => "working",
             Self::Leased(Leased { over: true, .. }) | Self::UnsignedLease { .. } => "expired",
             Self::Parked { .. } | Self::Bounded { .. } => "parked",
+            Self::WaitsForYou { .. } => "waits-for-you",
             Self::Waiting { .. } => "waiting",
             Self::Ready { .. } => "ready",
             Self::SkippedCurrent { .. } | Self::Excluded(_) => "excluded",
@@ -385,6 +400,7 @@ impl Reason {
             Self::DefaultBranch { .. } => "defaultBranch",
             Self::Preferred { .. } => "preferredRunner",
             Self::NoTime { .. } => "noTime",
+            Self::NoAnswers { .. } => "noAnswers",
             Self::CommandsNowhere { .. } => "commandsNowhere",
             Self::NoCommand(NoCommand::Missing { .. }) => "noCommand",
             Self::NoCommand(NoCommand::Elsewhere { .. }) => "commandElsewhere",
@@ -410,6 +426,7 @@ impl Reason {
             }
             Self::DefaultBranch { .. }
             | Self::NoTime { .. }
+            | Self::NoAnswers { .. }
             | Self::CommandsNowhere { .. }
             | Self::CheckoutBehind { .. }
             | Self::IndexLocked { .. }

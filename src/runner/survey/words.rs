@@ -131,7 +131,7 @@ impl Display for Reason {
                 "it is left to the runner {runner} until {}; then any runner may run it",
                 format_utc(*until)
             ),
-            Self::NoTime { why } | Self::Unsigned { why } => f.write_str(why),
+            Self::NoTime { why } | Self::NoAnswers { why } | Self::Unsigned { why } => f.write_str(why),
             Self::CommandsNowhere { why } => f.write_str(why),
             Self::NoCommand(none) => none.fmt(f),
             Self::InUse(in_use) => in_use.fmt(f),

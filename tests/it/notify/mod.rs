@@ -97,6 +97,8 @@ fn a_stalled_branch_is_told_with_all_there_is_to_know() {
             format!("git show --first-parent {}", repo.rescue()),
             "aynig set-state --retry --branch task",
         ],
+        "waitsFor": null,
+        "answers": null,
     });
     assert_eq!(notice, expected);
     repo.assert_tidy();

@@ -18,6 +18,7 @@ use aynig::contract::parking::{Parking, parking};
 use aynig::contract::requeue::interrupted_before;
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use aynig::contract::titles::default_subject;
+use aynig::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 use aynig::ops::history::host::Host;
 use aynig::runner::pluralize;
 
@@ -306,16 +307,29 @@ impl Renderer<'_> {
         }
     }
 
-    /// The event's text with the time from which it may run. Whether that time has come is not part of the
-    /// history.
+    /// The event's text, whom it asks or answers, and the time from which it may run. Whether that time has come
+    /// is not part of the history.
     fn said(event: &Event) -> String {
-        let words = what_it_says(event);
-        let parked = match parking(&event.message.trailers, i64::MIN) {
-            Parking::Over => return words,
-            Parking::Until(until) => format!("parked until {}", clock::format_utc(until)),
-            Parking::Unreadable(why) => ui::sanitize(&why),
+        let trailers = &event.message.trailers;
+        let answered = trailers.last(ANSWERED_KEY).map(|commit| {
+            let commit = text(commit);
+            format!("answer to {}", commit.chars().take(10).collect::<String>())
+        });
+        let question = WaitsFor::of(trailers);
+        let time = match (parking(trailers, i64::MIN), &question) {
+            (Parking::Over, _) => None,
+            (Parking::Until(until), None) => Some(format!("parked until {}", clock::format_utc(until))),
+            (Parking::Until(until), Some(_)) => Some(format!("until {}", clock::format_utc(until))),
+            (Parking::Unreadable(why), _) => Some(ui::sanitize(&why)),
         };
-        if words.is_empty() { parked } else { format!("{parked}: {words}") }
+        let asked = question.map(|question| ui::sanitize(&format!("waits for {}", question.words())));
+        let facts: Vec<String> = [answered, asked, time].into_iter().flatten().collect();
+        let words = what_it_says(event);
+        match (facts.is_empty(), words.is_empty()) {
+            (true, _) => words,
+            (false, true) => facts.join(", "),
+            (false, false) => format!("{}: {words}", facts.join(", ")),
+        }
     }
 
     fn declared(declared: &Declared) -> First {

@@ -11,7 +11,8 @@ use aynig::ops::app::{App, Process};
 use aynig::ops::error::Error;
 use aynig::ops::run::survey_options;
 use aynig::ops::settings::globs;
-use aynig::ops::status::{Query, Seen, look};
+use aynig::ops::status::{Filter, Query, Seen, look};
+use aynig::ops::view::branch::WAITS;
 use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
@@ -61,18 +62,24 @@ fn subject(
 ) -> Result<Subject, Error> {
     let plain = survey_options(repo, process, arguments.role.clone())?;
     let json = arguments.json;
+    let waiting = arguments.waiting.then(|| WAITS.to_owned());
+    let filter = Filter {
+        states: globs("--state", &arguments.state)?,
+        kinds: arguments.kind.iter().cloned().chain(waiting).collect(),
+    };
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
-    if arguments.all || !named.is_empty() {
+    if arguments.all || !named.is_empty() || !filter.is_empty() {
         let globs = globs("--branch", &named)?;
         let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
-        let query = Query { options, one: None, named: !named.is_empty() };
+        let named = !named.is_empty() || filter.kinds.iter().any(|kind| kind == "unmanaged");
+        let query = Query { options, one: None, named, filter };
         return Ok(Subject { query, json });
     }
     let branch = target::branch(repo, authority, None)?;
     target::existing_head(repo, authority, &branch)?;
     let globs = globs("--branch", &[globset::escape(&branch.to_string())])?;
     let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
-    let query = Query { options, one: Some(branch), named: true };
+    let query = Query { options, one: Some(branch), named: true, filter };
     Ok(Subject { query, json })
 }
 

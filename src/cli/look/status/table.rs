@@ -6,9 +6,9 @@
 
 use crate::cli::ui;
 use crate::cli::ui::columns::{cell, cut, width};
-use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
+use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled};
 use aynig::clock;
-use aynig::ops::view::branch::{BranchView, LeaseView};
+use aynig::ops::view::branch::{BranchView, KINDS, LeaseView, WAITS, WaitsView};
 use aynig::runner::pluralize;
 
 /// The gap between two columns.
@@ -20,19 +20,8 @@ const LEAST: usize = 6;
 /// The maximum width of a subject shown with other text.
 const MOST_ABOUT: usize = 50;
 
-/// The order of the table and of its summary: branches that need a person come first.
-const ORDER: [&str; 10] = [
-    "stalled",
-    "invalid",
-    "expired",
-    "working",
-    "ready",
-    "parked",
-    "waiting",
-    "rests",
-    "excluded",
-    "unmanaged",
-];
+/// How many of the [`KINDS`], which are in the order of the table, have a line of their own that says what to type.
+const WANTED: usize = 4;
 
 /// Sorts for people: branches that need one first, then by name.
 pub(crate) fn sort(rows: &mut [BranchView]) {
@@ -40,18 +29,22 @@ pub(crate) fn sort(rows: &mut [BranchView]) {
 }
 
 fn rank(row: &BranchView) -> usize {
-    let place = ORDER.iter().position(|label| *label == row.label()).unwrap_or(ORDER.len());
+    let place = KINDS.iter().position(|label| *label == row.label()).unwrap_or(KINDS.len());
     // Meant to run, so it comes next to the invalid ones.
-    if row.mistake && !row.is_stalled() { 1 } else { place }
+    if row.mistake && !row.is_stalled() && row.waits.is_none() { 2 } else { place }
 }
 
 /// The summary in one line: `12 branches: 1 stalled, 2 working; 3 branches declare no state`.
 pub(crate) fn summary(rows: &[BranchView], unmanaged: usize) -> String {
-    let counts: Vec<String> = ORDER
+    let counts: Vec<String> = KINDS
         .iter()
         .map(|label| (rows.iter().filter(|row| row.label() == *label).count(), label))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, label)| format!("{count} {label}"))
+        .map(|(count, label)| match (*label, count) {
+            (WAITS, 1) => "1 waits for you".to_owned(),
+            (WAITS, many) => format!("{many} wait for you"),
+            (label, count) => format!("{count} {label}"),
+        })
         .collect();
     let mut parts = Vec::new();
     if !rows.is_empty() {
@@ -66,6 +59,7 @@ pub(crate) fn summary(rows: &[BranchView], unmanaged: usize) -> String {
 
 fn style(row: &BranchView) -> anstyle::Style {
     match row.kind {
+        WAITS if !row.mistake => CALL,
         "ready" => GOOD,
         "working" => CARE,
         "expired" | "invalid" => BAD,
@@ -86,8 +80,26 @@ fn state_words(row: &BranchView) -> String {
     ui::sanitize(&words)
 }
 
+/// Who is waited for, for how long, and which answers there are.
+fn question_words(row: &BranchView, waits: &WaitsView) -> String {
+    let answers = waits.answers.as_ref().map(|answers| format!(": {}", answers.join(", ")));
+    format!("{}, for {}{}", waits.whom, waited_words(row, waits, clock::span), answers.unwrap_or_default())
+}
+
+/// How long an answer has been waited for, and how long it will be.
+fn waited_words(row: &BranchView, waits: &WaitsView, span: fn(u64) -> String) -> String {
+    let left = row.wakes_in.map(|left| match left {
+        1.. => format!(", {} left", span(left.unsigned_abs())),
+        _ => format!(", over {}", span(left.unsigned_abs())),
+    });
+    format!("{}{}", span(waits.age), left.unwrap_or_default())
+}
+
 /// The next step for people, for output in which a line may be long.
 fn next_words(row: &BranchView) -> String {
+    if let Some(waits) = &row.waits {
+        return ui::sanitize(&format!("{} ({})", question_words(row, waits), row.in_brief()));
+    }
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
             let more: Vec<&str> = [&row.why, &row.reason].into_iter().flatten().map(String::as_str).collect();
@@ -127,6 +139,7 @@ pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
         |of: &dyn Fn(&BranchView) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
     let branches = widest(&|row| ui::sanitize(&row.branch));
     let states = widest(&state_words);
+    let labels = widest(&|row| row.label().to_owned()).max(9);
     rows.iter()
         .map(|row| {
             let subject = row.about().filter(|words| !words.is_empty());
@@ -138,7 +151,7 @@ pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
                 "{}  {}  {}  {}{}",
                 styled(STRONG, cell(&ui::sanitize(&row.branch), branches)),
                 styled(style(row), cell(&state_words(row), states)),
-                styled(FAINT, cell(row.label(), 9)),
+                styled(FAINT, cell(row.label(), labels)),
                 next,
                 styled(FAINT, subject),
             )
@@ -176,6 +189,9 @@ fn time_cell(row: &BranchView, fit: Fit) -> String {
         Fit::Wide => clock::span(seconds.unsigned_abs()),
         Fit::Narrow => clock::span_in_short(seconds.unsigned_abs()),
     };
+    if let Some(waits) = &row.waits {
+        return waited_words(row, waits, if fit == Fit::Wide { clock::span } else { clock::span_in_short });
+    }
     match (&row.lease, row.wakes_in, fit) {
         (Some(lease), _, _) => {
             let over = if lease.left < 0 { "over" } else { "left" };
@@ -194,10 +210,13 @@ fn time_cell(row: &BranchView, fit: Fit) -> String {
 }
 
 fn cells(row: &BranchView, fit: Fit) -> Cells {
-    let wanted = rank(row) < 3;
-    let reason =
-        Some(row.in_brief()).filter(|words| !words.is_empty() && (row.not_before.is_none() || row.mistake));
-    let reason = reason.map(ui::sanitize);
+    let wanted = rank(row) < WANTED;
+    let reason = Some(row.in_brief()).filter(|words| {
+        !words.is_empty() && (row.not_before.is_none() || row.mistake || row.waits.is_some())
+    });
+    let answers = row.waits.as_ref().and_then(|waits| waits.answers.as_ref());
+    let answers = answers.map(|answers| format!("answers: {}; ", answers.join(", "))).unwrap_or_default();
+    let reason = reason.map(|reason| ui::sanitize(&format!("{answers}{reason}")));
     let about = row.why.as_deref().or_else(|| row.about());
     let about = about.map(ui::sanitize).unwrap_or_default();
     let beside = row.command.as_deref().map(ui::sanitize).or_else(|| reason.clone().filter(|_| !wanted));
@@ -206,7 +225,9 @@ fn cells(row: &BranchView, fit: Fit) -> Cells {
         Some(beside) => format!("{}  ({beside})", cut(&about, MOST_ABOUT)),
         None => about,
     };
-    let holder = row.lease.as_ref().map(|lease| ui::sanitize(&lease.runner)).unwrap_or_default();
+    let lease = row.lease.as_ref().map(|lease| &lease.runner);
+    let holder = lease.or(row.waits.as_ref().map(|waits| &waits.whom));
+    let holder = holder.map(|holder| ui::sanitize(holder)).unwrap_or_default();
     let state = match (&row.origin, fit) {
         (Some(origin), Fit::Narrow) if row.lease.is_some() || row.is_stalled() => ui::sanitize(origin),
         _ => state_words(row),
@@ -331,6 +352,19 @@ pub(crate) fn lines(row: &BranchView) -> Vec<String> {
         };
         let seen = seen_words(lease);
         add("lease", &format!("{}, attempt {}, {left}{seen}", lease.runner, lease.run_id));
+    }
+    if let Some(waits) = &row.waits {
+        let since = clock::format_utc(waits.since);
+        add(
+            "waits",
+            &format!("for {}, {} (since {since})", waits.whom, waited_words(row, waits, clock::span)),
+        );
+        match &waits.answers {
+            Some(list) => add("answers", &list.join(", ")),
+            // The note says what is wrong with them.
+            None if row.mistake => {}
+            None => add("answers", "any state"),
+        }
     }
     if let Some(command) = &row.command {
         add("command", command);

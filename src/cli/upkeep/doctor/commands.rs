@@ -349,13 +349,17 @@ fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
 fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
     let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut mistakes = Vec::new();
+    let mut asked = 0_usize;
     for branch in &surveyed.branches {
-        let (Verdict::Waiting { state, reason } | Verdict::Parked { state, trouble: Some(reason), .. }) =
-            &branch.verdict
+        asked += usize::from(matches!(branch.verdict, Verdict::WaitsForYou { .. }));
+        let (Verdict::Waiting { state, reason }
+        | Verdict::Parked { state, trouble: Some(reason), .. }
+        | Verdict::WaitsForYou { state, trouble: Some(reason), .. }) = &branch.verdict
         else {
             continue;
         };
         match reason {
+            Reason::NoAnswers { why } => mistakes.push(format!("{}: {why}", branch.name)),
             Reason::CommandsNowhere { why } => {
                 return Finding::error("states", &**why, "git config aynig.commandsFrom REF");
             }
@@ -396,11 +400,19 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
     }
     let resting: Vec<String> =
         without.iter().map(|(state, branches)| format!("{state} ({})", branches.len())).collect();
+    let asked = match asked {
+        0 => String::new(),
+        1 => "; 1 branch waits for somebody's answer".to_owned(),
+        many => format!("; {many} branches wait for somebody's answer"),
+    };
     match resting.len() {
-        0 => Finding::ok("states", format!("every state that is asked for{there} has a command")),
+        0 => Finding::ok("states", format!("every state that is asked for{there} has a command{asked}")),
         _ => Finding::ok(
             "states",
-            format!("no command{there} for these states, so branches stay there: {}", resting.join(", ")),
+            format!(
+                "no command{there} for these states, so branches stay there: {}{asked}",
+                resting.join(", ")
+            ),
         ),
     }
 }

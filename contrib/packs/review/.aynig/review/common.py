@@ -71,6 +71,7 @@ def again(who, ask, remarks):
     # Indented, so that no line is parsed as a trailer.
     remarks = "\n".join("    " + line for line in remarks.splitlines())
     if this >= found["rounds"]:
-        go_on(found["hand_over"], f"{who}: not right after {this} rounds", ask, remarks)
+        asks = {"dwp-waits-for": "a person", "dwp-answers": "implement, reviewed"}
+        go_on(found["hand_over"], f"{who}: not right after {this} rounds", ask, remarks, asks)
     else:
         go_on("implement", f"{who}: round {this + 1} is needed", ask, remarks, {"dwp-round": str(this + 1)})

@@ -1,0 +1,47 @@
+//! The options of `aynig answer` and `aynig wait`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::cli::args::parse::{parse_commit, parse_remote, parse_state};
+use aynig::contract::ids::{RemoteName, StateName};
+
+/// `aynig answer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without BRANCH it lists the branches that wait for an answer, without STATE it prints what BRANCH asks and the lines that answer. Neither \
+    changes anything. The answer is one commit: it keeps the files, the body and the trailers of the commit that asked, and names it in \
+    `aynig-answers`. Its author is who answered.\n\
+    Exit codes: 0 done; 1 the branch waits for nobody, or was answered or moved meanwhile; 2 usage: no such answer or branch; 3 set-up; \
+    4 the remote cannot be reached or refuses."
+)]
+pub(crate) struct Answer {
+    /// The branch that waits
+    #[arg(value_name = "BRANCH")]
+    pub(crate) branch: Option<OsString>,
+
+    /// The answer: one of the states in `dwp-answers`, or any state if there is no such list
+    #[arg(value_name = "STATE", value_parser = parse_state)]
+    pub(crate) state: Option<StateName>,
+
+    /// Add TEXT to the body as a marked section: who, when, in which state
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, requires = "state")]
+    pub(crate) comment: Option<OsString>,
+
+    /// Only if the branch is at COMMIT still (its first 7 digits or more): an answer to what was read
+    #[arg(long, value_name = "COMMIT", value_parser = parse_commit, requires = "state")]
+    pub(crate) expect: Option<String>,
+
+    /// Act on the branches of this remote [default: AYNIG_REMOTE inside a command, else what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub(crate) remote: Option<RemoteName>,
+
+    /// Sign on top of a commit that aynig.requireSigned refuses, too: you have read it, and vouch for its files and its message
+    #[arg(long, requires = "state")]
+    pub(crate) accept_unsigned: bool,
+
+    /// Print JSON: a list, what is asked, or what was set
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,144 @@
+//! Answers to states that wait for somebody (`dwp-waits-for`, CONTRACT 11.23).
+//!
+//! Invariant: an answer is put only on the commit that asked, and is one of the listed states. It keeps
+//! the request and changes no files.
+
+use bstr::{BString, ByteSlice};
+
+use crate::clock;
+use crate::contract::carried::{KeepTrailers, kept_and_given};
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::manual::ManualState;
+use crate::contract::message::Message;
+use crate::contract::report::plain_line;
+use crate::contract::trailers::Trailer;
+use crate::contract::waits_for::{ANSWERED_KEY, Answers, WaitsFor};
+use crate::git::Repo;
+use crate::runner::authority::Authority;
+use crate::words::shell_quote;
+
+use super::Onto;
+use super::request::{ask, with_reply};
+use super::target::Target;
+use crate::ops::error::{Error, Kind};
+
+/// The most commits that are searched for an answer.
+const MOST_SEARCHED: usize = 100;
+
+/// The longest name shown, in characters.
+const MAX_NAME_CHARS: usize = 100;
+
+/// A state that waits for an answer.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The branch.
+    pub branch: BranchName,
+    /// The commit that asks, its state and its message.
+    pub event: Event,
+    /// Its author.
+    pub author: BString,
+    /// Who is waited for, and the answers.
+    pub question: WaitsFor,
+}
+
+/// Returns the question of a branch.
+pub fn question(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Asked, Error> {
+    let onto = Onto { branch: Some(branch.clone()), answers: true, ..Onto::default() };
+    let target = Target::look(repo, authority, &onto)?;
+    let (event, question) = asked(repo, authority, &target)?;
+    let author = repo.author(event.commit).unwrap_or_default();
+    Ok(Asked { branch: target.branch.clone(), event: event.clone(), author, question })
+}
+
+/// Returns what HEAD asks. Fails if it waits for nobody.
+fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(&'t Event, WaitsFor), Error> {
+    if let Head::Ready(event) = &target.meaning
+        && let Some(question) = WaitsFor::of(&event.message.trailers)
+    {
+        return Ok((event, question));
+    }
+    let message = format!(
+        "{} does not wait for an answer: {}; nothing was changed",
+        target.branch,
+        target.head_words()
+    );
+    let mut error = Error::new(Kind::Conflict, message);
+    if let Some(answer) = target.head.as_ref().and_then(|head| newest_answer(repo, head.id, "")) {
+        error = error.hint(answer);
+    }
+    Err(error.hint(by_hand(authority, &target.branch)))
+}
+
+/// How to set a state that is no listed answer.
+fn by_hand(authority: &Authority, branch: &BranchName) -> String {
+    let (branch, remote) = (shell_quote(&branch.to_string()), option(authority));
+    format!("`aynig set-state --branch {branch}{remote} --state STATE` sets a state by hand")
+}
+
+fn option(authority: &Authority) -> String {
+    authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default()
+}
+
+/// Returns the lines that give each of the answers, and only on what was asked.
+pub fn lines(authority: &Authority, asked: &Asked) -> Vec<String> {
+    let states: Vec<&str> = match &asked.question.answers {
+        Answers::Any => vec!["STATE"],
+        Answers::Listed(states) => states.iter().map(StateName::as_str).collect(),
+        Answers::Invalid(_) => Vec::new(),
+    };
+    let (branch, commit) = (shell_quote(&asked.branch.to_string()), asked.event.commit.short());
+    let line = |state| format!("aynig answer {branch} {state} --expect {commit}{}", option(authority));
+    states.into_iter().map(line).collect()
+}
+
+/// Drafts the answer `state`.
+pub(super) fn draft(
+    repo: &Repo,
+    authority: &Authority,
+    target: &Target,
+    onto: &Onto,
+    (state, comment): (&StateName, Option<&[u8]>),
+) -> Result<ManualState, Error> {
+    let (event, question) = asked(repo, authority, target)?;
+    match &question.answers {
+        Answers::Listed(states) if !states.contains(state) => {
+            let list = question.answers.list().unwrap_or_default();
+            return Err(Error::usage(format!(
+                "{state} is not one of the answers that {} waits for: {list}; nothing was changed",
+                target.branch
+            ))
+            .hint(by_hand(authority, &target.branch)));
+        }
+        Answers::Invalid(why) => {
+            return Err(Error::failed(format!("{}: {why}; nothing was changed", target.branch))
+                .hint(by_hand(authority, &target.branch)));
+        }
+        Answers::Any | Answers::Listed(_) => {}
+    }
+    target.check_signed(repo, onto.accept_unsigned, event.commit)?;
+    let request = ask(repo, target, onto)?.unwrap_or_else(|| event.clone());
+    let given = [Trailer::new(ANSWERED_KEY, event.commit.to_string())];
+    Ok(ManualState {
+        state: state.clone(),
+        subject: None,
+        trailers: kept_and_given(KeepTrailers::All, &target.trailers(), &request.message.trailers, &given),
+        body: Some(with_reply(repo, target, request, comment).into()),
+        source: authority.source().cloned(),
+        overrides: None,
+        lease_seconds: None,
+        from_attempt: None,
+    })
+}
+
+/// Returns who answered what, if a commit at or below `head` answers one whose id begins with `asked`.
+pub(super) fn newest_answer(repo: &Repo, head: CommitId, asked: &str) -> Option<String> {
+    let found = repo.history(head).take(MOST_SEARCHED).map_while(Result::ok).find(|stored| {
+        let message = Message::parse(&stored.message);
+        message.trailers.last(ANSWERED_KEY).is_some_and(|answered| answered.starts_with(asked.as_bytes()))
+    })?;
+    let state = Head::read(&found.facts()).state()?;
+    let by = plain_line(repo.author(found.id).ok()?.as_bytes(), MAX_NAME_CHARS);
+    let ago = clock::span(clock::wall_seconds().saturating_sub(found.committed_at).max(0).unsigned_abs());
+    Some(format!("{by} answered with {state} {ago} ago ({})", found.id.short()))
+}
