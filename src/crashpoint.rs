@@ -58,6 +58,8 @@ points! {
     CommandStarted = "command-started",
     /// The runner polls the running command.
     CommandWatched = "command-watched",
+    /// The commit that delivers a deferred state is written; no ref points to it.
+    DeliveryWritten = "delivery-written",
     /// The renewal commit is written; no ref points to it.
     RenewalWritten = "renewal-written",
     /// The branch is at the renewal. With a remote, the worktree is not yet.

@@ -26,6 +26,12 @@ pub(crate) const FETCHED: &str = "refs/aynig/remotes/";
 /// Rescued work.
 pub(crate) const RESCUES: &str = "refs/aynig/rescue/";
 
+/// Deferred states, one a branch.
+pub(crate) const SLOTS: &str = "refs/aynig/deferred/";
+
+/// Deferred states of remotes, as a runner fetches them.
+pub(crate) const FETCHED_SLOTS: &str = "refs/aynig/slots/";
+
 /// Where `doctor` tries to push; no ref here ever exists.
 pub(crate) const TRIED: &str = "refs/aynig/doctor/";
 
@@ -45,6 +51,16 @@ pub(crate) fn fetched_from(remote: &RemoteName) -> String {
 /// The ref of one branch of `remote` that a runner fetched.
 pub(crate) fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
     [fetched_from(remote).as_bytes(), branch.as_bstr()].concat().into()
+}
+
+/// The ref of the deferred state of a branch.
+pub(crate) fn slot_ref(branch: &BranchName) -> BString {
+    [SLOTS.as_bytes(), branch.as_bstr()].concat().into()
+}
+
+/// The prefix of the deferred states of `remote` that a runner fetched.
+pub(crate) fn fetched_slots(remote: &RemoteName) -> String {
+    format!("{FETCHED_SLOTS}{remote}/")
 }
 
 /// The ref for the saved work of an attempt on a branch, unless the name is taken; `label` is the

@@ -16,6 +16,7 @@
 //!   somebody's answer.
 //! - [`preference`] decides whether a state is still left to another runner.
 //! - [`bounds`] decides whether a branch runs in circles.
+//! - [`deferred`] decides when a state that waits beside its branch may become HEAD.
 //! - [`sighting`] decides when this host has seen a lease for longer than it lasts, whatever its
 //!   date.
 //! - [`environment`] turns the trigger's trailers into variables of the command.
@@ -47,6 +48,7 @@ pub mod cancel;
 pub mod carried;
 pub mod commits;
 pub mod declaration;
+pub mod deferred;
 pub mod environment;
 pub mod guard;
 pub mod head;

@@ -51,7 +51,7 @@ impl Repo {
         let message = b"aynig doctor: can a commit be signed?\n";
         // Git knows the empty tree without having it stored.
         let new = NewCommit { tree: self.no_files(), parents: &[], message, attempt: None };
-        self.write_signed(&new, Purpose::Signature, SIGNING, Some(elsewhere.path())).map(drop)
+        self.write_signed(&new, None, (Purpose::Signature, SIGNING), Some(elsewhere.path())).map(drop)
     }
 
     /// Whether git ignores `path` in the checkout at `top`.

@@ -19,7 +19,9 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::contract::layout::{HEADS, Own, TRACKED, fetched_from, fetched_ref};
+use crate::contract::layout::{
+    HEADS, Own, SLOTS, TRACKED, fetched_from, fetched_ref, fetched_slots, slot_ref,
+};
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::{Interrupt, Purpose};
@@ -146,10 +148,11 @@ impl Repo {
         BranchName::from_full_ref(BStr::new(merge.as_bytes()))
     }
 
-    /// Fetches all branches of `remote` in one connection, and prunes.
+    /// Fetches all branches of `remote` and their deferred states in one connection, and prunes.
     pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
         let all = format!("+{HEADS}*:{}*", fetched_from(remote));
-        self.fetch(remote, &[all], Purpose::Scan, PATIENCE)
+        let slots = format!("+{SLOTS}*:{}*", fetched_slots(remote));
+        self.fetch(remote, &[all, slots], Purpose::Scan, PATIENCE)
     }
 
     /// Fetches the named branches of `remote` that exist.
@@ -246,6 +249,22 @@ impl Repo {
     fn turns(&self) -> Option<PathBuf> {
         let dir = Own::Remotes.within(self.common_dir());
         std::fs::create_dir_all(&dir).is_ok().then_some(dir)
+    }
+
+    /// The deferred states of `remote` as last fetched; without one, of this repository.
+    pub(crate) fn slots(&self, remote: Option<&RemoteName>) -> Result<Vec<Tip>, RefError> {
+        self.tips(&remote.map_or_else(|| SLOTS.to_owned(), fetched_slots))
+    }
+
+    /// Fetches the deferred state of one branch of `remote`.
+    pub(crate) fn fetch_slot(
+        &self,
+        remote: &RemoteName,
+        branch: &BranchName,
+        within: Duration,
+    ) -> Result<(), RemoteError> {
+        let spec = format!("+{}:{}{branch}", slot_ref(branch), fetched_slots(remote));
+        self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
     /// The branches of `remote` as last fetched.

@@ -3,6 +3,8 @@
 //! Invariant: it uses the survey of a pass, so it shows what `aynig run` would do, and changes
 //! nothing. The texts of reasons are in `runner::survey::words`.
 
+use std::collections::HashMap;
+
 use globset::GlobSet;
 
 use crate::clock;
@@ -19,6 +21,7 @@ use super::app::Process;
 use super::error::Error;
 use super::run::survey_options;
 use super::view::branch::{BranchView, row};
+use super::view::deferred::deferred;
 use super::{missing, settings};
 
 /// The most commits on top of a state that are searched for it.
@@ -84,15 +87,19 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     let Survey { branches, commands_from, .. } = survey(&question)?;
     let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
+    // One ref listing; without it the branches can still be shown.
+    let slots = authority.slots(repo).unwrap_or_default();
+    let slots: HashMap<&BranchName, CommitId> =
+        slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
     for branch in &branches {
         if !query.options.selection.admits(&branch.name) {
             continue;
         }
-        if matches!(branch.verdict, Verdict::Unmanaged) && !query.named {
+        if matches!(branch.verdict, Verdict::Unmanaged) && !query.named && !slots.contains_key(&branch.name) {
             seen.unmanaged += usize::from(query.filter.is_empty());
             continue;
         }
-        let row = row(
+        let mut row = row(
             repo,
             authority,
             commands_from.as_deref(),
@@ -101,6 +108,9 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             query.options.on_interrupt.most,
             now,
         );
+        if let Some(slot) = slots.get(&branch.name).and_then(|slot| deferred(repo, *slot)) {
+            row.waited_for(slot);
+        }
         if query.filter.admits(&row) {
             seen.rows.push(row);
         }

@@ -29,6 +29,7 @@ mod contract_rules;
 mod crash_points;
 mod crashes;
 mod default_branch;
+mod deferred;
 mod demo;
 mod doctor;
 mod documents;

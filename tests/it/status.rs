@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
     "command",
     "reason",
     "cause",
+    "deferred",
     "subject",
     "asked",
     "date",

@@ -195,6 +195,23 @@ pub(crate) struct SetState {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Set the state at once if the branch rests; else leave it beside the branch, and the next runner that finds the
+    /// branch at rest sets it
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) when_free: bool,
+
+    /// With --when-free: also replace a parked state, and one that waits for an answer
+    #[arg(long, requires = "when_free")]
+    pub(crate) wake: bool,
+
+    /// With --when-free: wait until the state is set, also for another one that waits already
+    #[arg(long, requires = "when_free")]
+    pub(crate) wait: bool,
+
+    /// With --wait: give up waiting after SECONDS (exit code 1); the state stays where it is
+    #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = number(1..=31_536_000))]
+    pub(crate) timeout: Option<u64>,
+
     /// What to write, and where
     #[command(flatten)]
     pub(crate) commit: CommitOptions,

@@ -85,6 +85,12 @@ impl Narrator {
                 }
                 self.transition(&transition(report));
             }
+            Notice::Delivered { branch, state, commit, author, .. } => self.transition(&format!(
+                "{}  → {}  {}",
+                styled(STRONG, ui::sanitize(&branch.to_string())),
+                styled(GOOD, state),
+                styled(FAINT, ui::sanitize(&format!("({}, left by {author})", commit.short()))),
+            )),
             Notice::Recovered { branch, run_id, origin, rescued, .. } => {
                 let origin = origin.as_ref().map_or_else(|| "?".to_owned(), |state| state.to_string());
                 let mut line = format!(

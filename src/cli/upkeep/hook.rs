@@ -5,14 +5,17 @@
 //! push is refused too. `contract::guard` has the rules.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::io::Read;
 
 use bstr::{BStr, BString, ByteSlice};
 
 use aynig::clock;
+use aynig::contract::deferred::deferred_branch;
 use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
+use aynig::git::Repo;
 use aynig::git::objects::quarantine::Quarantine;
 use aynig::git::process::cancel::Purpose;
 use aynig::ops::app::App;
@@ -99,7 +102,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     };
     let (shown, without) = (shown_run_ids(), unsigned.keys().copied().collect());
     let server = Server { shown: &shown, refused: &without, now: clock::wall_seconds(), tolerance };
-    let mut refused = 0;
+    let mut refused = unsigned_slots(&repo, &text, &app.process.variables.objects)?;
     for update in &updates {
         let (Update { branch, new, .. }, old) = (update, old_of(update));
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
@@ -118,6 +121,35 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
         }
     }
     Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// Refuses deferred states that no runner would deliver (CONTRACT 12.11). Returns how many there are.
+fn unsigned_slots(repo: &Repo, text: &[u8], objects: &[(&'static str, OsString)]) -> Result<u32, Error> {
+    let slots: Vec<(BranchName, CommitId)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(3, |byte| *byte == b' ').skip(1);
+            let new = words.next().filter(|word| word.iter().any(|byte| *byte != b'0'))?;
+            Some((deferred_branch(words.next()?.as_bstr())?, CommitId::parse_hex(new)?))
+        })
+        .collect();
+    if slots.is_empty() || !settings::require_signed(repo)? {
+        return Ok(0);
+    }
+    signals::end_calls(repo)?;
+    let heads = slots.iter().map(|(_, new)| *new).collect();
+    let unsigned = refusals(repo, &heads, objects, Purpose::Scan);
+    let mut refused = 0;
+    for (branch, new) in slots {
+        if let Some(why) = unsigned.get(&new) {
+            refused += 1;
+            ui::narrate(&format!(
+                "aynig: {}",
+                sanitize(&format!("{branch}: its deferred state is refused: {why}"))
+            ));
+        }
+    }
+    Ok(refused)
 }
 
 /// Parses lines `<old> SP <new> SP <ref> LF`, keeping only branches. Zeros mean "absent". A push to a

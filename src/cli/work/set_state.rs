@@ -1,20 +1,22 @@
 //! `aynig set-state`: one commit that declares the next state of a branch.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::declare::{self, Content, Onto, StateRequest, Wanted, Written};
+use aynig::ops::declare::{self, Content, Later, Left, Onto, Placed, StateRequest, Wanted, Written};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::target::{Selected, branch_name, is_glob, is_stalled, selected};
-use aynig::ops::view::declared::WrittenView;
+use aynig::ops::view::declared::{LeftView, WrittenView};
 use aynig::runner::authority::Authority;
 
 use crate::cli::args::SetState;
 use crate::cli::exit::{Exit, render};
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
+use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 use crate::cli::work::by_hand::{advise, conditions, content, text, transition, warn};
 
 /// Runs the subcommand.
@@ -53,7 +55,23 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     let branch = named.first().map(|one| branch_name(one)).transpose()?;
     let request =
         StateRequest { onto: Onto { force: arguments.force, branch, ..conditions(options) }, wanted };
-    let written = declare::state(&repo, &authority, &request)?;
+    let written = if arguments.when_free {
+        let timeout = arguments.timeout.map(Duration::from_secs);
+        let later = Later { wake: arguments.wake, wait: arguments.wait, timeout };
+        match declare::when_free(&repo, &authority, &request, later)? {
+            Placed::Set(written) => *written,
+            Placed::Left(left) => {
+                if options.json {
+                    ui::answer_json(&LeftView::from(&left));
+                } else {
+                    ui::answer(&words(&left));
+                }
+                return Ok(Exit::Done);
+            }
+        }
+    } else {
+        declare::state(&repo, &authority, &request)?
+    };
     report(app, &authority, &repo, &written);
     if options.json {
         ui::answer_json(&WrittenView::from(&written));
@@ -108,4 +126,19 @@ fn retry_all(
         ui::answer_json(&all.iter().map(WrittenView::from).collect::<Vec<_>>());
     }
     Ok(exit)
+}
+
+/// One line for a state that was left beside its branch.
+fn words(left: &Left) -> String {
+    let what = match left {
+        Left { delivered: true, .. } => "was delivered",
+        Left { again: true, .. } => "waits already until the branch rests",
+        Left { .. } => "waits until the branch rests",
+    };
+    format!(
+        "{}  {} {what}  {}",
+        styled(STRONG, ui::sanitize(&left.branch.to_string())),
+        styled(GOOD, &left.state),
+        styled(FAINT, format!("({})", left.commit.short()))
+    )
 }

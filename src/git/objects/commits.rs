@@ -106,6 +106,15 @@ pub struct NewCommit<'a> {
     pub attempt: Option<AttemptId>,
 }
 
+/// The author of a commit, with the date of authorship.
+#[derive(Debug, Clone)]
+pub struct Authored {
+    /// The name.
+    pub name: BString,
+    pub(crate) email: BString,
+    pub(crate) time: gix::date::Time,
+}
+
 /// A commit with its author's name, for display.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed {
@@ -113,6 +122,19 @@ pub(crate) struct Signed {
     pub stored: Stored,
     /// The author's name; empty if it cannot be read.
     pub(crate) author: BString,
+}
+
+impl Authored {
+    fn signature(&self) -> gix::actor::Signature {
+        gix::actor::Signature { name: self.name.clone(), email: self.email.clone(), time: self.time }
+    }
+
+    /// Name, address and date, as git takes them.
+    fn written(&self) -> ((BString, BString), String) {
+        let (sign, minutes) = (if self.time.offset < 0 { '-' } else { '+' }, self.time.offset.abs() / 60);
+        let date = format!("{} {sign}{:02}{:02}", self.time.seconds, minutes / 60, minutes % 60);
+        ((self.name.clone(), self.email.clone()), date)
+    }
 }
 
 impl Signed {
@@ -127,6 +149,16 @@ impl Repo {
     /// Reads one commit.
     pub fn commit(&self, id: CommitId) -> Result<Stored, CommitError> {
         self.decoded(id, |stored, _| stored)
+    }
+
+    /// The author of a commit.
+    pub(crate) fn authored(&self, id: CommitId) -> Result<Authored, CommitError> {
+        let found = self.decoded(id, |_, commit| {
+            let author = commit.author().ok()?;
+            let (name, email) = (author.name.trim().into(), author.email.trim().into());
+            Some(Authored { name, email, time: author.time().ok()? })
+        })?;
+        found.ok_or_else(|| CommitError::Unreadable { id, why: "its author cannot be read".to_owned() })
     }
 
     /// The name of a commit's author; empty if there is none.
@@ -178,11 +210,31 @@ impl Repo {
         purpose: Purpose,
         within: Duration,
     ) -> Result<CommitId, CommitError> {
+        self.write_by(new, None, purpose, within)
+    }
+
+    /// Writes one commit like [`Repo::write_commit`], with another author.
+    pub(crate) fn write_commit_of(
+        &self,
+        new: &NewCommit<'_>,
+        author: &Authored,
+        purpose: Purpose,
+    ) -> Result<CommitId, CommitError> {
+        self.write_by(new, Some(author), purpose, SIGNING)
+    }
+
+    fn write_by(
+        &self,
+        new: &NewCommit<'_>,
+        author: Option<&Authored>,
+        purpose: Purpose,
+        within: Duration,
+    ) -> Result<CommitId, CommitError> {
         let unsettled = |error| CommitError::NotSettled(Box::new(error));
         if self.signs().map_err(unsettled)? {
             // Before anything is signed, check that git reads the same settings.
             self.check_settings().map_err(unsettled)?;
-            return self.write_signed(new, purpose, within, None);
+            return self.write_signed(new, author, (purpose, within), None);
         }
         let time = clock::local_time();
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
@@ -194,7 +246,7 @@ impl Repo {
         let commit = gix::objs::Commit {
             tree: gits(new.tree),
             parents: new.parents.iter().map(|parent| gits(*parent)).collect(),
-            author: signature(&identity.author),
+            author: author.map_or_else(|| signature(&identity.author), Authored::signature),
             committer: signature(&identity.committer),
             encoding: None,
             message: new.message.into(),
@@ -225,13 +277,15 @@ impl Repo {
     pub(crate) fn write_signed(
         &self,
         new: &NewCommit<'_>,
-        purpose: Purpose,
-        within: Duration,
+        author: Option<&Authored>,
+        (purpose, within): (Purpose, Duration),
         elsewhere: Option<&Path>,
     ) -> Result<CommitId, CommitError> {
         let time = clock::local_time();
         let date = format!("{} {}", time.seconds, time.offset_text());
         let identity = self.identity();
+        let own = || (identity.author.clone(), date.clone());
+        let ((name, email), authored_at) = author.map_or_else(own, Authored::written);
         let text = |bytes: &BString| bytes.to_os_str_lossy().into_owned();
         let mut message = new.message.to_vec();
         if let Some(attempt) = new.attempt {
@@ -248,9 +302,9 @@ impl Repo {
         }
         let signed = git
             .args(["-F", "-", &new.tree.to_string()])
-            .env("GIT_AUTHOR_NAME", text(&identity.author.0))
-            .env("GIT_AUTHOR_EMAIL", text(&identity.author.1))
-            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_AUTHOR_NAME", text(&name))
+            .env("GIT_AUTHOR_EMAIL", text(&email))
+            .env("GIT_AUTHOR_DATE", &authored_at)
             .env("GIT_COMMITTER_NAME", text(&identity.committer.0))
             .env("GIT_COMMITTER_EMAIL", text(&identity.committer.1))
             .env("GIT_COMMITTER_DATE", &date)

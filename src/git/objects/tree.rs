@@ -91,6 +91,12 @@ impl Repo {
         entries.is_ok_and(|entries| entries.iter().all(|entry| entry.name == name))
     }
 
+    /// The names of the direct entries of a tree; leaves out names that are not UTF-8.
+    pub(crate) fn names_in(&self, tree: CommitId) -> Result<Vec<String>, CommitError> {
+        let names = self.entries_of(gits(tree))?.into_iter();
+        Ok(names.filter_map(|entry| String::from_utf8(entry.name.into()).ok()).collect())
+    }
+
     /// All entries of a tree, recursively, without reading contents. A name that leads out of the
     /// tree is an error.
     pub(crate) fn walk(&self, root: CommitId) -> Result<Vec<Walked>, CommitError> {

@@ -27,6 +27,9 @@ use crate::fsutil;
 /// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
 pub(super) const DELETION: &str = "delete-";
 
+/// The file of all packed refs.
+pub(super) const PACKED: &str = "packed-refs";
+
 /// This process's log; created with the first move, removed at the end.
 #[derive(Debug)]
 pub(crate) struct IntentLog {
@@ -146,8 +149,10 @@ impl IntentLog {
     }
 
     fn release(&self, value: &[u8], name: &[u8]) -> bool {
-        let Ok(name) = gix::refs::FullName::try_from(name.as_bstr()) else { return false };
-        let mut lock = self.common_dir.join(OsStr::from_bytes(name.as_bstr())).into_os_string();
+        if name != PACKED.as_bytes() && gix::refs::FullName::try_from(name.as_bstr()).is_err() {
+            return false;
+        }
+        let mut lock = self.common_dir.join(OsStr::from_bytes(name)).into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         let deletion = || value.strip_prefix(DELETION.as_bytes()).and_then(AttemptId::parse).is_some();

@@ -13,15 +13,9 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
-use crate::git::refs::intent_log::{DELETION, Intent};
+use crate::git::refs::intent_log::{DELETION, Intent, PACKED};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
-
-/// The file of all packed refs.
-const PACKED: &str = "packed-refs";
-
-/// How many times `packed-refs` may change under us before its lock is taken.
-const PACKED_TRIES: u32 = 20;
 
 /// One change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,14 +151,19 @@ impl Repo {
     }
 
     /// Deletes a prepared ref: from `packed-refs` first, so that no reader sees an older value there.
-    fn remove_ref(&self, prepared: Prepared<'_>, packed: &mut Option<PackedLock>) -> Result<(), RefError> {
+    fn remove_ref(
+        &self,
+        prepared: Prepared<'_>,
+        packed: &mut Option<PackedLock<'_>>,
+    ) -> Result<(), RefError> {
         let unwritable = |error: std::io::Error| RefError::Unwritable {
             name: prepared.name.to_string(),
             why: error.to_string(),
         };
-        if let Some(PackedLock { lock, changes: changes @ true }) = packed {
-            lock.commit().map_err(unwritable)?;
-            *changes = false;
+        if let Some(PackedLock { path, new, .. }) = packed
+            && let Some(new) = new.take()
+        {
+            fsutil::replace(path, &new).map_err(unwritable)?;
         }
         let reflog = self.common_dir().join("logs").join(OsStr::from_bytes(prepared.name));
         for file in [&prepared.path, &reflog] {
@@ -176,37 +175,35 @@ impl Repo {
         Ok(())
     }
 
-    /// Locks `packed-refs`, with its content without `gone` in the lock. It stays locked until the loose refs
-    /// are deleted, so that no process packs them meanwhile.
-    fn lock_packed(&self, gone: &[&BStr]) -> Result<PackedLock, RefError> {
+    /// Locks `packed-refs` until the loose refs are deleted, so that no process packs them meanwhile.
+    fn lock_packed(&self, gone: &[&BStr]) -> Result<PackedLock<'_>, RefError> {
         let path = self.common_dir().join(PACKED);
-        let unwritable = |why: String| RefError::Unwritable { name: PACKED.to_owned(), why };
-        let read = || match std::fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            read => read.map_err(|error| unwritable(error.to_string())),
+        let unwritable =
+            |error: std::io::Error| RefError::Unwritable { name: PACKED.to_owned(), why: error.to_string() };
+        let value = format!("{DELETION}{}", AttemptId::random());
+        let announced = self.intent_log().announce(PACKED.into(), &value);
+        let lock = RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE).map_err(unwritable)?;
+        let Some(lock) = lock else {
+            let lock = self.common_dir().join(format!("{PACKED}.lock"));
+            return Err(RefError::Locked { name: PACKED.to_owned(), lock });
         };
-        for _ in 0..PACKED_TRIES {
-            let before = read()?;
-            let after = without(&before, gone);
-            let value = after.strip_suffix(b"\n").unwrap_or(&after);
-            let lock = RefLock::acquire(&path, value, LOCK_PATIENCE);
-            let Some(lock) = lock.map_err(|error| unwritable(error.to_string()))? else {
-                let lock = self.common_dir().join(format!("{PACKED}.lock"));
-                return Err(RefError::Locked { name: PACKED.to_owned(), lock });
-            };
-            if read()? == before {
-                return Ok(PackedLock { lock, changes: after != before });
-            }
-        }
-        Err(unwritable("it changes all the time".to_owned()))
+        let before = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(unwritable)?,
+        };
+        let after = without(&before, gone);
+        let new = (after != before).then_some(after);
+        Ok(PackedLock { _lock: lock, path, new, _announced: announced })
     }
 }
 
-/// The lock of `packed-refs`.
-struct PackedLock {
-    lock: RefLock,
-    /// Whether the content of the lock is another than that of the file.
-    changes: bool,
+/// The lock of `packed-refs`. Like git, writes another file and renames it while the lock is held.
+struct PackedLock<'a> {
+    _lock: RefLock,
+    path: PathBuf,
+    /// The new content, until it is written; `None` if nothing changes.
+    new: Option<Vec<u8>>,
+    _announced: Intent<'a>,
 }
 
 /// The content of `packed-refs` without these refs: each is a line `<id> <name>`, and may be followed by a line

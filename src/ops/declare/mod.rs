@@ -7,6 +7,7 @@
 
 mod answer;
 mod checks;
+mod later;
 mod lease;
 mod request;
 mod state;
@@ -23,6 +24,7 @@ use crate::contract::waits_for::WaitsFor;
 
 use super::error::{Error, Kind};
 pub use answer::{Asked, lines, question};
+pub use later::{Later, Left, Placed, when_free};
 pub use lease::lease;
 pub use state::{check, state};
 pub(in crate::ops) use target::lease_below;

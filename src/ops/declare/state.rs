@@ -1,6 +1,6 @@
 //! A state by hand.
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
 use crate::contract::alike::misspelt;
 use crate::contract::carried::{KeepTrailers, is_of_one_commit, kept_and_given};
@@ -8,6 +8,7 @@ use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
 use crate::contract::lease::requested_seconds;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
+use crate::contract::message::Draft;
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
 use crate::contract::waits_for::{Answers, WaitsFor};
@@ -63,30 +64,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
                 target.check_free(repo, authority, request.onto.force)?
             }
         };
-        let from_attempt = attempt_around().filter(|_| !target.held);
-        let asked = match &request.wanted {
-            Wanted::State { state, content } => ManualState {
-                state: state.clone(),
-                subject: content.subject.clone(),
-                body: body(repo, target, &request.onto, content)?,
-                lease_seconds: content.lease_seconds,
-                trailers: trailers(repo, target, &request.onto, content)?,
-                source: authority.source().cloned(),
-                overrides,
-                from_attempt,
-            },
-            Wanted::Retry { lease_seconds, reply } => {
-                let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
-                let lease_seconds = lease_seconds.or(again.lease_seconds);
-                ManualState { lease_seconds, overrides, from_attempt, ..again }
-            }
-            Wanted::Answer { state, comment } => {
-                let given = (state, comment.as_deref());
-                let answer = answer::draft(repo, authority, target, &request.onto, given)?;
-                ManualState { from_attempt, ..answer }
-            }
-        };
-        set_state_draft(&asked).map_err(|error| refused(&error, ""))
+        compose(repo, authority, request, target, overrides)
     })?;
     let Some(state) = Head::read(&landed.commit.facts()).state() else {
         return Err(misread(landed.commit.id, "a state"));
@@ -107,6 +85,40 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     written.advice.extend(overridden.into_iter().chain(slip));
     written.advice.extend(misspelt(given).into_iter().map(Advice::Misspelt));
     Ok(written)
+}
+
+/// Drafts the commit that declares the requested state.
+pub(super) fn compose(
+    repo: &Repo,
+    authority: &Authority,
+    request: &StateRequest,
+    target: &Target,
+    overrides: Option<BString>,
+) -> Result<Draft, Error> {
+    let from_attempt = attempt_around().filter(|_| !target.held);
+    let asked = match &request.wanted {
+        Wanted::State { state, content } => ManualState {
+            state: state.clone(),
+            subject: content.subject.clone(),
+            body: body(repo, target, &request.onto, content)?,
+            lease_seconds: content.lease_seconds,
+            trailers: trailers(repo, target, &request.onto, content)?,
+            source: authority.source().cloned(),
+            overrides,
+            from_attempt,
+        },
+        Wanted::Retry { lease_seconds, reply } => {
+            let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
+            let lease_seconds = lease_seconds.or(again.lease_seconds);
+            ManualState { lease_seconds, overrides, from_attempt, ..again }
+        }
+        Wanted::Answer { state, comment } => {
+            let given = (state, comment.as_deref());
+            let answer = answer::draft(repo, authority, target, &request.onto, given)?;
+            ManualState { from_attempt, ..answer }
+        }
+    };
+    set_state_draft(&asked).map_err(|error| refused(&error, ""))
 }
 
 /// Returns the body: as given, or below the one that is kept.

@@ -23,6 +23,7 @@ use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::ops::missing;
 use crate::ops::view::Time;
+use crate::ops::view::deferred::DeferredView;
 use crate::ops::view::lease::runner_words;
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
@@ -92,6 +93,8 @@ pub struct BranchView {
     pub preferred: Option<(String, i64)>,
     /// The word for why the state is not run.
     pub cause: Option<&'static str>,
+    /// The deferred state that waits beside it.
+    pub deferred: Option<DeferredView>,
     /// The reason that a stalled commit gives, or how the command of a kept lease ended.
     pub why: Option<String>,
     /// How the command of a kept lease ended, in one word.
@@ -350,6 +353,9 @@ impl BranchView {
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
             let bound = self.bound.as_ref().map(|bound| format!("; {bound}")).unwrap_or_default();
             self.reason = Some(format!("until {} ({words}){bound}", clock::format_utc(until)));
+            if let Some(deferred) = &self.deferred {
+                deferred.add_to(&mut self.reason);
+            }
             self.wakes_in = Some(until.saturating_sub(now));
         }
     }
@@ -469,6 +475,7 @@ impl Serialize for BranchView {
             command: Option<&'a str>,
             reason: Option<&'a str>,
             cause: Option<&'a str>,
+            deferred: Option<&'a DeferredView>,
             subject: Option<&'a str>,
             asked: Option<&'a str>,
             date: Option<Time>,
@@ -501,6 +508,7 @@ impl Serialize for BranchView {
             command: self.command.as_deref(),
             reason: self.reason.as_deref(),
             cause: self.cause,
+            deferred: self.deferred.as_ref(),
             subject: self.subject.as_deref(),
             asked: self.asked.as_deref(),
             date: self.committed_at.map(Time),

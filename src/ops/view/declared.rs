@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Time;
 use crate::contract::ids::{BranchName, CommitId, StateName};
-use crate::ops::declare::{Written, WrittenLease};
+use crate::ops::declare::{Left, Written, WrittenLease};
 
 /// A state commit that has landed.
 #[derive(Debug, Serialize)]
@@ -14,6 +14,23 @@ pub struct WrittenView<'a> {
     commit: CommitId,
     previous: Option<&'a StateName>,
     parent: Option<CommitId>,
+}
+
+/// A state that waits beside its branch.
+#[derive(Debug, Serialize)]
+pub struct LeftView<'a> {
+    branch: &'a BranchName,
+    state: &'a StateName,
+    deferred: CommitId,
+    again: bool,
+    delivered: bool,
+}
+
+impl<'a> From<&'a Left> for LeftView<'a> {
+    fn from(left: &'a Left) -> Self {
+        let Left { branch, state, commit, again, delivered } = left;
+        Self { branch, state, deferred: *commit, again: *again, delivered: *delivered }
+    }
 }
 
 /// A lease that has landed.

@@ -6,6 +6,7 @@
 pub mod asked;
 pub mod branch;
 pub mod declared;
+pub mod deferred;
 pub mod event;
 pub mod lease;
 pub mod story;

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
-use crate::contract::ids::{BranchName, RemoteName};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::layout::slot_ref;
+use crate::git::refs::cas::Tip;
 use crate::git::remote::{HASTE, PATIENCE, Pushed, QUESTION};
-use crate::git::{RefChange, Repo, Together};
+use crate::git::{RefChange, RefError, Repo, Together};
 use crate::runner::authority::Authority;
 use crate::runner::authority::error::AuthorityError;
 
@@ -24,7 +26,35 @@ impl Authority {
     ) -> Result<Together, AuthorityError> {
         match self {
             Self::Local => Ok(repo.swap_together(changes, log)?),
-            Self::Remote(remote) => push(repo, remote.name(), branch, changes, PATIENCE),
+            Self::Remote(remote) => {
+                let moved = push(repo, remote.name(), branch, changes, PATIENCE)?;
+                let head = changes.iter().find(|change| change.name == branch.full_ref());
+                if let (Together::Won, Some(head)) = (&moved, head.and_then(|change| change.new)) {
+                    repo.note_fetched(remote.name(), branch, head);
+                }
+                Ok(moved)
+            }
+        }
+    }
+
+    /// Lists the deferred states, as of the last [`refresh`](Self::refresh).
+    pub fn slots(&self, repo: &Repo) -> Result<Vec<Tip>, RefError> {
+        repo.slots(self.source())
+    }
+
+    /// The deferred state of a branch now, with its commit.
+    pub(crate) fn slot(&self, repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, AuthorityError> {
+        let name = slot_ref(branch);
+        match self {
+            Self::Local => Ok(repo.read_ref(name.as_bstr())?),
+            Self::Remote(remote) => {
+                let asked = repo.ask_refs(remote.name(), std::slice::from_ref(&name), QUESTION)?;
+                let slot = asked.get(&name).copied();
+                if slot.is_some_and(|slot| repo.commit(slot).is_err()) {
+                    repo.fetch_slot(remote.name(), branch, QUESTION)?;
+                }
+                Ok(slot)
+            }
         }
     }
 }

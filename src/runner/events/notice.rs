@@ -41,6 +41,19 @@ pub enum Notice {
     Started(Started),
     /// A step ended.
     Ended(StepReport),
+    /// A deferred state became HEAD.
+    Delivered {
+        /// The branch.
+        branch: BranchName,
+        /// The state.
+        state: StateName,
+        /// The commit, now the branch's HEAD.
+        commit: CommitId,
+        /// Its sender.
+        author: BString,
+        /// Whose answer it waits for.
+        waits: Option<Box<WaitsFor>>,
+    },
     /// An expired lease of another runner was closed.
     Recovered {
         /// The branch.

@@ -165,6 +165,9 @@ impl Notification {
                 notification.rescue_ref = rescued.as_ref().map(|saved| line(saved.reference.as_bstr()));
                 Some(notification)
             }
+            Notice::Delivered { branch, state, commit, waits, .. } => {
+                Some(Self::of_state(branch, state, waits.as_deref(), states)?.after(None, Some(*commit)))
+            }
             Notice::SkippedCurrent { .. }
             | Notice::Warning { .. }
             | Notice::Cleared(_)

@@ -83,6 +83,11 @@ pub enum Warning {
         /// Whether the remote is the cause.
         remote: bool,
     },
+    /// A deferred state could not be delivered, and stays where it is.
+    NotDelivered {
+        /// Why not.
+        why: String,
+    },
     /// An expired lease could not be closed.
     LeaseNotClosed {
         /// Why not.
@@ -230,6 +235,7 @@ impl Warning {
             Self::Bounded { bound, .. } => bound.word(),
             Self::LeaseDatedAhead { .. } => "leaseDatedAhead",
             Self::NotClaimed { .. } => "notClaimed",
+            Self::NotDelivered { .. } => "notDelivered",
             Self::LeaseNotClosed { .. } => "leaseNotClosed",
             Self::LeaseNotTrusted { .. } => "leaseNotTrusted",
             Self::RepositoryGone { .. } => "repositoryGone",
@@ -276,6 +282,7 @@ impl Display for Warning {
             Self::NotClaimed { why, remote: false } => {
                 write!(f, "{why}; the branch is as it was, and the next pass tries again")
             }
+            Self::NotDelivered { why } => write!(f, "its deferred state was not delivered, and stays: {why}"),
             Self::LeaseNotClosed { why } => write!(f, "its expired lease was not closed: {why}"),
             Self::LeaseNotTrusted { about, remote, head, why } => {
                 f.write_str(&unsigned_lease(about, remote.as_ref(), *head, why))

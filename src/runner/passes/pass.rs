@@ -24,10 +24,13 @@ use crate::runner::landing::recover::{Closing, Over, recover, sweep};
 use crate::runner::landing::salvage::HandingOn;
 use crate::runner::options::Takeover;
 use crate::runner::passes::backoff::Backoff;
+use crate::runner::passes::deliver::deliver;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
 use crate::runner::survey::trust::{TrustError, commands_from};
 use crate::runner::survey::verdict::{Exclusion, Reason, Severity};
-use crate::runner::survey::{Branch, Leased, Question, Survey, SurveyError, Verdict, survey_after};
+use crate::runner::survey::{
+    Branch, CommandsFrom, Leased, Question, Survey, SurveyError, Verdict, survey_after,
+};
 use crate::runner::{Context, error_chain};
 
 /// Why a pass could not be made. Nothing was claimed.
@@ -128,7 +131,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     commands_from(repo, context.authority, &context.options.trust)?;
     let recovered = sweep(context, repo, None);
     let now = clock::wall_seconds();
-    let branches = look(context, repo, now, backoff.take_surveyed())?;
+    let (mut branches, from) = look(context, repo, now, backoff.take_surveyed())?;
     if context.shutdown.cause().is_some() {
         // The survey may be incomplete.
         return Ok(Summary { passes: 1, recovered, ..Summary::default() });
@@ -136,6 +139,9 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     if backoff.is_about_heads() {
         let heads = branches.iter().filter_map(|branch| Some((branch.name.clone(), branch.head?)));
         backoff.keep(&heads.collect());
+    }
+    if deliver(context, repo, from.as_deref(), &branches, backoff) {
+        branches = look(context, repo, now, branches)?.0;
     }
     let mut pass = Pass { context, repo, backoff, now, candidates: Vec::new(), summary: Summary::default() };
     pass.summary = Summary {
@@ -174,15 +180,15 @@ fn look(
     repo: &Repo,
     now: i64,
     earlier: Vec<Branch>,
-) -> Result<Vec<Branch>, SurveyError> {
+) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let notes = context.options.takeover == Takeover::Observed;
     let question = Question { repo, authority: context.authority, options: context.options, now, notes };
-    let Survey { branches, unnoted, .. } = survey_after(&question, earlier)?;
+    let Survey { branches, commands_from, unnoted } = survey_after(&question, earlier)?;
     if let Some(error) = unnoted {
         let directory = own_directory(repo.common_dir());
         context.warn(None, Warning::SightingsNotKept { why: error.to_string(), directory });
     }
-    Ok(branches)
+    Ok((branches, commands_from))
 }
 
 /// The time until the next live lease was seen for long enough, with `--takeover observed`.

@@ -14,6 +14,7 @@ use notify::{Event, EventKind, RecursiveMode, Watcher};
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::SLOTS;
 use crate::git::Repo;
 use crate::runner::events::warning::Warning;
 
@@ -37,6 +38,9 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 /// comes back, or be moved for a moment.
 const MOST_ABSENT: u32 = 20;
 const LONGEST_ABSENCE: Duration = Duration::from_secs(600);
+
+/// The longest time without a fetch from a remote, unless the interval is longer. Its answer shows branches only.
+const LONGEST_BLIND: Duration = Duration::from_secs(60);
 
 /// The first pause before a failed move is retried. It grows with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -182,6 +186,8 @@ struct Poller {
     /// The time at which a lease was seen for long enough, or a failed move is retried.
     next_look: Option<Instant>,
     failures: u32,
+    /// The time since the last pass: deferred states are only seen by a fetch.
+    fetched: Option<Stopwatch>,
 }
 
 impl Poller {
@@ -198,7 +204,8 @@ impl Poller {
         };
         let changed = self.last.as_ref() != Some(&asked);
         self.last = Some(asked);
-        changed || self.due(context).is_some_and(|left| left.is_zero())
+        let is_stale = self.fetched.is_some_and(|fetched| fetched.elapsed() >= LONGEST_BLIND);
+        changed || is_stale || self.due(context).is_some_and(|left| left.is_zero())
     }
 
     fn failed(&mut self, context: &Context<'_>, error: &AuthorityError) {
@@ -211,6 +218,7 @@ impl Poller {
     }
 
     fn answered(&mut self, context: &Context<'_>) {
+        self.fetched = Some(Stopwatch::start());
         if std::mem::take(&mut self.failures) > 0 {
             context.report(&Notice::Cleared(Cleared::Remote));
         }
@@ -284,6 +292,10 @@ pub fn on_ref_changes(repo: &Repo, changed: impl Fn() + Send + 'static) -> Optio
     };
     let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
         watcher.watch(&repo.common_dir().join("refs").join("heads"), RecursiveMode::Recursive)?;
+        let slots = repo.common_dir().join(SLOTS);
+        if std::fs::create_dir_all(&slots).is_ok() {
+            watcher.watch(&slots, RecursiveMode::Recursive)?;
+        }
         watcher.watch(repo.common_dir(), RecursiveMode::NonRecursive)?;
         Ok(watcher)
     });
@@ -303,7 +315,8 @@ fn matters(event: &Event) -> bool {
     }
     event.paths.iter().any(|path| {
         let lock = path.extension().is_some_and(|extension| extension == "lock");
-        let in_heads = path.components().any(|part| part.as_os_str() == "heads");
+        let in_heads =
+            path.components().any(|part| part.as_os_str() == "heads" || part.as_os_str() == "deferred");
         !lock && (in_heads || path.file_name() == Some(Path::new("packed-refs").as_os_str()))
     })
 }

@@ -103,7 +103,8 @@ fn next_words(row: &BranchView) -> String {
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
             let more: Vec<&str> = [&row.why, &row.reason].into_iter().flatten().map(String::as_str).collect();
-            let more = if (row.mistake || row.cancel.is_some()) && !more.is_empty() {
+            let more = if (row.mistake || row.cancel.is_some() || row.deferred.is_some()) && !more.is_empty()
+            {
                 format!(" ({})", more.join("; "))
             } else {
                 String::new()

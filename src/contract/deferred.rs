@@ -1,0 +1,121 @@
+//! Deferred states: a state that waits beside its branch until the branch is free (CONTRACT 5.32 to 5.35).
+//!
+//! Invariant: a slot is delivered at most once. The commit that delivers it names it, and lies above the HEAD that
+//! its sender saw, which is the slot's parent.
+
+use bstr::BStr;
+
+use super::head::{CommitFacts, Event, Head};
+use super::ids::{BranchName, CommitId};
+use super::layout::SLOTS;
+use super::message::{Draft, Message};
+use super::trailers::{Trailer, Trailers};
+
+/// Names, in a delivered commit, the slot's commit.
+pub const DELIVERED_KEY: &str = "aynig-deferred";
+
+/// Lets a deferred state replace a parked one, and one that waits for a person.
+pub const WAKE_KEY: &str = "aynig-wake";
+
+/// The trailer of a state that waits for somebody's answer.
+const WAITS_FOR_KEY: &str = "dwp-waits-for";
+
+/// The branch of a ref that holds a deferred state. `None` for any other ref.
+pub fn deferred_branch(name: &BStr) -> Option<BranchName> {
+    BranchName::new(name.strip_prefix(SLOTS.as_bytes())?).ok()
+}
+
+/// How far a branch is from being free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// No command will run for its HEAD.
+    Rests,
+    /// It waits for a time or for an answer, which a deferred state may replace only if it wakes.
+    Waits,
+    /// It is under a lease, or a command is due.
+    Busy,
+}
+
+impl Rest {
+    /// Whether a deferred state may become HEAD.
+    pub(crate) fn admits(self, wakes: bool) -> bool {
+        match self {
+            Self::Rests => true,
+            Self::Waits => wakes,
+            Self::Busy => false,
+        }
+    }
+}
+
+/// Reads a slot's commit. `None` if it declares no state that could become HEAD.
+pub(crate) fn slot(facts: &CommitFacts<'_>) -> Option<Event> {
+    match Head::read(facts) {
+        Head::Ready(event) => Some(event),
+        Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => None,
+    }
+}
+
+/// Whether a deferred state wakes what it finds.
+pub(crate) fn wakes(trailers: &Trailers) -> bool {
+    trailers.last(WAKE_KEY).is_some_and(|value| value == "true")
+}
+
+/// Whether a state waits for somebody's answer.
+pub(crate) fn waits_for_answer(trailers: &Trailers) -> bool {
+    trailers.last(WAITS_FOR_KEY).is_some_and(|value| !value.is_empty())
+}
+
+/// Whether a commit delivers this slot.
+pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
+    let trailers = Message::parse(message).trailers;
+    trailers
+        .iter()
+        .any(|trailer| trailer.key == DELIVERED_KEY && CommitId::parse_hex(&trailer.value) == Some(slot))
+}
+
+/// Drafts the commit that delivers a slot: its message, and its name.
+pub(crate) fn delivery_draft(slot: &Event) -> Draft {
+    let Message { subject, body, trailers } = slot.message.clone();
+    let mut all: Trailers = trailers.into_iter().filter(|trailer| trailer.key != DELIVERED_KEY).collect();
+    all.push(Trailer::new(DELIVERED_KEY, slot.commit.to_string()));
+    Draft { subject, body, trailers: all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(byte: u8) -> CommitId {
+        CommitId::from_bytes(&[byte; 20]).expect("20 bytes")
+    }
+
+    fn read(message: &str) -> Option<Event> {
+        slot(&CommitFacts { id: id(1), committed_at: 0, message: message.as_bytes() })
+    }
+
+    /// CONTRACT 5.32, 5.33
+    #[test]
+    fn a_slot_is_delivered_with_its_message_and_its_name() {
+        let message = "s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: old\n";
+        let event = read(message).expect("a state");
+        assert!(wakes(&event.message.trailers));
+        let text = delivery_draft(&event).encode().expect("it can be written");
+        let expected =
+            format!("s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: {}\n", id(1));
+        assert_eq!(text, expected);
+        assert!(delivers(&text, id(1)) && !delivers(&text, id(2)) && !delivers(message.as_bytes(), id(1)));
+        for other in ["s\n", "s\n\ndwp-state: working\n", "s\n\ndwp-state: ../x\n"] {
+            assert!(read(other).is_none(), "{other}");
+        }
+    }
+
+    /// CONTRACT 5.33
+    #[test]
+    fn rest_table() {
+        for (rest, plain, waking) in
+            [(Rest::Rests, true, true), (Rest::Waits, false, true), (Rest::Busy, false, false)]
+        {
+            assert_eq!((rest.admits(false), rest.admits(true)), (plain, waking), "{rest:?}");
+        }
+    }
+}

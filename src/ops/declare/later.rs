@@ -1,0 +1,244 @@
+//! A state by hand that waits until its branch is free (CONTRACT 5.32 to 5.35).
+//!
+//! Invariant: it is either set at once, by the commit that [`state`] would write, or left beside the branch; never
+//! both. A branch has one deferred state at most.
+
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::clock;
+use crate::clock::{Stopwatch, span};
+use crate::contract::deferred::{Rest, WAKE_KEY};
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::layout::slot_ref;
+use crate::contract::message::Message;
+use crate::contract::parking::{Parking, parking};
+use crate::contract::trailers::Trailer;
+use crate::git::objects::commits::NewCommit;
+use crate::git::{RefChange, Repo, Together};
+use crate::runner::authority::Authority;
+use crate::runner::passes::deliver::{is_delivered, sender};
+use crate::runner::survey::{rest, trust};
+use crate::words::{error_chain, shell_quote};
+
+use super::state::{compose, state};
+use super::target::Target;
+use super::{Expected, Onto, StateRequest, Written};
+use crate::ops::error::{Error, Kind};
+use crate::ops::settings;
+
+/// How often the branch may move under us before this is given up.
+const TRIES: u32 = 5;
+
+/// The pauses between two looks at a deferred state that is waited for, here and on a remote.
+const LOOK: Duration = Duration::from_millis(200);
+const LOOK_REMOTE: Duration = Duration::from_secs(3);
+
+/// How a state waits for its branch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Later {
+    /// Whether it replaces a parked state, and one that waits for an answer.
+    pub wake: bool,
+    /// Whether to wait until it was delivered.
+    pub wait: bool,
+    /// How long to wait at most.
+    pub timeout: Option<Duration>,
+}
+
+/// What became of the state.
+#[derive(Debug)]
+pub enum Placed {
+    /// The branch was free, and has the state now.
+    Set(Box<Written>),
+    /// It was left beside the branch.
+    Left(Left),
+}
+
+/// A deferred state.
+#[derive(Debug)]
+pub struct Left {
+    /// The branch.
+    pub branch: BranchName,
+    /// The state.
+    pub state: StateName,
+    /// The commit of the slot.
+    pub commit: CommitId,
+    /// Whether the same state was waiting there already.
+    pub again: bool,
+    /// Whether it was waited for, and is delivered.
+    pub delivered: bool,
+}
+
+/// Sets a state at once if the branch is free, else leaves it beside the branch.
+pub fn when_free(
+    repo: &Repo,
+    authority: &Authority,
+    request: &StateRequest,
+    later: Later,
+) -> Result<Placed, Error> {
+    let watch = Stopwatch::start();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let target = Target::look(repo, authority, &request.onto)?;
+        target.check_expected(repo, authority, &request.onto.expected)?;
+        let Some(head) = target.head.as_ref().map(|head| head.id) else {
+            return Err(Error::failed(format!(
+                "{} has no commit yet, so nothing waits for it",
+                target.branch
+            ))
+            .hint("without `--when-free` the state is its first commit"));
+        };
+        let branch = target.branch.clone();
+        // First in, first out: what waits already goes first.
+        let waiting = authority.slot(repo, &branch)?;
+        if waiting.is_none() && (target.held || rest_of(repo, authority, &target)?.admits(later.wake)) {
+            let expected =
+                Expected { commit: Some(head.to_string()), state: request.onto.expected.state.clone() };
+            let onto = Onto {
+                expected,
+                branch: Some(branch).filter(|_| !target.inside).or(request.onto.branch.clone()),
+                ..request.onto.clone()
+            };
+            match state(repo, authority, &StateRequest { onto, wanted: request.wanted.clone() }) {
+                Ok(written) => return Ok(Placed::Set(Box::new(written))),
+                Err(error) if error.kind == Kind::Conflict && tries < TRIES => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        let (slot, declared) = slot_commit(repo, authority, request, &target, later.wake)?;
+        let left = |commit, again| Left {
+            branch: branch.clone(),
+            state: declared.clone(),
+            commit,
+            again,
+            delivered: false,
+        };
+        let mut left = match waiting {
+            Some(there) if says_the_same(repo, there, slot) => left(there, true),
+            Some(there) if later.wait => {
+                await_end(repo, authority, &branch, there, (&watch, later.timeout))?;
+                tries = 0;
+                continue;
+            }
+            Some(there) => return Err(taken(repo, &branch, there)),
+            None => {
+                let change = RefChange { name: slot_ref(&branch), expected: None, new: Some(slot) };
+                match authority.swap_together(repo, &branch, &[change], "aynig: defer state")? {
+                    Together::Won => left(slot, false),
+                    Together::Lost { .. } if tries < TRIES => continue,
+                    Together::Lost { actual, .. } => {
+                        return Err(taken(repo, &branch, actual.unwrap_or(slot)));
+                    }
+                }
+            }
+        };
+        if later.wait {
+            await_end(repo, authority, &branch, left.commit, (&watch, later.timeout))?;
+            left.delivered = true;
+        }
+        return Ok(Placed::Left(left));
+    }
+}
+
+/// Whether the branch is free for a state.
+fn rest_of(repo: &Repo, authority: &Authority, target: &Target) -> Result<Rest, Error> {
+    let Some(head) = target.head.as_ref().filter(|_| target.lease().is_none()) else { return Ok(Rest::Busy) };
+    let Head::Ready(event) = &target.meaning else {
+        return Ok(if matches!(target.meaning, Head::Unmanaged) { Rest::Rests } else { Rest::Busy });
+    };
+    let from = trust::commands_from(repo, authority, &settings::trust(repo)?)
+        .map_err(|error| Error::setup(error_chain(&error)))?;
+    match parking(&event.message.trailers, clock::wall_seconds()) {
+        Parking::Until(_) | Parking::Unreadable(_) => Ok(Rest::Waits),
+        Parking::Over => Ok(rest::of_state(repo, from.as_ref(), head, &event.state)),
+    }
+}
+
+/// Writes the commit of a slot: the message that the state would have, on top of the HEAD that was seen.
+fn slot_commit(
+    repo: &Repo,
+    authority: &Authority,
+    request: &StateRequest,
+    target: &Target,
+    wake: bool,
+) -> Result<(CommitId, StateName), Error> {
+    let mut draft = compose(repo, authority, request, target, None)?;
+    if wake {
+        draft.trailers.push(Trailer::new(WAKE_KEY, "true"));
+    }
+    let trying = format!("write the deferred state of {}", target.branch);
+    let message = draft.encode().map_err(|error| {
+        Error::usage(format!("could not set the state of {}: {}", target.branch, error_chain(&error)))
+    })?;
+    let declared =
+        Message::parse(&message).trailers.last("dwp-state").and_then(|state| StateName::parse(state).ok());
+    let (Some(declared), Some(head)) = (declared, &target.head) else {
+        return Err(Error::new(Kind::Bug, "a deferred state declares none"));
+    };
+    let new = NewCommit { tree: head.tree, parents: &[head.id], message: &message, attempt: None };
+    let slot = repo.write_commit(&new).map_err(|error| Error::because(&trying, &error))?;
+    Ok((slot, declared))
+}
+
+fn says_the_same(repo: &Repo, one: CommitId, other: CommitId) -> bool {
+    match (repo.commit(one), repo.commit(other)) {
+        (Ok(one), Ok(other)) => one.message == other.message,
+        (Ok(_) | Err(_), _) => false,
+    }
+}
+
+/// Waits until a slot is gone. Fails if it was removed without being delivered.
+fn await_end(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    slot: CommitId,
+    (watch, timeout): (&Stopwatch, Option<Duration>),
+) -> Result<(), Error> {
+    let pause = authority.source().map_or(LOOK, |_| LOOK_REMOTE);
+    while authority.slot(repo, branch)? == Some(slot) {
+        let left = timeout.map_or(pause, |timeout| timeout.saturating_sub(watch.elapsed()));
+        if left.is_zero() {
+            let waited = span(watch.elapsed().as_secs());
+            let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));
+            return Err(Error::new(Kind::Conflict, message).hint(format!(
+                "it is delivered when the branch rests; `aynig status {}` shows what it waits for",
+                shell_quote(&branch.to_string())
+            )));
+        }
+        clock::pause(pause.min(left));
+    }
+    let head = authority.head(repo, branch, pause.max(Duration::from_secs(30)))?;
+    let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
+    match head {
+        Some(head) if is_delivered(repo, &kept, head) => Ok(()),
+        Some(_) | None => {
+            let message = format!("{} was removed before it was delivered to {branch}", state_of(repo, slot));
+            Err(Error::new(Kind::Conflict, message))
+        }
+    }
+}
+
+/// The error for a branch that another deferred state waits for.
+fn taken(repo: &Repo, branch: &BranchName, slot: CommitId) -> Error {
+    let message = format!(
+        "{}, left by {}, waits for {branch} already; nothing was changed",
+        state_of(repo, slot),
+        sender(repo, slot)
+    );
+    Error::new(Kind::Conflict, message).hint(format!(
+        "`--wait` waits until it was delivered; look with `aynig status {}` and `git show {}`",
+        shell_quote(&branch.to_string()),
+        slot.short()
+    ))
+}
+
+/// The state that a slot declares, for messages.
+fn state_of(repo: &Repo, slot: CommitId) -> String {
+    let message = repo.commit(slot).map(|stored| Message::parse(&stored.message)).unwrap_or_default();
+    let state = message.trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned());
+    format!("the deferred state {}", state.unwrap_or_else(|| slot.short()))
+}

@@ -1,0 +1,65 @@
+//! A deferred state, as it waits beside its branch.
+
+use bstr::ByteSlice;
+use serde::Serialize;
+
+use super::Time;
+use super::branch::BranchView;
+use crate::contract::deferred::wakes;
+use crate::contract::ids::CommitId;
+use crate::contract::message::Message;
+use crate::git::Repo;
+use crate::runner::passes::deliver::sender;
+
+/// A state that waits until its branch is free.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeferredView {
+    /// The commit of the slot.
+    pub commit: String,
+    /// The state.
+    pub state: Option<String>,
+    /// Who left it.
+    pub sender: String,
+    /// When, in seconds since the epoch.
+    pub date: Time,
+    /// Whether it replaces a parked state, and one that waits for an answer.
+    pub wake: bool,
+}
+
+/// Builds the view of a slot. `None` if its commit cannot be read.
+pub(crate) fn deferred(repo: &Repo, slot: CommitId) -> Option<DeferredView> {
+    let stored = repo.commit(slot).ok()?;
+    let trailers = Message::parse(&stored.message).trailers;
+    Some(DeferredView {
+        commit: slot.to_string(),
+        state: trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned()),
+        sender: sender(repo, slot),
+        date: Time(stored.committed_at),
+        wake: wakes(&trailers),
+    })
+}
+
+impl DeferredView {
+    fn note(&self) -> String {
+        let state = self.state.as_deref().unwrap_or("a state");
+        let when = if self.wake { "when it is free or parked" } else { "when it rests" };
+        format!("{state}, left by {}, is set {when}", self.sender)
+    }
+
+    /// Adds the deferred state to a reason.
+    pub(super) fn add_to(&self, reason: &mut Option<String>) {
+        let before = reason.as_deref().filter(|before| !before.is_empty());
+        *reason = Some(before.map_or_else(|| self.note(), |before| format!("{before}; {}", self.note())));
+    }
+}
+
+impl BranchView {
+    /// Adds the deferred state that waits for the branch.
+    pub(crate) fn waited_for(&mut self, deferred: DeferredView) {
+        deferred.add_to(&mut self.reason);
+        if self.brief.is_some() {
+            deferred.add_to(&mut self.brief);
+        }
+        self.deferred = Some(deferred);
+    }
+}

@@ -1,0 +1,162 @@
+//! Delivers deferred states to branches that rest (CONTRACT 5.32 to 5.35).
+//!
+//! Invariant: a slot is delivered once, whoever dies when. HEAD and slot are moved in one step, HEAD first; a slot
+//! that a commit above its parent already names is only deleted. Nothing is delivered that could not be run for want
+//! of a signature.
+
+use std::collections::HashMap;
+
+use bstr::ByteSlice;
+
+use crate::contract::deferred::{delivers, delivery_draft, slot, wakes};
+use crate::contract::head::Event;
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::slot_ref;
+use crate::contract::waits_for::WaitsFor;
+use crate::git::objects::commits::{NewCommit, Stored};
+use crate::git::process::cancel::Purpose;
+use crate::git::{RefChange, Repo, Together};
+use crate::runner::authority::error::AuthorityError;
+use crate::runner::events::notice::Notice;
+use crate::runner::events::warning::Warning;
+use crate::runner::passes::backoff::Backoff;
+use crate::runner::survey::verdict::CommandsFrom;
+use crate::runner::survey::{Branch, rest, trust};
+use crate::runner::{Context, error_chain};
+
+/// The most commits that are searched for an earlier delivery.
+const SEARCHED: usize = 10_000;
+
+/// Delivers what can be delivered now to these branches. Returns whether a branch was moved.
+pub(crate) fn deliver(
+    context: &Context<'_>,
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    branches: &[Branch],
+    backoff: &mut Backoff,
+) -> bool {
+    let slots = match context.authority.slots(repo) {
+        Ok(slots) if slots.is_empty() => return false,
+        Ok(slots) => slots,
+        Err(error) => {
+            context.warn(None, Warning::NotDelivered { why: error_chain(&error) });
+            return false;
+        }
+    };
+    let known: HashMap<&BranchName, &Branch> = branches.iter().map(|branch| (&branch.name, branch)).collect();
+    let mut delivered = false;
+    for tip in slots {
+        let (Some(branch), Ok(slot)) = (known.get(&tip.branch), tip.target) else { continue };
+        if context.shutdown.cause().is_some() {
+            break;
+        }
+        delivered |= Delivery { context, repo, branch, slot }.attempt(from, backoff);
+    }
+    delivered
+}
+
+/// One slot, and its branch.
+struct Delivery<'a> {
+    context: &'a Context<'a>,
+    repo: &'a Repo,
+    branch: &'a Branch,
+    slot: CommitId,
+}
+
+impl Delivery<'_> {
+    /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
+    fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
+        let Some(head) = self.branch.head else { return false };
+        let at = (self.branch.name.clone(), head);
+        if backoff.is_paused(&at) {
+            return false;
+        }
+        match self.act(from, head) {
+            Ok(moved) => moved,
+            Err(why) => {
+                if backoff.is_first_warning((self.branch.name.clone(), self.slot)) {
+                    self.context.warn(Some(&self.branch.name), Warning::NotDelivered { why });
+                }
+                backoff.failed(at, true);
+                false
+            }
+        }
+    }
+
+    fn act(&self, from: Option<&CommandsFrom>, head: CommitId) -> Result<bool, String> {
+        let read = |id| self.repo.commit(id).map_err(|error| error_chain(&error));
+        let (stored, kept) = (read(head)?, read(self.slot)?);
+        if is_delivered(self.repo, &kept, head) {
+            return self.change(vec![self.removal()]).map(|_| false);
+        }
+        let Some(event) = slot(&kept.facts()) else {
+            return Err(format!("the commit {} declares no state that can be set", self.slot.short()));
+        };
+        let rest = rest::of_verdict(self.repo, from, &stored, &self.branch.verdict);
+        if !rest.admits(wakes(&event.message.trailers)) {
+            tracing::debug!(branch = %self.branch.name, state = %event.state, "its deferred state waits");
+            return Ok(false);
+        }
+        self.check_signatures(head)?;
+        self.write(&stored, &event)
+    }
+
+    /// Checks that the delivered commit would be run, and vouches for nothing that would not be.
+    fn check_signatures(&self, head: CommitId) -> Result<(), String> {
+        let limits = &self.context.options.trust;
+        for commit in [self.slot, head] {
+            if let Some(why) = trust::refused(self.repo, limits, commit) {
+                return Err(format!("{} is not trusted: {why}", commit.short()));
+            }
+        }
+        if limits.require_signed && !self.repo.signs().unwrap_or(false) {
+            return Err("this runner signs nothing (commit.gpgSign)".to_owned());
+        }
+        Ok(())
+    }
+
+    fn write(&self, head: &Stored, event: &Event) -> Result<bool, String> {
+        let failed = |error: &dyn std::error::Error| error_chain(error);
+        let message = delivery_draft(event).encode().map_err(|error| failed(&error))?;
+        let author = self.repo.authored(self.slot).map_err(|error| failed(&error))?;
+        let new = NewCommit { tree: head.tree, parents: &[head.id], message: &message, attempt: None };
+        let new = self.repo.write_commit_of(&new, &author, Purpose::Scan).map_err(|error| failed(&error))?;
+        crate::crashpoint::reach(crate::crashpoint::Point::DeliveryWritten);
+        let name = self.branch.name.full_ref();
+        let delivery = RefChange { name, expected: Some(head.id), new: Some(new) };
+        let won = self.change(vec![delivery, self.removal()])?;
+        if won {
+            self.context.report(&Notice::Delivered {
+                waits: WaitsFor::of(&event.message.trailers).map(Box::new),
+                branch: self.branch.name.clone(),
+                state: event.state.clone(),
+                commit: new,
+                author: author.name,
+            });
+        }
+        Ok(won)
+    }
+
+    fn removal(&self) -> RefChange {
+        RefChange { name: slot_ref(&self.branch.name), expected: Some(self.slot), new: None }
+    }
+
+    fn change(&self, changes: Vec<RefChange>) -> Result<bool, String> {
+        let log = format!("aynig: deliver by {}", self.context.options.runner_id);
+        let moved = self.context.authority.swap_together(self.repo, &self.branch.name, &changes, &log);
+        moved.map(|moved| moved == Together::Won).map_err(|error: AuthorityError| error_chain(&error))
+    }
+}
+
+/// Whether a commit between `head` and what the sender saw delivers the slot.
+pub fn is_delivered(repo: &Repo, slot: &Stored, head: CommitId) -> bool {
+    let seen = slot.parents.first();
+    let above = repo.history(head).map_while(Result::ok).take(SEARCHED);
+    above.take_while(|stored| Some(&stored.id) != seen).any(|stored| delivers(&stored.message, slot.id))
+}
+
+/// The sender of a slot, for messages.
+pub fn sender(repo: &Repo, slot: CommitId) -> String {
+    repo.authored(slot)
+        .map_or_else(|_| "somebody".to_owned(), |author| author.name.to_str_lossy().into_owned())
+}

@@ -1,0 +1,77 @@
+//! Whether a branch rests: no command will run for what its HEAD declares (CONTRACT 5.33).
+//!
+//! Invariant: a branch that is under a lease, or whose commits may lie on one, never rests, and neither does one that
+//! this runner leaves alone. When in doubt it does not.
+
+use crate::contract::deferred::{Rest, waits_for_answer};
+use crate::contract::head::Head;
+use crate::contract::ids::{CommitId, StateName};
+use crate::contract::message::Message;
+use crate::git::objects::commits::Stored;
+use crate::git::objects::tree::Executable;
+use crate::git::{CommitError, Repo};
+
+use super::verdict::{CommandsFrom, NoCommand, Reason, Verdict};
+
+/// Judges a surveyed branch at `head`. `from` is the source of all commands, if there is one.
+pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, verdict: &Verdict) -> Rest {
+    match verdict {
+        Verdict::Unmanaged if lease_below(repo, head) => Rest::Busy,
+        Verdict::Unmanaged => Rest::Rests,
+        Verdict::Parked { .. }
+        | Verdict::WaitsForYou { .. }
+        | Verdict::Waiting { reason: Reason::NoTime { .. }, .. } => Rest::Waits,
+        Verdict::Waiting {
+            state,
+            reason: Reason::NoCommand(NoCommand::Missing { .. } | NoCommand::Elsewhere { .. }),
+        } => of_state(repo, from, head, state),
+        Verdict::Waiting { .. }
+        | Verdict::Invalid(_)
+        | Verdict::Leased(_)
+        | Verdict::UnsignedLease { .. }
+        | Verdict::Bounded { .. }
+        | Verdict::Ready { .. }
+        | Verdict::SkippedCurrent { .. }
+        | Verdict::Excluded(_) => Rest::Busy,
+    }
+}
+
+/// Judges a state that is neither leased nor parked: whether it has a command under any role.
+pub(crate) fn of_state(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, state: &StateName) -> Rest {
+    match has_command(repo, from, head.tree, state) {
+        Ok(false) if waits_for_answer(&Message::parse(&head.message).trailers) => Rest::Waits,
+        Ok(false) => Rest::Rests,
+        Ok(true) | Err(_) => Rest::Busy,
+    }
+}
+
+/// Whether a state has a command, or what is meant as one, at the plain path or under any role.
+fn has_command(
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    tree: CommitId,
+    state: &StateName,
+) -> Result<bool, CommitError> {
+    let commands = match from {
+        Some(from) => from.tree,
+        None => repo.directory_in(tree, ".aynig")?,
+    };
+    let Some(commands) = commands else { return Ok(false) };
+    let mut tried = vec![format!("command/{state}")];
+    if let Some(roles) = repo.directory_in(commands, "roles")? {
+        tried.extend(repo.names_in(roles)?.into_iter().map(|role| format!("roles/{role}/command/{state}")));
+    }
+    for path in tried {
+        if repo.executable_below(commands, &path)? != Executable::Missing {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the nearest commit below `head` that declares a state is a lease. Its command may be at work, with commits
+/// of its own on top (CONTRACT 5.10).
+fn lease_below(repo: &Repo, head: &Stored) -> bool {
+    let below = repo.history(head.id).map_while(Result::ok).map(|stored| Head::read(&stored.facts()));
+    matches!(below.into_iter().find(|head| head.state().is_some()), Some(Head::Working(_)))
+}

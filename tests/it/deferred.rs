@@ -1,0 +1,261 @@
+//! States that wait until their branch is free: `aynig set-state --when-free`.
+
+use std::os::unix::process::ExitStatusExt;
+
+use nix::sys::signal::Signal;
+
+use super::scene::*;
+use super::support::*;
+
+/// Notes that it ran, and rests.
+const WORK: &str = r#"echo "$AYNIG_BRANCH $DWP_N" >>"$ROOM/ran"; next done"#;
+
+/// Waits to be released, and rests.
+const SLOW: &str = "say at $$; await release; next done";
+
+/// What `set-state --when-free` is called with.
+fn later<'a>(branch: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["set-state", "--branch", branch, "--state", "work", "--when-free"];
+    arguments.extend(more);
+    arguments
+}
+
+fn slots(repo: &Repo) -> Vec<String> {
+    let listed = repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/deferred/"]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+/// How many commits of a branch deliver something.
+fn deliveries(repo: &Repo, branch: &str) -> usize {
+    repo.git(["log", "--format=%(trailers:key=aynig-deferred,valueonly)", branch]).split_whitespace().count()
+}
+
+/// CONTRACT 5.32
+#[test]
+fn a_branch_that_rests_gets_the_state_at_once() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.git(["branch", "plain"]);
+    repo.ready("rests", "nothing");
+    repo.branch_with_message("stalled", b"s\n\ndwp-state: stalled\n");
+    for branch in ["plain", "rests", "stalled"] {
+        let output = repo.aynig_ok(later(branch, &[]));
+        assert_eq!(repo.state(branch), "work", "{}", told(&output));
+    }
+    assert_eq!(slots(&repo), Vec::<String>::new());
+    // What is due or parked is not replaced.
+    repo.branch_with_message("parked", b"s\n\ndwp-state: a\ndwp-not-before: 2999-01-01T00:00:00Z\n");
+    repo.branch_with_message("asked", b"s\n\ndwp-state: a\ndwp-waits-for: person\n");
+    for branch in ["plain", "parked", "asked"] {
+        let head = repo.head(branch);
+        let output = repo.aynig_ok(later(branch, &["--subject", "again"]));
+        assert!(out(&output).contains("waits until the branch rests"), "{}", told(&output));
+        assert_eq!(repo.head(branch), head, "{branch}");
+        assert_eq!(repo.trailer(&format!("refs/aynig/deferred/{branch}"), "dwp-state"), "work");
+    }
+    repo.git(["update-ref", "-d", "refs/aynig/deferred/parked"]);
+    repo.git(["update-ref", "-d", "refs/aynig/deferred/asked"]);
+    for branch in ["parked", "asked"] {
+        repo.aynig_ok(later(branch, &["--wake"]));
+        assert_eq!(repo.state(branch), "work");
+    }
+}
+
+/// CONTRACT 5.32, 5.33, 5.34
+#[test]
+fn a_state_waits_for_the_end_of_an_attempt_and_is_delivered_once() {
+    let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+    repo.ready("task", "slow");
+    let runner = repo.aynig_start(["run"]);
+    let _command = repo.said_pid("at");
+    let mut sender = repo.aynig_command();
+    sender.args(later("task", &["--trailer", "dwp-n: 1", "--body", "the body", "--json"]));
+    let sent = sender.env("GIT_AUTHOR_NAME", "Ann Other").output().expect("it runs");
+    let sent = json(&sent);
+    assert_eq!((sent["state"].as_str(), sent["again"].as_bool()), (Some("work"), Some(false)), "{sent}");
+    let slot = repo.head("refs/aynig/deferred/task");
+    assert_eq!(sent["deferred"].as_str(), Some(slot.as_str()));
+    // The same again changes nothing; another one fails, and names who holds it.
+    let again = repo.aynig_ok(later("task", &["--trailer", "dwp-n: 1", "--body", "the body"]));
+    assert!(out(&again).contains("waits already"), "{}", told(&again));
+    let other = repo.aynig(later("task", &["--trailer", "dwp-n: 2"]));
+    assert_refused(&other, 1, &["work", "waits for task already", "nothing was changed"]);
+    assert_eq!(repo.head("refs/aynig/deferred/task"), slot);
+    let rows = json(&repo.aynig_ok(["status", "--json", "task"]));
+    assert_eq!(rows[0]["deferred"]["state"].as_str(), Some("work"), "{rows}");
+    let shown = out(&repo.aynig_ok(["status", "task"]));
+    assert!(shown.contains("is set when it rests"), "{shown}");
+    // Another runner leaves it alone while the lease lives.
+    let other = repo.aynig_ok(["--log-level", "debug", "run"]);
+    assert_eq!(slots(&repo), ["refs/aynig/deferred/task"], "{}", told(&other));
+    repo.release("release");
+    runner.finish();
+    assert_eq!(repo.state("task"), "done");
+    let output = repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(
+        (repo.noted_lines("ran"), slots(&repo)),
+        (vec!["task 1".to_owned()], vec![]),
+        "{}",
+        told(&output)
+    );
+    assert_eq!(repo.trailer("task~2", "aynig-deferred"), slot);
+    assert_eq!(repo.git(["log", "-1", "--format=%b", "task~2"]).lines().next(), Some("the body"));
+    let author = repo.git(["log", "-1", "--format=%an", &slot]);
+    assert_eq!(repo.git(["log", "-1", "--format=%an", "task~2"]), author, "the author is the sender");
+    repo.assert_tidy();
+}
+
+/// CONTRACT 5.33
+#[test]
+fn a_command_under_any_role_keeps_a_branch_from_resting() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.command(".aynig/roles/reviewer/command/review", "exit 0");
+    repo.commit_all("a role");
+    repo.ready("task", "review");
+    repo.aynig_ok(later("task", &[]));
+    repo.aynig_ok(["run"]);
+    assert_eq!((repo.state("task"), slots(&repo).len()), ("review".into(), 1));
+}
+
+/// CONTRACT 5.32
+#[test]
+fn a_sender_waits_for_its_turn_and_for_the_delivery() {
+    let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+    repo.ready("task", "slow");
+    let runner = repo.aynig_start(["run", "--watch=3600"]);
+    let _command = repo.said_pid("at");
+    let first = repo.aynig_start(later("task", &["--trailer", "dwp-n: 1", "--wait"]));
+    wait_until("the slot", || slots(&repo).len() == 1);
+    let late = repo.aynig(later("task", &["--trailer", "dwp-n: 2", "--wait", "--timeout", "1"]));
+    assert_refused(&late, 1, &["still waits for task"]);
+    let second = repo.aynig_start(later("task", &["--trailer", "dwp-n: 2", "--wait"]));
+    repo.release("release");
+    assert!(out(&first.finish()).contains("was delivered"));
+    assert_eq!(second.finish().status.code(), Some(0));
+    wait_until("both", || repo.noted_lines("ran") == ["task 1", "task 2"]);
+    wait_until("the end", || repo.state("task") == "done");
+    runner.signal(Signal::SIGTERM);
+    runner.finish();
+    assert_eq!(slots(&repo), Vec::<String>::new());
+}
+
+/// A branch under no lease whose slot can be delivered.
+fn deliverable(repo: &Repo) {
+    repo.ready("task", "slow");
+    repo.aynig_ok(later("task", &["--trailer", "dwp-n: 1"]));
+    repo.branch_from("task", "task", b"s\n\ndwp-state: rests\n");
+    repo.git(["pack-refs", "--all"]);
+    assert_eq!(slots(repo).len(), 1);
+}
+
+/// CONTRACT 5.24, 5.28, 5.34
+#[cfg(debug_assertions)]
+#[test]
+fn a_runner_killed_anywhere_delivers_nothing_twice() {
+    for point in ["delivery-written", "ref-locked", "refs-half-moved", "lease-moved"] {
+        let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+        deliverable(&repo);
+        let killed = repo.aynig_command().arg("run").env("AYNIG_CRASH_AT", point).output().expect("it runs");
+        assert_eq!(killed.status.signal(), Some(9), "{point}: {}", told(&killed));
+        let later = ["run", "--drain"];
+        repo.aynig_ok(later);
+        assert_eq!((deliveries(&repo, "task"), slots(&repo)), (1, vec![]), "{point}");
+        if point != "lease-moved" {
+            assert_eq!((repo.state("task"), repo.noted_lines("ran").len()), ("done".into(), 1), "{point}");
+        }
+    }
+}
+
+/// CONTRACT 5.34
+#[test]
+fn of_many_runners_one_delivers() {
+    let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+    deliverable(&repo);
+    let runners: Vec<Running> = (0..6).map(|_| repo.aynig_start(["run", "--drain"])).collect();
+    for runner in runners {
+        let output = runner.finish();
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    }
+    assert_eq!((deliveries(&repo, "task"), slots(&repo).len(), repo.noted_lines("ran").len()), (1, 0, 1));
+}
+
+/// CONTRACT 5.34
+#[test]
+fn a_slot_that_was_delivered_is_dropped() {
+    let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+    deliverable(&repo);
+    let slot = repo.head("refs/aynig/deferred/task");
+    repo.aynig_ok(["run", "--drain"]);
+    // As if the deletion of the slot had been lost, and several steps had followed.
+    repo.git(["update-ref", "refs/aynig/deferred/task", &slot]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!((deliveries(&repo, "task"), slots(&repo).len(), repo.noted_lines("ran").len()), (1, 0, 1));
+}
+
+/// CONTRACT 5.28, 5.32, 5.34
+#[test]
+fn a_hub_delivers_once_to_many_clones() {
+    let hub = Repo::scene(&[("slow", "next rests"), ("work", WORK)]).into_bare();
+    hub.ready("task", "slow");
+    let (one, two) = (hub.clone_beside("one"), hub.clone_beside("two"));
+    let remote = ["--remote", "origin", "--trailer", "dwp-n: 1"];
+    one.aynig_ok(later("task", &remote));
+    assert_eq!(slots(&hub), ["refs/aynig/deferred/task"]);
+    two.aynig_ok(later("task", &remote));
+    let other = two.aynig(later("task", &["--remote", "origin"]));
+    assert_refused(&other, 1, &["waits for task already"]);
+    let shown = out(&two.aynig_ok(["status", "--remote", "origin", "task"]));
+    assert!(!shown.is_empty());
+    let runners = [&one, &two, &one].map(|clone| clone.aynig_start(["run", "--remote", "origin", "--drain"]));
+    for runner in runners {
+        let output = runner.finish();
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    }
+    one.aynig_ok(["run", "--remote", "origin", "--drain"]);
+    assert_eq!((deliveries(&hub, "task"), slots(&hub)), (1, vec![]));
+    assert_eq!((hub.state("task"), hub.noted_lines("ran").len()), ("done".into(), 1));
+    let names = one.git(["for-each-ref", "--format=%(refname)", "refs/aynig/slots/"]);
+    assert_eq!(names, "", "what was delivered is not kept");
+}
+
+/// CONTRACT 5.28
+#[test]
+fn a_server_that_cannot_move_two_refs_together_is_named() {
+    let hub = Repo::scene(&[("slow", SLOW), ("work", WORK)]).into_bare();
+    hub.git(["config", "receive.advertiseAtomic", "false"]);
+    hub.ready("task", "slow");
+    let clone = hub.clone_beside("clone");
+    let output = clone.aynig(later("task", &["--remote", "origin"]));
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert!(err(&output).contains("git push --atomic"), "{}", told(&output));
+    assert_eq!(slots(&hub), Vec::<String>::new());
+}
+
+/// CONTRACT 5.35
+#[test]
+fn nothing_unsigned_is_delivered_where_signatures_are_required() {
+    let repo = Repo::scene(&[("slow", SLOW), ("work", WORK)]);
+    deliverable(&repo);
+    repo.git(["config", "aynig.requireSigned", "true"]);
+    let head = repo.head("task");
+    let output = repo.aynig_ok(["run", "--drain"]);
+    assert!(err(&output).contains("its deferred state was not delivered, and stays"), "{}", told(&output));
+    assert_eq!((repo.head("task"), slots(&repo).len()), (head, 1));
+}
+
+/// CONTRACT 12.11
+#[test]
+fn a_guard_refuses_unsigned_slots_where_signatures_are_required() {
+    let hub = Repo::scene(&[("slow", SLOW), ("work", WORK)]).into_bare();
+    hub.command("hooks/pre-receive", &format!("exec '{}' hook pre-receive", binary().display()));
+    hub.ready("task", "slow");
+    let clone = hub.clone_beside("clone");
+    let send = later("task", &["--remote", "origin"]);
+    clone.aynig_ok(send.clone());
+    assert_eq!(slots(&hub).len(), 1);
+    hub.git(["update-ref", "-d", "refs/aynig/deferred/task"]);
+    hub.git(["config", "aynig.requireSigned", "true"]);
+    let output = clone.aynig(send);
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert!(err(&output).contains("its deferred state is refused"), "{}", told(&output));
+    assert_eq!(slots(&hub), Vec::<String>::new());
+}
