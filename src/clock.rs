@@ -18,6 +18,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_gettime};
 
+/// How far the clock of files may lag behind: more than a tick of any kernel.
+const COARSE_MILLIS: i64 = 20;
+
 /// Whole seconds since 1970-01-01T00:00:00Z by the wall clock, negative before it. Commit dates
 /// have this resolution.
 #[must_use]
@@ -113,6 +116,29 @@ impl Stopwatch {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         monotonic().saturating_duration_since(self.started)
+    }
+}
+
+/// A moment in this process, to be compared with the times of files whose clock may jump meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    wall: SystemTime,
+    watch: Stopwatch,
+}
+
+impl Moment {
+    /// This moment.
+    pub(crate) fn now() -> Self {
+        Self { wall: wall(), watch: Stopwatch::start() }
+    }
+
+    /// The earliest time that a file can have, in milliseconds since 1970, if it was made after
+    /// this moment. Allows for the coarse clock of files, and for a clock that was set back.
+    pub(crate) fn earliest(&self) -> i64 {
+        let by_the_clock_of_now = wall().checked_sub(self.watch.elapsed()).unwrap_or(UNIX_EPOCH);
+        let earlier = self.wall.min(by_the_clock_of_now);
+        let since = earlier.duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX).saturating_sub(COARSE_MILLIS)
     }
 }
 

@@ -47,7 +47,7 @@ pub mod watchdog;
 pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
-pub(crate) use orphans::{is_unused, occupants, settled_occupants};
+pub(crate) use orphans::{is_unused, note_processes, occupants, settled_occupants};
 pub use pager::Pager;
 pub(crate) use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

@@ -1,21 +1,23 @@
 //! Finds processes that still work inside a directory.
 //!
 //! A worktree is removed or reused only after this check (CONTRACT 9.8, 9.15). It finds processes
-//! by working directory and open files, not by ancestry: a process that left its group is found
+//! by working directory, open and mapped files, not by ancestry: a process that left its group is found
 //! too. Only observes; the caller decides what an occupant means.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::dir::Dir;
-use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::Mode;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 
 use super::gits::Gits;
-use crate::clock::{self, Stopwatch};
+use crate::clock::{self, Moment, Stopwatch};
 use crate::session::{Place, processes};
 
 /// Longest wait for gits at work in a directory.
@@ -31,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
     let dir = resolved(dir);
     let Ok(proc) = fs::File::open("/proc") else { return Vec::new() };
-    let stands_in = |pid: &i32| working_directory(&proc, *pid).is_some_and(|cwd| cwd.starts_with(&dir));
-    others().filter(stands_in).collect()
+    let stands_in = |place: &String| working_directory(&proc, place).is_ok_and(|cwd| cwd.starts_with(&dir));
+    others().filter(|pid| places(&proc, *pid).iter().any(stands_in)).collect()
 }
 
 /// The [`occupants`] of `dir`, after waiting up to [`UPKEEP`] while they are only gits at work.
@@ -56,28 +58,47 @@ pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
     }
 }
 
-/// Whether no other process has a working directory, an open file or its program in `dirs` or below them. `None` if
-/// that would mean reading more than `most` open files.
+/// Looks at all processes, so that [`is_unused`] knows them for older ones.
+pub(crate) fn note_processes() {
+    let Ok(proc) = fs::File::open("/proc") else { return };
+    let is_there = |pid: &i32| fstatat(&proc, format!("{pid}/fd").as_str(), AtFlags::empty()).is_ok();
+    let seen = others().filter(is_there).count();
+    tracing::trace!(seen, "processes that are there before the first step");
+}
+
+/// Whether no other process has a working directory, an open file, its program or a mapped file in `dirs` or below
+/// them. `None` if that would mean reading more than `most` open and mapped files.
 ///
-/// Linux only; elsewhere always true. Processes of other users cannot be read and do not count.
+/// Mapped files are read only of processes that may have begun after `since`, when nobody else knew `dirs`: of all
+/// processes they take as long as a checkout. An older process that maps a file and closes it is not found.
+///
+/// Linux only; elsewhere always true. Processes of other users cannot be read and do not count. One of this user
+/// that cannot be read counts as using them if it may have begun after `since`.
 #[must_use]
-pub(crate) fn is_unused(dirs: &[&Path], most: usize) -> Option<bool> {
+pub(crate) fn is_unused(dirs: &[&Path], since: Moment, most: usize) -> Option<bool> {
     let dirs: Vec<PathBuf> = dirs.iter().map(|dir| resolved(dir)).collect();
-    let is_below = |file: &Path| dirs.iter().any(|dir| file.starts_with(dir));
+    let is_below = |file: &PathBuf| dirs.iter().any(|dir| file.starts_with(dir));
     let Ok(proc) = fs::File::open("/proc") else { return Some(true) };
-    let mut left = most;
+    let (mut left, since) = (most, since.earliest());
     for pid in others() {
-        // Otherwise a kernel thread, or a process of another user.
-        let Some(cwd) = working_directory(&proc, pid) else { continue };
-        if is_below(&cwd) {
-            return Some(false);
-        }
-        let mut open = open_files(&proc, pid).unwrap_or_default();
-        // A running program keeps its file from being written.
-        open.extend(readlinkat(&proc, format!("{pid}/exe").as_str()).map(PathBuf::from));
-        left = left.checked_sub(open.len())?;
-        if open.iter().any(|file| is_below(file)) {
-            return Some(false);
+        for place in places(&proc, pid) {
+            let cwd = match working_directory(&proc, &place) {
+                Ok(cwd) => cwd,
+                Err(Errno::EACCES | Errno::EPERM) if is_ours_since(&proc, pid, since) => return Some(false),
+                // It has ended, or is a process of another user.
+                Err(_) => continue,
+            };
+            // A running program keeps its file from being written.
+            let program = readlinkat(&proc, format!("{place}/exe").as_str()).map(PathBuf::from);
+            let (mut used, may_be_new) = open_files(&proc, &place, since).unwrap_or_default();
+            if may_be_new {
+                used.extend(mapped_files(&proc, &place));
+            }
+            left = left.checked_sub(used.len() + 1)?;
+            used.extend(program);
+            if is_below(&cwd) || used.iter().any(is_below) {
+                return Some(false);
+            }
         }
     }
     Some(true)
@@ -94,25 +115,75 @@ fn resolved(dir: &Path) -> PathBuf {
     fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
-/// The working directory of a process; `None` if it cannot be read.
-fn working_directory(proc: &fs::File, pid: i32) -> Option<PathBuf> {
-    let cwd = readlinkat(proc, format!("{pid}/cwd").as_str()).ok()?;
-    Some(undeleted(cwd.into()))
+/// The directories of a process in `/proc`: its own, or those of its threads if the main one has ended.
+fn places(proc: &fs::File, pid: i32) -> Vec<String> {
+    let own = pid.to_string();
+    if readlinkat(proc, format!("{own}/cwd").as_str()) != Err(Errno::ENOENT) {
+        return vec![own];
+    }
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let Ok(mut tasks) = Dir::openat(proc, format!("{own}/task").as_str(), flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    let names = tasks.iter().flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    names
+        .filter(|name| !name.starts_with('.') && *name != own)
+        .map(|name| format!("{own}/task/{name}"))
+        .collect()
 }
 
-/// The open files of a process.
-fn open_files(proc: &fs::File, pid: i32) -> nix::Result<Vec<PathBuf>> {
+/// The working directory of a process or thread.
+fn working_directory(proc: &fs::File, place: &str) -> nix::Result<PathBuf> {
+    readlinkat(proc, format!("{place}/cwd").as_str()).map(|cwd| undeleted(cwd.into()))
+}
+
+/// The open files of a process, and whether it may have begun after `since`.
+fn open_files(proc: &fs::File, place: &str, since: i64) -> nix::Result<(Vec<PathBuf>, bool)> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let mut open = Dir::openat(proc, format!("{pid}/fd").as_str(), flags, Mode::empty())?;
+    let mut open = Dir::openat(proc, format!("{place}/fd").as_str(), flags, Mode::empty())?;
+    let may_be_new = is_since(&fstat(&open)?, since);
     let names: Vec<CString> = open.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
-    Ok(names.iter().filter_map(|name| readlinkat(&open, name.as_c_str()).ok()).map(PathBuf::from).collect())
+    let files = names.iter().filter_map(|name| readlinkat(&open, name.as_c_str()).ok()).map(PathBuf::from);
+    Ok((files.collect(), may_be_new))
+}
+
+/// The mapped files of a process, one for each mapping.
+fn mapped_files(proc: &fs::File, place: &str) -> Vec<PathBuf> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let mut text = Vec::new();
+    if let Ok(maps) = openat(proc, format!("{place}/maps").as_str(), flags, Mode::empty())
+        && let Err(error) = fs::File::from(maps).read_to_end(&mut text)
+    {
+        tracing::debug!(place, %error, "the mapped files of a process could not be read");
+    }
+    // The path is the last field; no field before it has a slash.
+    let path = |line: &[u8]| {
+        line.iter().position(|byte| *byte == b'/').map(|at| PathBuf::from(OsStr::from_bytes(&line[at..])))
+    };
+    text.split(|byte| *byte == b'\n').filter_map(path).collect()
+}
+
+/// Whether a process that cannot be read is of this user and may have begun after `since`.
+fn is_ours_since(proc: &fs::File, pid: i32, since: i64) -> bool {
+    let look = |name: &str| fstatat(proc, name, AtFlags::empty());
+    let (found, own) = (look(&pid.to_string()), look("self"));
+    let (Ok(found), Ok(own)) = (found, own) else { return false };
+    found.st_uid == own.st_uid && is_since(&found, since)
+}
+
+/// Whether a file of `/proc/PID` may be of a process that began after `since`, in milliseconds of the wall clock.
+///
+/// The kernel dates such a file when somebody first looks at it: never before the process began, and mostly at our
+/// own previous check. That takes far less time than reading the start time of every process.
+fn is_since(found: &FileStat, since: i64) -> bool {
+    found.st_mtime.saturating_mul(1000).saturating_add(found.st_mtime_nsec / 1_000_000) >= since
 }
 
 // Removes the suffix ` (deleted)`, by which the kernel marks a working directory that was removed
 // under its process.
 fn undeleted(cwd: PathBuf) -> PathBuf {
     match cwd.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
-        Some(before) if !cwd.exists() => PathBuf::from(std::ffi::OsStr::from_bytes(before)),
+        Some(before) if !cwd.exists() => PathBuf::from(OsStr::from_bytes(before)),
         Some(_) | None => cwd,
     }
 }
@@ -154,9 +225,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let program = scratch.path().join("daemon");
         fs::copy("/bin/sleep", &program).unwrap();
-        assert_eq!(is_unused(&[scratch.path()], 1 << 20), Some(true));
+        assert_eq!(is_unused(&[scratch.path()], Moment::now(), 1 << 20), Some(true));
         let daemon = duct::cmd!(&program, "60").dir("/").unchecked().start().unwrap();
-        let found = is_unused(&[scratch.path()], 1 << 20);
+        let found = is_unused(&[scratch.path()], Moment::now(), 1 << 20);
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         assert_eq!(found, Some(false));

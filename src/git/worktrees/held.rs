@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use bstr::BString;
 
+use crate::clock::Moment;
 use crate::contract::ids::CommitId;
 use crate::fsutil::FileLock;
 use crate::git::worktrees::registration::{Mark, Workplace};
@@ -22,6 +23,8 @@ pub(crate) struct Worktree {
     pub(crate) attached: bool,
     /// Its state when its command began, if it is worth keeping in the pool.
     pub(crate) origin: Option<Box<Origin>>,
+    /// When it was made or taken for this attempt, before its command began.
+    pub(crate) since: Moment,
     /// How git left it before its command began.
     pub(crate) filled: Option<Box<Filled>>,
     /// Last field, so dropped last. While it is held no other process removes this worktree.
@@ -38,7 +41,7 @@ impl Deref for Worktree {
 
 impl Worktree {
     pub(crate) fn held(place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
-        Self { place, mark, attached, origin: None, filled: None, _held: held }
+        Self { place, mark, attached, origin: None, since: Moment::now(), filled: None, _held: held }
     }
 
     /// The number of files that git has written to it; 0 if unknown.
@@ -49,7 +52,15 @@ impl Worktree {
     /// This worktree at another place and for another attempt. The caller has taken the new lock
     /// before the old one is released.
     pub(crate) fn passed_on(self, place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
-        Self { place, mark, attached, origin: self.origin, filled: self.filled, _held: held }
+        Self {
+            place,
+            mark,
+            attached,
+            origin: self.origin,
+            since: Moment::now(),
+            filled: self.filled,
+            _held: held,
+        }
     }
 }
 

@@ -106,7 +106,7 @@ impl Repo {
         &self,
         worktree: Worktree,
         head: CommitId,
-        is_deserted: impl Fn(&Workplace) -> bool,
+        is_deserted: impl Fn(&Worktree) -> bool,
     ) -> Result<(), WorktreeError> {
         let Some(origin) = &worktree.origin else { return self.remove_worktree(worktree) };
         let own_index = worktree.git_dir.join(OWN_INDEX);

@@ -15,8 +15,7 @@ use crate::git::Repo;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::held::{Spare, Worktree};
-use crate::git::worktrees::registration::Workplace;
-use crate::supervise::{is_unused, settled_occupants};
+use crate::supervise::{is_unused, note_processes, settled_occupants};
 
 use crate::runner::error_chain;
 
@@ -128,10 +127,14 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
     }
     // A process in it could write after the check of the files.
     let most = worktree.files().saturating_mul(FOR_EACH_FILE).saturating_add(MOST_OPEN);
-    match is_unused(&[&worktree.path, &worktree.git_dir], most) {
+    match is_unused(&[&worktree.path, &worktree.git_dir], worktree.since, most) {
         Some(true) => repo.hand_on(worktree, at),
         Some(false) => Ok(Some(worktree)),
         None => {
+            tracing::debug!(
+                most,
+                "worktrees are not handed on: there are too many open files of other processes"
+            );
             repo.end_handing_on();
             Ok(Some(worktree))
         }
@@ -139,8 +142,8 @@ fn hand_on(repo: &Repo, worktree: Worktree, disposal: Disposal) -> Result<Option
 }
 
 /// Whether no process uses the worktree or its registration, however long the check takes.
-fn is_deserted(place: &Workplace) -> bool {
-    is_unused(&[&place.path, &place.git_dir], usize::MAX) == Some(true)
+fn is_deserted(worktree: &Worktree) -> bool {
+    is_unused(&[&worktree.path, &worktree.git_dir], worktree.since, usize::MAX) == Some(true)
 }
 
 /// Hands worktrees on from step to step until dropped.
@@ -158,6 +161,7 @@ impl<'a> HandingOn<'a> {
             tracing::warn!(%error, "worktrees of earlier runners were not removed");
         }
         repo.begin_spares(likely);
+        note_processes();
         Self { repo }
     }
 }
