@@ -82,7 +82,8 @@ fn a_real_life_from_the_wish_to_the_end() {
     assert!(said.contains(&format!("printed  `aynig logs --attempt {attempt} --stderr` shows it")), "{said}");
     assert_eq!(out(&repo.aynig_ok(["logs", "--attempt", &attempt, "--stderr"])), "why\n", "as it says");
     let silent = repo.aynig_ok(["logs", "--attempt", &attempt]);
-    assert!(out(&silent).is_empty() && err(&silent).contains("add --stderr"), "{}", err(&silent));
+    assert_eq!(out(&silent), "why\n", "it printed nothing else");
+    assert!(err(&silent).contains("standard error"), "{}", err(&silent));
     assert!(said.contains("beside   1 commit by Test Person: own work"), "{said}");
     assert_eq!(said.matches("printed").count(), 1, "of what went well nobody asks: {said}");
     // The current branch is the default.

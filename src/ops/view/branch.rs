@@ -29,7 +29,7 @@ use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
 use crate::runner::shell_quote;
-use crate::runner::survey::verdict::{Reason, RunIn, Severity};
+use crate::runner::survey::verdict::{Leased, Reason, RunIn, Severity};
 use crate::runner::survey::words::{bounded, if_you_vouch, unsigned_lease};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
@@ -202,22 +202,7 @@ pub(crate) fn row(
             row.state = stored.as_ref().and_then(declared);
             row.reason = Some(invalid.to_string());
         }
-        Verdict::Leased(lease) => {
-            leased(&mut row, &lease.lease, lease.seen);
-            row.asked = branch.head.and_then(|head| request(repo, head));
-            if lease.over {
-                let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
-                let next = "the lease has run out; the next `aynig run` sets the branch stalled";
-                row.reason =
-                    Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
-            } else if let Some(cancel) = of_lease(repo, &lease.lease) {
-                row.reason = Some(format!("cancel asked by {}", asked_words(&cancel)));
-                // The body is the reason of the request.
-                (row.cancel, row.wish) = (Some(cancel.by), None);
-            } else if row.mistake {
-                row.reason = Some(asks_again(authority, branch));
-            }
-        }
+        Verdict::Leased(lease) => under_lease(&mut row, repo, authority, branch, lease),
         Verdict::UnsignedLease { leased: lease, why } => {
             leased(&mut row, &lease.lease, lease.seen);
             row.mistake = true;
@@ -243,34 +228,19 @@ pub(crate) fn row(
         }
         Verdict::Bounded { state, bound } => {
             asked(&mut row, state, stored.as_ref());
-            row.mistake = !matches!(**bound, Bound::Stalled { .. });
-            row.cause = Some(bound.word());
-            row.not_before = bound.until();
-            row.bound = Some(bounded(&branch.name, authority.source(), bound));
-            row.reason = row.bound.clone();
+            parked_by(&mut row, bounded(&branch.name, authority.source(), bound), bound);
         }
         Verdict::WaitsForYou { state, until, trouble } => {
             asked(&mut row, state, stored.as_ref());
             row.not_before = *until;
-            row.cause = trouble.as_ref().map(Reason::word);
-            row.mistake = trouble.as_ref().is_some_and(|reason| reason.severity() == Severity::Misconfigured);
             let question = message.as_ref().and_then(|message| WaitsFor::of(&message.trailers));
             let since = row.committed_at.unwrap_or(now);
             row.waits = question.map(|question| WaitsView::new(&question, since));
-            let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-            let hint = format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch));
-            row.reason = Some(match trouble {
-                Some(trouble) => format!("{hint}; {trouble}"),
-                None => hint,
-            });
+            for_somebody(&mut row, authority, trouble.as_ref());
         }
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
-            row.command = Some(command.path.clone());
-            let in_place = (*run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
-            let again = row.again(most);
-            let reasons: Vec<String> = again.into_iter().chain(in_place).collect();
-            row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+            ready(&mut row, &command.path, *run_in, most);
         }
         Verdict::Excluded(exclusion) => {
             row.cause = Some(exclusion.word());
@@ -283,6 +253,52 @@ pub(crate) fn row(
     }
     row.retime(now);
     row
+}
+
+/// Adds what a lease is for, and what becomes of it.
+fn under_lease(row: &mut BranchView, repo: &Repo, authority: &Authority, branch: &Branch, lease: &Leased) {
+    leased(row, &lease.lease, lease.seen);
+    row.asked = branch.head.and_then(|head| request(repo, head));
+    if lease.over {
+        let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
+        let next = "the lease has run out; the next `aynig run` sets the branch stalled";
+        row.reason = Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
+    } else if let Some(cancel) = of_lease(repo, &lease.lease) {
+        row.reason = Some(format!("cancel asked by {}", asked_words(&cancel)));
+        // The body is the reason of the request.
+        (row.cancel, row.wish) = (Some(cancel.by), None);
+    } else if row.mistake {
+        row.reason = Some(asks_again(authority, branch));
+    }
+}
+
+/// Adds what would run, where, and how often it was interrupted before.
+fn ready(row: &mut BranchView, command: &str, run_in: RunIn, most: u32) {
+    row.command = Some(command.to_owned());
+    let in_place = (run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
+    let reasons: Vec<String> = row.again(most).into_iter().chain(in_place).collect();
+    row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+}
+
+/// Adds the bound that parks the branch.
+fn parked_by(row: &mut BranchView, words: String, bound: &Bound) {
+    row.mistake = !matches!(*bound, Bound::Stalled { .. });
+    row.cause = Some(bound.word());
+    row.not_before = bound.until();
+    row.reason = Some(words.clone());
+    row.bound = Some(words);
+}
+
+/// Adds how to answer a branch that waits for somebody.
+fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Reason>) {
+    row.cause = trouble.map(Reason::word);
+    row.mistake = trouble.is_some_and(|reason| reason.severity() == Severity::Misconfigured);
+    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let hint = format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch));
+    row.reason = Some(match trouble {
+        Some(trouble) => format!("{hint}; {trouble}"),
+        None => hint,
+    });
 }
 
 /// Says how to look at the output of a command that asked for nothing valid, and how to try again.
@@ -340,6 +356,15 @@ fn waiting(
 }
 
 impl BranchView {
+    /// Adds the deferred state that waits for the branch.
+    pub(crate) fn waited_for(&mut self, deferred: DeferredView) {
+        deferred.add_to(&mut self.reason);
+        if self.brief.is_some() {
+            deferred.add_to(&mut self.brief);
+        }
+        self.deferred = Some(deferred);
+    }
+
     /// Recomputes the remaining times for `now`.
     pub fn retime(&mut self, now: i64) {
         if let Some(lease) = &mut self.lease {

@@ -4,7 +4,6 @@ use bstr::ByteSlice;
 use serde::Serialize;
 
 use super::Time;
-use super::branch::BranchView;
 use crate::contract::deferred::wakes;
 use crate::contract::ids::CommitId;
 use crate::contract::message::Message;
@@ -50,16 +49,5 @@ impl DeferredView {
     pub(super) fn add_to(&self, reason: &mut Option<String>) {
         let before = reason.as_deref().filter(|before| !before.is_empty());
         *reason = Some(before.map_or_else(|| self.note(), |before| format!("{before}; {}", self.note())));
-    }
-}
-
-impl BranchView {
-    /// Adds the deferred state that waits for the branch.
-    pub(crate) fn waited_for(&mut self, deferred: DeferredView) {
-        deferred.add_to(&mut self.reason);
-        if self.brief.is_some() {
-            deferred.add_to(&mut self.brief);
-        }
-        self.deferred = Some(deferred);
     }
 }

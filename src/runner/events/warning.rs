@@ -309,16 +309,7 @@ impl Display for Warning {
                 "the body has {bytes} bytes, too many for an environment variable: BODY is not set, the whole body is in \
                  the file BODY_PATH names"
             ),
-            Self::FilesNotCopied { list, count, cause } => write!(
-                f,
-                "{count} of the files that {list} lists were not copied into its worktree: {}",
-                match cause {
-                    NotCopied::LeadsElsewhere => "on this branch their directory is a link or a file",
-                    NotCopied::NotIgnored => {
-                        "this branch does not ignore them (.gitignore), so they could get into a commit"
-                    }
-                }
-            ),
+            Self::FilesNotCopied { list, count, cause } => not_copied(f, list, *count, *cause),
             Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
             Self::InvalidDeclaration { state, line } => {
                 write!(f, "`{state}` wrote an invalid SET_STATE on {line}; it is ignored")
@@ -345,6 +336,16 @@ impl Display for Warning {
             Self::Hook { words } => f.write_str(words),
         }
     }
+}
+
+fn not_copied(f: &mut Formatter<'_>, list: &str, count: usize, cause: NotCopied) -> Result {
+    let why = match cause {
+        NotCopied::LeadsElsewhere => "on this branch their directory is a link or a file",
+        NotCopied::NotIgnored => {
+            "this branch does not ignore them (.gitignore), so they could get into a commit"
+        }
+    };
+    write!(f, "{count} of the files that {list} lists were not copied into its worktree: {why}")
 }
 
 fn none_selected(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {

@@ -96,13 +96,7 @@ pub fn watch(
                     if done.did_something() {
                         each(done);
                     }
-                    match error {
-                        PassError::Remote(_) if context.shutdown.cause().is_some() => return Ok(()),
-                        // The repository disappeared during the pass.
-                        _ if repo.is_gone() => {}
-                        PassError::Remote(error) => poller.failed(context, &error),
-                        error => return Err(error),
-                    }
+                    poller.halted(context, repo, error)?;
                 }
             }
         }
@@ -206,6 +200,21 @@ impl Poller {
         self.last = Some(asked);
         let is_stale = self.fetched.is_some_and(|fetched| fetched.elapsed() >= LONGEST_BLIND);
         changed || is_stale || self.due(context).is_some_and(|left| left.is_zero())
+    }
+
+    /// Decides whether the watch goes on after a pass that failed.
+    fn halted(&mut self, context: &Context<'_>, repo: &Repo, error: PassError) -> Result<(), PassError> {
+        match error {
+            // A stop was requested, which ends the watch.
+            PassError::Remote(_) if context.shutdown.cause().is_some() => Ok(()),
+            // The repository disappeared during the pass.
+            _ if repo.is_gone() => Ok(()),
+            PassError::Remote(error) => {
+                self.failed(context, &error);
+                Ok(())
+            }
+            error => Err(error),
+        }
     }
 
     fn failed(&mut self, context: &Context<'_>, error: &AuthorityError) {
