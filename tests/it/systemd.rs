@@ -301,7 +301,8 @@ sctl start aynig-role@nobody.service 2>/dev/null; found no-file $?
     let Some((repo, said)) = managed(script) else { return };
     assert_said(&said, &["start: 0", "stop: 0", "stopped: inactive", "roles: 0"]);
     assert_said(&said, &["failed: 0 3 ", "failed: 0 200 ", "no-file: 1"]);
-    assert_eq!([repo.state("monday"), repo.state("tuesday")], ["done", "stalled"]);
+    assert_eq!([repo.state("monday"), repo.state("tuesday")], ["done", "wait"], "asked again");
+    assert_eq!(repo.trailer("tuesday", "aynig-interrupted"), "1");
     assert_eq!([repo.said("r-one"), repo.said("w-one")], ["reviewer", "writer"]);
     assert_eq!(
         repo.show(&format!("{}:half", repo.rescue())),
