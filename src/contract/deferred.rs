@@ -14,6 +14,10 @@ use super::trailers::{Trailer, Trailers};
 /// Names, in a delivered commit, the slot's commit.
 pub const DELIVERED_KEY: &str = "aynig-deferred";
 
+/// Names, in a slot's commit, the branch it was left for. Without it any signed commit with a state could be put in the
+/// place of a slot, and its message would come to files that its author never saw.
+pub(crate) const SLOT_KEY: &str = "aynig-slot";
+
 /// Lets a deferred state replace a parked one, and one that waits for a person.
 pub const WAKE_KEY: &str = "aynig-wake";
 
@@ -55,6 +59,11 @@ pub(crate) fn slot(facts: &CommitFacts<'_>) -> Option<Event> {
     }
 }
 
+/// Whether a slot was left for this branch.
+pub(crate) fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
+    trailers.last(SLOT_KEY).is_some_and(|value| *value == *branch.to_string().as_bytes())
+}
+
 /// Whether a deferred state wakes what it finds.
 pub(crate) fn wakes(trailers: &Trailers) -> bool {
     trailers.last(WAKE_KEY).is_some_and(|value| value == "true")
@@ -76,7 +85,8 @@ pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
 /// Drafts the commit that delivers a slot: its message, and its name.
 pub(crate) fn delivery_draft(slot: &Event) -> Draft {
     let Message { subject, body, trailers } = slot.message.clone();
-    let mut all: Trailers = trailers.into_iter().filter(|trailer| trailer.key != DELIVERED_KEY).collect();
+    let of_slot = |trailer: &Trailer| trailer.key == DELIVERED_KEY || trailer.key == SLOT_KEY;
+    let mut all: Trailers = trailers.into_iter().filter(|trailer| !of_slot(trailer)).collect();
     all.push(Trailer::new(DELIVERED_KEY, slot.commit.to_string()));
     Draft { subject, body, trailers: all }
 }
@@ -96,9 +106,13 @@ mod tests {
     /// CONTRACT 5.32, 5.33
     #[test]
     fn a_slot_is_delivered_with_its_message_and_its_name() {
-        let message = "s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: old\n";
+        let message =
+            "s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: old\naynig-slot: b\n";
         let event = read(message).expect("a state");
         assert!(wakes(&event.message.trailers));
+        for (branch, is) in [("b", true), ("c", false)] {
+            assert_eq!(is_for(&event.message.trailers, &BranchName::new(branch).expect("a name")), is);
+        }
         let text = delivery_draft(&event).encode().expect("it can be written");
         let expected =
             format!("s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: {}\n", id(1));

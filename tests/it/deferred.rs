@@ -259,3 +259,43 @@ fn a_guard_refuses_unsigned_slots_where_signatures_are_required() {
     assert!(err(&output).contains("its deferred state is refused"), "{}", told(&output));
     assert_eq!(slots(&hub), Vec::<String>::new());
 }
+
+/// CONTRACT 5.34
+#[test]
+fn what_is_no_slot_keeps_no_branch_from_being_run() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.ready("task", "work");
+    repo.git(["update-ref", "refs/aynig/deferred/task", "main"]);
+    let output = repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    assert!(err(&output).contains("declares no state"), "{}", told(&output));
+}
+
+/// CONTRACT 5.34
+#[test]
+fn a_state_is_delivered_to_the_branch_that_it_was_left_for_alone() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.ready("one", "work");
+    repo.ready("other", "nothing");
+    repo.aynig_ok(later("one", &["--subject", "later"]));
+    // A request of another branch, and a slot of another branch.
+    for commit in ["one", "refs/aynig/deferred/one"] {
+        repo.git(["update-ref", "refs/aynig/deferred/other", commit]);
+        let output = repo.aynig_ok(["run", "--branch", "other"]);
+        assert_eq!(repo.state("other"), "nothing", "{}", told(&output));
+        assert!(err(&output).contains("was left for another branch"), "{}", told(&output));
+    }
+}
+
+/// CONTRACT 5.34
+#[test]
+fn a_branch_that_was_made_anew_gets_no_old_state() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.ready("task", "work");
+    repo.aynig_ok(later("task", &["--subject", "later"]));
+    repo.git(["branch", "-D", "task"]);
+    repo.git(["branch", "task", "main"]);
+    let output = repo.aynig_ok(["run", "--drain"]);
+    assert!(err(&output).contains("was made anew"), "{}", told(&output));
+    assert!(!repo.beside("ran").exists(), "nothing was run");
+}

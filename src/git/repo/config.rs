@@ -211,6 +211,11 @@ impl Repo {
 
     /// Whether git's configuration has changed since this process opened the repository.
     pub(crate) fn is_reconfigured(&self) -> bool {
+        // An editor may take the file away for a moment. Git reads that as a file without settings, which would
+        // turn `aynig.requireSigned` off.
+        if !self.common_dir().join("config").exists() {
+            return false;
+        }
         match self.reread() {
             Ok(fresh) => {
                 let now = fresh.config_snapshot().plumbing().to_bstring();

@@ -9,7 +9,7 @@ use bstr::ByteSlice;
 
 use crate::clock;
 use crate::clock::{Stopwatch, span};
-use crate::contract::deferred::{Rest, WAKE_KEY};
+use crate::contract::deferred::{Rest, SLOT_KEY, WAKE_KEY};
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::layout::slot_ref;
@@ -94,7 +94,10 @@ pub fn when_free(
         let branch = target.branch.clone();
         // First in, first out: what waits already goes first.
         let waiting = authority.slot(repo, &branch)?;
-        if waiting.is_none() && (target.held || rest_of(repo, authority, &target)?.admits(later.wake)) {
+        // An attempt owns its branch, and would wait for its own end.
+        let is_free =
+            target.held || (waiting.is_none() && rest_of(repo, authority, &target)?.admits(later.wake));
+        if is_free {
             let expected =
                 Expected { commit: Some(head.to_string()), state: request.onto.expected.state.clone() };
             let onto = Onto {
@@ -151,6 +154,12 @@ fn rest_of(repo: &Repo, authority: &Authority, target: &Target) -> Result<Rest, 
     };
     let from = trust::commands_from(repo, authority, &settings::trust(repo)?)
         .map_err(|error| Error::setup(error_chain(&error)))?;
+    let knows_commands =
+        from.is_some() || repo.directory_in(head.tree, ".aynig").is_ok_and(|commands| commands.is_some());
+    if !knows_commands {
+        // A runner with `--commands-from` may have a command for it; one without delivers the state.
+        return Ok(Rest::Busy);
+    }
     match parking(&event.message.trailers, clock::wall_seconds()) {
         Parking::Until(_) | Parking::Unreadable(_) => Ok(Rest::Waits),
         Parking::Over => Ok(rest::of_state(repo, from.as_ref(), head, &event.state)),
@@ -166,6 +175,7 @@ fn slot_commit(
     wake: bool,
 ) -> Result<(CommitId, StateName), Error> {
     let mut draft = compose(repo, authority, request, target, None)?;
+    draft.trailers.push(Trailer::new(SLOT_KEY, target.branch.to_string()));
     if wake {
         draft.trailers.push(Trailer::new(WAKE_KEY, "true"));
     }

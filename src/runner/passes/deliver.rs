@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-use crate::contract::deferred::{delivers, delivery_draft, slot, wakes};
+use crate::contract::deferred::{delivers, delivery_draft, is_for, slot, wakes};
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::slot_ref;
@@ -67,7 +67,8 @@ impl Delivery<'_> {
     /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
     fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
         let Some(head) = self.branch.head else { return false };
-        let at = (self.branch.name.clone(), head);
+        // By the slot: one that cannot be delivered keeps nobody from running the branch.
+        let at = (self.branch.name.clone(), self.slot);
         if backoff.is_paused(&at) {
             return false;
         }
@@ -92,6 +93,12 @@ impl Delivery<'_> {
         let Some(event) = slot(&kept.facts()) else {
             return Err(format!("the commit {} declares no state that can be set", self.slot.short()));
         };
+        if !is_for(&event.message.trailers, &self.branch.name) {
+            return Err(format!("{} was left for another branch", self.slot.short()));
+        }
+        if !kept.parents.iter().all(|seen| self.repo.descends(head, *seen)) {
+            return Err(format!("the branch was made anew since {} was left for it", self.slot.short()));
+        }
         let rest = rest::of_verdict(self.repo, from, &stored, &self.branch.verdict);
         if !rest.admits(wakes(&event.message.trailers)) {
             tracing::debug!(branch = %self.branch.name, state = %event.state, "its deferred state waits");
