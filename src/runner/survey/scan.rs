@@ -97,7 +97,9 @@ pub(crate) fn scan(
             .map(|worker| worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Vec<_>>()
     });
-    let mut branches = Vec::with_capacity(judged.iter().flatten().map(Vec::len).sum());
+    let mut judged = judged.into_iter();
+    let mut branches = judged.next().transpose()?.unwrap_or_default();
+    branches.reserve_exact(judged.as_slice().iter().flatten().map(Vec::len).sum());
     for share in judged {
         branches.append(&mut share?);
     }
