@@ -314,18 +314,7 @@ impl Repo {
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
         let purpose = if branches.is_empty() { Purpose::Scan } else { Purpose::Other };
-        let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
-        let mut git = self.remote_git(purpose).args(asking);
-        for branch in branches {
-            git = git.arg(branch.full_ref().to_os_str_lossy());
-        }
-        let git = git.known_as(format!("ls-remote {remote}"));
-        let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
-            what: "ask",
-            remote: remote.clone(),
-            source,
-        })?;
-        Ok(output.stdout.lines().filter_map(parse_listed).collect())
+        list(self.remote_git(purpose), remote, branches, within)
     }
 
     /// Queries branches of `remote` for work under way; `call` ends the call.
@@ -336,18 +325,8 @@ impl Repo {
         call: &Interrupt,
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
-        let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
-        let mut git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other).args(asking);
-        for branch in branches {
-            git = git.arg(branch.full_ref().to_os_str_lossy());
-        }
-        let git = git.known_as(format!("ls-remote {remote}"));
-        let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
-            what: "ask",
-            remote: remote.clone(),
-            source,
-        })?;
-        Ok(output.stdout.lines().filter_map(parse_listed).collect())
+        let git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other);
+        list(git, remote, branches, within)
     }
 
     /// Fetches the commits of branches of `remote`, and moves no ref; `call` ends the call.
@@ -486,6 +465,27 @@ pub(super) fn server_words(stderr: &[u8]) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     lines.join("; ").chars().filter(|c| !c.is_control()).take(600).collect()
+}
+
+/// Runs `ls-remote` by a prepared call of git. No branches stand for all.
+fn list(
+    git: Git,
+    remote: &RemoteName,
+    branches: &[BranchName],
+    within: Duration,
+) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
+    let asking = ["ls-remote", "--quiet", "--heads", "--end-of-options", remote.as_str()];
+    let mut git = git.args(asking);
+    for branch in branches {
+        git = git.arg(branch.full_ref().to_os_str_lossy());
+    }
+    let git = git.known_as(format!("ls-remote {remote}"));
+    let output = git.timeout(within).run().map_err(|source| RemoteError::Unreachable {
+        what: "ask",
+        remote: remote.clone(),
+        source,
+    })?;
+    Ok(output.stdout.lines().filter_map(parse_listed).collect())
 }
 
 #[cfg(test)]
