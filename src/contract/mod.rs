@@ -33,7 +33,7 @@
 //! - [`commits`] drafts the commit of an outcome, [`titles`] its subject, [`report`] the body of a stalled one.
 //! - [`manual`] drafts the commits of `set-state` and `set-working`.
 //! - [`squash`] words the commit that a landed branch becomes.
-//! - [`retention`] decides which finished attempts' logs may be removed.
+//! - [`duration`] parses durations; [`retention`] decides which finished attempts' logs may be removed.
 //! - [`story`] folds a branch's commits into its history.
 //! - [`guard`] decides, for a server, which pushes break a lease.
 //! - [`alike`] suggests names for a mistyped one.
@@ -49,6 +49,7 @@ pub mod carried;
 pub mod commits;
 pub mod declaration;
 pub mod deferred;
+pub mod duration;
 pub mod environment;
 pub mod guard;
 pub mod head;

@@ -33,6 +33,7 @@ mod deferred;
 mod demo;
 mod doctor;
 mod documents;
+mod durations;
 mod events;
 mod generated;
 mod handover;

@@ -173,15 +173,15 @@ fn a_key_that_is_nearly_one_that_is_read_is_asked_about_by_hand_and_in_set_state
 }
 
 #[test]
-fn a_number_that_is_none_is_answered_with_the_numbers_that_are_wanted() {
+fn a_wrong_number_or_duration_is_answered_with_the_accepted_ones() {
     let repo = Repo::new();
     for (arguments, wanted) in [
         (["run", "--jobs", "x"].as_slice(), "write a number from 1 on"),
         (&["run", "--jobs", "0"], "write a number from 1 on"),
-        (&["run", "--watch=x"], "write a number from 1 to 86400"),
-        (&["status", "--watch=0"], "write a number from 1 to 86400"),
+        (&["run", "--watch=x"], "write 90s, 5m, 2h, 1h30m, or a number of seconds"),
+        (&["status", "--watch=0"], "must be from 1 to 86400 s"),
         (&["log", "-n", "x"], "write a number from 0 on"),
-        (&["run", "--grace-seconds=-1"], "write a number from 0 on"),
+        (&["run", "--grace-seconds=-1"], "write 90s, 5m, 2h, 1h30m, or a number of seconds"),
         (&["clean", "--keep", "all"], "write a number from 0 on"),
     ] {
         let output = repo.aynig(arguments.iter().copied());

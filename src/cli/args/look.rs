@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args};
 
-use crate::cli::args::parse::{count, number, parse_remote, parse_role};
+use crate::cli::args::parse::{count, parse_remote, parse_role, seconds};
 use aynig::contract::ids::{RemoteName, RoleName};
 use aynig::ops::view::branch::KINDS;
 
@@ -49,9 +49,9 @@ pub(crate) struct Status {
     #[arg(long, value_name = "NAME", value_parser = parse_role)]
     pub(crate) role: Option<RoleName>,
 
-    /// Stay: show it anew on every change of a local branch, and every SECONDS (a remote is asked every 5 at most) [default: 10]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
-          value_parser = number(1..=86_400))]
+    /// Stay: show it anew on every change of a local branch, and every DURATION (a remote is asked every 5s at most) [default: 10s]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = seconds(1..=86_400))]
     pub(crate) watch: Option<u64>,
 
     /// Print JSON: one object, or an array with --all or GLOB; with --watch a line of it for each change

@@ -25,7 +25,7 @@ mod settings;
 mod upkeep;
 
 pub(crate) use crate::cli::args::parse::not_an_interval;
-use crate::cli::args::parse::{number, parse_commit, parse_remote, parse_state, parse_trailer};
+use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_trailer, seconds};
 
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
@@ -126,9 +126,9 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with = "watch")]
     pub(crate) drain: bool,
 
-    /// Stay: look again on every change of a local branch, and every SECONDS [default: 10]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
-          value_parser = number(1..=86_400))]
+    /// Stay: look again on every change of a local branch, and every DURATION [default: 10s]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+          value_parser = seconds(1..=86_400))]
     pub(crate) watch: Option<u64>,
 
     /// Print a summary as JSON on stdout
@@ -188,7 +188,7 @@ pub(crate) struct SetState {
 
     /// Length of the lease that the command runs under [default: as before with --retry, else
     /// that of the runner]
-    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
+    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// Override the live lease of another runner, which then stops the command and saves its work; the commit names the attempt
@@ -208,8 +208,8 @@ pub(crate) struct SetState {
     #[arg(long, requires = "when_free")]
     pub(crate) wait: bool,
 
-    /// With --wait: give up waiting after SECONDS (exit code 1); the state stays where it is
-    #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = number(1..=31_536_000))]
+    /// With --wait: give up waiting after DURATION (exit code 1); the state stays where it is
+    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = seconds(1..=31_536_000))]
     pub(crate) timeout: Option<u64>,
 
     /// What to write, and where
@@ -229,8 +229,8 @@ pub(crate) struct SetWorking {
     #[arg(value_name = "BRANCH", conflicts_with = "branch")]
     pub(crate) name: Option<OsString>,
 
-    /// Length of the lease from now [default: as before, else 300]
-    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
+    /// Length of the lease from now (5m, 2h, or seconds) [default: as before, else 300]
+    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// What to write, and where
@@ -255,7 +255,7 @@ pub(crate) struct Next {
     pub(crate) keep_body: bool,
 
     /// Length of the lease that the command of STATE runs under [default: the runner's aynig.leaseSeconds]
-    #[arg(long, value_name = "SECONDS", value_parser = number(1..=MAX_LEASE_SECONDS))]
+    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// What the commit says

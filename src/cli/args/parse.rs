@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use aynig::contract::duration::parse_duration;
 use aynig::contract::ids::{RemoteName, RoleName, StateName};
 use aynig::contract::protocol::parse_trailer_arg;
 use aynig::contract::retention::parse_age;
@@ -32,7 +33,14 @@ pub(crate) fn parse_remote(text: &str) -> Result<RemoteName, String> {
     RemoteName::parse(text).map_err(|error| error.to_string())
 }
 
-pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
+/// Parses a duration within `range` seconds. The error names the accepted forms, or the range.
+pub(crate) fn seconds(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| keys::seconds(&range, text)
+}
+
+pub(crate) fn parse_older_than(text: &str) -> Result<u64, String> {
     parse_age(text).map_err(|error| error.to_string())
 }
 
@@ -48,14 +56,13 @@ pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
         .ok_or_else(|| "needs 7 or more hexadecimal digits of a commit; for the newest: --expect \"$(git rev-parse BRANCH)\"".to_owned())
 }
 
-/// Refuses a number among the names of branches: it was meant for `--watch`, whose value needs a `=`.
+/// Refuses a duration among the names of branches: it was meant for `--watch`, whose value needs a `=`.
 pub(crate) fn not_an_interval(watch: Option<u64>, names: &[String]) -> Result<(), Error> {
-    let is_number = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
-    match (watch, names.iter().find(is_number)) {
-        (Some(_), Some(seconds)) => {
-            Err(Error::usage(format!("{seconds} would be the name of a branch here"))
-                .hint(format!("for every {seconds} seconds: `--watch={seconds}`"))
-                .hint(format!("for the branch: `--branch {seconds}`")))
+    match (watch, names.iter().find(|name| parse_duration(name).is_some())) {
+        (Some(_), Some(interval)) => {
+            Err(Error::usage(format!("{interval} would be the name of a branch here"))
+                .hint(format!("for the interval: `--watch={interval}`"))
+                .hint(format!("for the branch: `--branch {interval}`")))
         }
         _ => Ok(()),
     }

@@ -90,7 +90,7 @@ fn parser(key: &'static Key) -> ValueParser {
         Value::Text(_) => NonEmptyStringValueParser::new().into(),
         // The subcommand reports a bad glob together with the option's name.
         Value::Glob(_) => value_parser!(String),
-        Value::Flag(_) | Value::Number(..) | Value::Line(_) | Value::Name(_) => {
+        Value::Flag(_) | Value::Number(..) | Value::Seconds(..) | Value::Line(_) | Value::Name(_) => {
             ValueParser::new(|text: &str| key.check(text.as_ref()).map(|()| text.to_owned()))
         }
     }

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use crate::contract::duration::{FORMS, parse_duration};
 use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::lease::MAX_LEASE_SECONDS;
 use crate::git::repo::config::boolean;
@@ -94,6 +95,8 @@ pub enum Value {
     Flag(fn(&mut Settings, bool)),
     /// Whole numbers.
     Number(RangeInclusive<u64>, fn(&mut Settings, u64)),
+    /// Durations, in seconds.
+    Seconds(RangeInclusive<u64>, fn(&mut Settings, u64)),
     /// One of some words.
     Word(&'static [Word]),
     /// A path.
@@ -123,6 +126,7 @@ impl std::fmt::Debug for Value {
         formatter.write_str(match self {
             Self::Flag(_) => "Flag",
             Self::Number(..) => "Number",
+            Self::Seconds(..) => "Seconds",
             Self::Word(_) => "Word",
             Self::Path(_) => "Path",
             Self::Text(_) => "Text",
@@ -168,6 +172,7 @@ impl Key {
                 put(settings, boolean(Some(text(value)?)).ok_or("it is neither true nor false")?);
             }
             Value::Number(range, put) => put(settings, number(range, text(value)?)?),
+            Value::Seconds(range, put) => put(settings, seconds(range, text(value)?)?),
             Value::Word(words) => match words.iter().find(|word| word.word == value) {
                 Some(word) => (word.put)(settings),
                 None => {
@@ -198,6 +203,16 @@ pub fn number(range: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
             Err(format!("write a number from {} on", range.start()))
         }
         Ok(_) | Err(_) => Err(format!("write a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+/// Reads a duration of a range of seconds.
+pub fn seconds(range: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+    match parse_duration(text) {
+        Some(seconds) if range.contains(&seconds) => Ok(seconds),
+        Some(_) if *range.end() == u64::MAX => Err(format!("must be at least {} s", range.start())),
+        Some(_) => Err(format!("must be from {} to {} s", range.start(), range.end())),
+        None => Err(format!("not a duration: write {FORMS}")),
     }
 }
 
@@ -358,8 +373,8 @@ pub static KEYS: [Key; 28] = [
     },
     Key {
         name: "leaseSeconds",
-        option: value("lease-seconds", "SECONDS"),
-        value: Value::Number(1..=MAX_LEASE_SECONDS, |settings, seconds| settings.lease_seconds = seconds),
+        option: value("lease-seconds", "DURATION"),
+        value: Value::Seconds(1..=MAX_LEASE_SECONDS, |settings, seconds| settings.lease_seconds = seconds),
         default: Fallback::Value("300"),
         help: "Length of a lease; it is renewed after two thirds of it",
         ..PLAIN
@@ -386,8 +401,8 @@ pub static KEYS: [Key; 28] = [
     },
     Key {
         name: "skewSeconds",
-        option: value("skew-seconds", "SECONDS"),
-        value: Value::Number(0..=86_400, |settings, seconds| settings.skew_seconds = seconds),
+        option: value("skew-seconds", "DURATION"),
+        value: Value::Seconds(0..=86_400, |settings, seconds| settings.skew_seconds = seconds),
         default: Fallback::Value("10"),
         help: "With a remote, or --takeover observed: how far clocks may be apart; a lease is taken over only that \
                much after its end",
@@ -408,8 +423,8 @@ pub static KEYS: [Key; 28] = [
     },
     Key {
         name: "graceSeconds",
-        option: value("grace-seconds", "SECONDS"),
-        value: Value::Number(0..=u64::MAX, |settings, seconds| settings.grace_seconds = seconds),
+        option: value("grace-seconds", "DURATION"),
+        value: Value::Seconds(0..=u64::MAX, |settings, seconds| settings.grace_seconds = seconds),
         default: Fallback::Value("10"),
         help: "How long a stopped command has between TERM and KILL",
         ..PLAIN
@@ -437,8 +452,8 @@ pub static KEYS: [Key; 28] = [
     },
     Key {
         name: "commandTimeout",
-        option: value("command-timeout", "SECONDS"),
-        value: Value::Number(1..=u64::MAX, |settings, seconds| settings.command_timeout = Some(seconds)),
+        option: value("command-timeout", "DURATION"),
+        value: Value::Seconds(1..=u64::MAX, |settings, seconds| settings.command_timeout = Some(seconds)),
         help: "Stop a command that runs longer, and stall its branch",
         ..PLAIN
     },
@@ -474,7 +489,7 @@ pub static KEYS: [Key; 28] = [
         name: "notifySeconds",
         group: Group::Notify,
         // The end of a run waits for it.
-        value: Value::Number(1..=3_600, |settings, seconds| settings.notify_seconds = seconds),
+        value: Value::Seconds(1..=3_600, |settings, seconds| settings.notify_seconds = seconds),
         default: Fallback::Value("30"),
         help: "Stop the program in aynig.notify when it runs longer",
         ..PLAIN

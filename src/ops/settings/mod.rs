@@ -327,7 +327,8 @@ mod tests {
         for (name, value, why) in [
             ("jobs", "many", "write a number from 1 on"),
             ("jobs", "0", "write a number from 1 on"),
-            ("leaseSeconds", "0", "write a number from 1 to 31536000"),
+            ("leaseSeconds", "0", "must be from 1 to 31536000 s"),
+            ("graceSeconds", "1.5h", "not a duration: write 90s, 5m, 2h, 1h30m, or a number of seconds"),
             ("currentBranch", "maybe", "[possible values: skip, include, only]"),
             ("heartbeat", "perhaps", "it is neither true nor false"),
             ("commandsFrom", "", "a value is required"),
@@ -338,7 +339,9 @@ mod tests {
         for (name, why) in [("branch", "it is not a glob"), ("states", "it is not a glob")] {
             assert!(key(name).check(OsStr::new("a[")).is_err_and(|error| error.contains(why)), "{name}");
         }
-        for (name, value) in [("jobs", " 4 "), ("heartbeat", "no"), ("pool", "0"), ("branch", "a/*")] {
+        for (name, value) in
+            [("jobs", " 4 "), ("heartbeat", "no"), ("pool", "0"), ("skewSeconds", "1m30s"), ("branch", "a/*")]
+        {
             assert_eq!(key(name).check(OsStr::new(value)), Ok(()), "{name}");
         }
     }
