@@ -4,10 +4,13 @@
 //! branch's name comes from.
 
 use crate::contract::alike::nearest;
+use crate::contract::head::Head;
 use crate::contract::ids::RemoteName;
+use crate::contract::layout::TRACKED;
 use crate::contract::message::Message;
 use crate::git::Repo;
 use crate::runner::authority::Authority;
+use crate::runner::events::warning::Warning;
 
 use super::error::Error;
 use super::outer::OuterCommand;
@@ -43,6 +46,26 @@ pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Err
         Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
         None => error
             .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
+    })
+}
+
+/// Warns that a remote has branches with a state, as last fetched by the user, while no remote is set to be the
+/// authority. An empty `aynig.remote` says that this is intended.
+pub fn unset(repo: &Repo, authority: &Authority) -> Option<Warning> {
+    if authority.source().is_some()
+        || settings::names_remote(repo)
+        || !matches!(OuterCommand::of(repo), Ok(None))
+    {
+        return None;
+    }
+    repo.remote_names().iter().find_map(|name| {
+        let remote = RemoteName::parse(name).ok()?;
+        let tips = repo.tips(&format!("{TRACKED}{remote}/")).unwrap_or_default();
+        let declares =
+            |head| repo.commit(head).is_ok_and(|stored| Head::read(&stored.facts()).state().is_some());
+        // A symbolic ref is the remote's HEAD.
+        let found = tips.into_iter().find(|tip| tip.target.as_ref().is_ok_and(|head| declares(*head)))?;
+        Some(Warning::RemoteNotSet { remote, there: found.branch })
     })
 }
 

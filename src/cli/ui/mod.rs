@@ -87,6 +87,11 @@ pub(crate) fn narrate(line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
+/// Prints a warning about something that was done all the same.
+pub(crate) fn warn(text: &str) {
+    narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(text)));
+}
+
 /// Makes text from a commit or a command safe for a terminal: without control characters and bidi controls.
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()

@@ -28,7 +28,7 @@ use crate::cli::ui;
 use crate::cli::ui::columns::{cell, width};
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{CALL, FAINT, STRONG, styled};
-use crate::cli::work::by_hand::{advise, transition, warn};
+use crate::cli::work::by_hand::{advise, transition};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Answer) -> Result<Exit, Error> {
@@ -82,7 +82,7 @@ fn give(
         ui::answer(&transition(&written, ""));
     }
     if let Err(warning) = notify::announce(repo, &app.process, authority.source(), &written) {
-        warn(&warning);
+        ui::warn(&warning);
     }
     Ok(Exit::Done)
 }

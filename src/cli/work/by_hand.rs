@@ -14,7 +14,7 @@ use aynig::ops::view::lease::lease_words;
 
 use crate::cli::args::CommitOptions;
 use crate::cli::ui;
-use crate::cli::ui::{CARE, FAINT, GOOD, STRONG, styled};
+use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 
 /// The target of the commit: the named branch, if any.
 pub(crate) fn onto(named: Option<&OsStr>, options: &CommitOptions) -> Result<Onto, Error> {
@@ -90,7 +90,7 @@ pub(crate) fn advise(advice: &[Advice]) {
                     to.short()
                 )))
             }
-            Advice::NotFollowed { why } => warn(&format!("this checkout did not follow: {why}")),
+            Advice::NotFollowed { why } => ui::warn(&format!("this checkout did not follow: {why}")),
             Advice::Overridden { branch, lease, left, holder } => {
                 let then = match holder {
                     Holder::Hand => "it was taken by hand, so no runner notices; tell whoever works under it",
@@ -100,22 +100,17 @@ pub(crate) fn advise(advice: &[Advice]) {
                     Holder::Runner => "its runner will notice, stop its command and save the work",
                 };
                 let (lease, left) = (lease_words(lease), span(*left));
-                warn(&format!("{branch} was leased to {lease} for another {left}; {then}"));
+                ui::warn(&format!("{branch} was leased to {lease} for another {left}; {then}"));
             }
-            Advice::RenewedForOther { branch, lease, left } => warn(&format!(
+            Advice::RenewedForOther { branch, lease, left } => ui::warn(&format!(
                 "{branch} is leased to {} for another {}; the lease was renewed in its name, and the branch is not yours by that",
                 lease_words(lease),
                 span(*left)
             )),
             Advice::NoCommand { branch, state, near } => {
-                warn(&format!("{branch} has no command for {state}; did you mean {near}?"));
+                ui::warn(&format!("{branch} has no command for {state}; did you mean {near}?"));
             }
-            Advice::Misspelt(slip) => warn(&slip.to_string()),
+            Advice::Misspelt(slip) => ui::warn(&slip.to_string()),
         }
     }
-}
-
-/// Prints a warning about an action that was done all the same.
-pub(crate) fn warn(text: &str) {
-    ui::narrate(&format!("{} {}", styled(CARE, "warning:"), ui::sanitize(text)));
 }

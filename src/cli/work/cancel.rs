@@ -19,7 +19,6 @@ use crate::cli::exit::{Exit, render};
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{BAD, CARE, GOOD, STRONG, styled};
-use crate::cli::work::by_hand::warn;
 
 /// The pause between two looks at a branch: of this repository, and of a remote.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
@@ -55,7 +54,7 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
                 if let Outcome::Stalled(written) = &outcome
                     && let Err(warning) = notify::announce(&repo, &app.process, authority.source(), written)
                 {
-                    warn(&warning);
+                    ui::warn(&warning);
                 }
                 let (line, row) = told(&branch.to_string(), &outcome);
                 if !arguments.json {

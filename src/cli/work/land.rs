@@ -14,7 +14,6 @@ use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, STRONG, styled};
-use crate::cli::work::by_hand::warn;
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
@@ -35,7 +34,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
     match landing {
         Landing::Landed(landed) => {
             for warning in &landed.warnings {
-                warn(warning);
+                ui::warn(warning);
             }
             if !arguments.json {
                 tell(&branch, &landed, authority.source().is_some());

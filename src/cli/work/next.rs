@@ -13,7 +13,7 @@ use aynig::ops::error::Error;
 use crate::cli::args::Next;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
-use crate::cli::work::by_hand::{text, warn};
+use crate::cli::work::by_hand::text;
 
 /// Runs the subcommand.
 pub(crate) fn run(process: &Process, arguments: &Next) -> Result<Exit, Error> {
@@ -32,7 +32,7 @@ pub(crate) fn run(process: &Process, arguments: &Next) -> Result<Exit, Error> {
     };
     let line = line(&declaration).map_err(|why| Error::usage(format!("nothing was printed: {why}")))?;
     for slip in misspelt(&declaration.trailers) {
-        warn(&slip.to_string());
+        ui::warn(&slip.to_string());
     }
     ui::answer(&line);
     Ok(Exit::Done)

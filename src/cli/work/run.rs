@@ -31,7 +31,7 @@ use crate::cli::internal;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
 use crate::cli::ui::narrator::Narrator;
-use crate::cli::ui::{CARE, FAINT, sanitize, styled};
+use crate::cli::ui::{FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
 
 /// The results of a run before its settings were read anew.
@@ -70,7 +70,7 @@ fn given(arguments: &Run) -> Vec<(&'static Key, OsString)> {
 fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result<Option<Exit>, Error> {
     let repo = app.repo();
     for text in settings::unknown(&repo) {
-        ui::narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(&text)));
+        ui::warn(&text);
     }
     let settings = Settings::of_run(&repo, &given(arguments))?;
     let options = options(&repo, &app.process, &settings)?;
@@ -93,6 +93,9 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         feed.subscribe(|notice| hook.hear(&app.store, notice));
     }
     feed.subscribe(|notice| narrator.tell(notice));
+    if let Some(warning) = authority::unset(&repo, authority) {
+        feed.publish(&Notice::Warning { branch: None, warning });
+    }
     let context = setup.context(&app.store, &stop, &feed);
     let _panics = panics::stop(&stop, setup.options.grace)?;
     let _calls = end_calls(&repo, &stop, setup.options.grace, &narrator);

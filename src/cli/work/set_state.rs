@@ -17,7 +17,7 @@ use crate::cli::exit::{Exit, render};
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
-use crate::cli::work::by_hand::{advise, conditions, content, text, transition, warn};
+use crate::cli::work::by_hand::{advise, conditions, content, text, transition};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
@@ -85,7 +85,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
 fn report(app: &App, authority: &Authority, repo: &Repo, written: &Written) {
     advise(&written.advice);
     if let Err(warning) = notify::announce(repo, &app.process, authority.source(), written) {
-        warn(&warning);
+        ui::warn(&warning);
     }
 }
 

@@ -197,6 +197,11 @@ pub(crate) fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
     Err(wrong(&entry, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
 }
 
+/// Whether `aynig.remote` is set, if only to nothing.
+pub(crate) fn names_remote(repo: &Repo) -> bool {
+    repo.settings("aynig").iter().any(|entry| entry.name.eq_ignore_ascii_case("remote"))
+}
+
 /// `aynig.notify` and its companions.
 #[derive(Debug, Clone)]
 pub struct Notify {

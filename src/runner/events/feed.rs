@@ -20,7 +20,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Hands a notice to all subscribers.
-    pub(crate) fn publish(&self, notice: &Notice) {
+    pub fn publish(&self, notice: &Notice) {
         for subscriber in &self.subscribers {
             subscriber(notice);
         }

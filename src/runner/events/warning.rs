@@ -33,6 +33,13 @@ pub enum Warning {
         /// Their directory.
         directory: PathBuf,
     },
+    /// A remote has branches that declare a state, and `aynig.remote` is not set.
+    RemoteNotSet {
+        /// The remote.
+        remote: RemoteName,
+        /// One of these branches.
+        there: BranchName,
+    },
     /// `--branch` matches nothing.
     NoBranchSelected {
         /// The remote whose branches were looked at. `None` for this repository's.
@@ -227,6 +234,7 @@ impl Warning {
         match self {
             Self::LockRemoved { .. } => "lockRemoved",
             Self::SightingsNotKept { .. } => "sightingsNotKept",
+            Self::RemoteNotSet { .. } => "remoteNotSet",
             Self::NoBranchSelected { .. } => "noBranchSelected",
             Self::NotRun { .. } => "notRun",
             Self::SkippedCurrent { .. } => "skippedCurrent",
@@ -269,6 +277,7 @@ impl Display for Warning {
                  --takeover clock",
                 directory.display()
             ),
+            Self::RemoteNotSet { remote, there } => remote_not_set(f, remote, there),
             Self::NoBranchSelected { remote } => none_selected(f, remote.as_ref()),
             Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
             Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
@@ -346,6 +355,15 @@ fn not_copied(f: &mut Formatter<'_>, list: &str, count: usize, cause: NotCopied)
         }
     };
     write!(f, "{count} of the files that {list} lists were not copied into its worktree: {why}")
+}
+
+fn remote_not_set(f: &mut Formatter<'_>, remote: &RemoteName, there: &BranchName) -> Result {
+    let name = crate::words::shell_quote(remote.as_str());
+    write!(
+        f,
+        "{there} of {remote} declares a state, but aynig.remote is not set, so only local branches count: `git config \
+         aynig.remote {name}` selects those of {remote}, `git config aynig.remote ''` keeps this clone local"
+    )
 }
 
 fn none_selected(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {

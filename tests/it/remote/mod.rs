@@ -25,6 +25,7 @@ mod selection;
 mod servers;
 mod showing;
 mod sleep;
+mod unset;
 mod watching;
 
 /// One pass over the remote.

@@ -8,6 +8,7 @@ mod watch;
 use aynig::clock;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
+use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::run::survey_options;
 use aynig::ops::settings::globs;
@@ -50,6 +51,9 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     }
     if subject.query.one.is_none() {
         ui::narrate(&styled(FAINT, sum(&seen)));
+        if let Some(warning) = authority::unset(&repo, &authority) {
+            ui::warn(&warning.to_string());
+        }
     }
     Ok(Exit::Done)
 }

@@ -11,7 +11,9 @@ use aynig::contract::retention::age_words;
 use aynig::fsutil::{check_place, found_in, is_executable};
 use aynig::git::Repo;
 use aynig::git::remote::QUESTION;
+use aynig::ops::authority::unset;
 use aynig::runner::authority::Authority;
+use aynig::runner::events::warning::Warning;
 use aynig::runner::{error_chain, shell_quote};
 
 use crate::cli::ui::signals;
@@ -41,7 +43,19 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
         Some(remote) => deciding(repo, &authority, remote),
         None => {
             let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
-            let none = Finding::ok("remote", "no remote is set; this repository is authoritative");
+            let none = match unset(repo, &authority) {
+                Some(Warning::RemoteNotSet { remote, there }) => {
+                    let name = shell_quote(remote.as_str());
+                    Finding::warning(
+                        "remote",
+                        format!(
+                            "{there} of {remote} declares a state, but aynig.remote is not set, so only local branches count"
+                        ),
+                        format!("git config aynig.remote {name}; to stay local: git config aynig.remote ''"),
+                    )
+                }
+                Some(_) | None => Finding::ok("remote", "no remote is set; this repository is authoritative"),
+            };
             (vec![none, dates(repo, tips)], true)
         }
     };
