@@ -60,7 +60,7 @@ pub(crate) fn slot(facts: &CommitFacts<'_>) -> Option<Event> {
 }
 
 /// Whether a slot was left for this branch.
-pub(crate) fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
+fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
     trailers.last(SLOT_KEY).is_some_and(|value| *value == *branch.to_string().as_bytes())
 }
 
@@ -80,6 +80,54 @@ pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
     trailers
         .iter()
         .any(|trailer| trailer.key == DELIVERED_KEY && CommitId::parse_hex(&trailer.value) == Some(slot))
+}
+
+/// What a pass does with a slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    /// It was delivered. It is deleted.
+    Drop,
+    /// The branch is not free.
+    Wait,
+    /// It is not delivered to this branch.
+    Refuse(Refusal),
+    /// Its state becomes HEAD.
+    Deliver(Event),
+}
+
+/// Why a slot is never delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Its commit declares no state that could become HEAD.
+    NoState,
+    /// It was left for another branch.
+    Misplaced,
+    /// HEAD does not descend from what its sender saw.
+    Replaced,
+}
+
+/// Judges a slot and its parents. `delivered`: a commit above its parent delivers it. `descends`: whether HEAD descends
+/// from a commit.
+pub(crate) fn ruling(
+    (facts, parents): (&CommitFacts<'_>, &[CommitId]),
+    branch: &BranchName,
+    delivered: bool,
+    descends: impl Fn(CommitId) -> bool,
+    rest: impl FnOnce() -> Rest,
+) -> Ruling {
+    if delivered {
+        return Ruling::Drop;
+    }
+    let Some(event) = slot(facts) else { return Ruling::Refuse(Refusal::NoState) };
+    if !is_for(&event.message.trailers, branch) {
+        return Ruling::Refuse(Refusal::Misplaced);
+    }
+    // One parent: what the sender saw. Without it nothing shows where a delivery is to be looked for.
+    let [seen] = parents else { return Ruling::Refuse(Refusal::NoState) };
+    if !descends(*seen) {
+        return Ruling::Refuse(Refusal::Replaced);
+    }
+    if rest().admits(wakes(&event.message.trailers)) { Ruling::Deliver(event) } else { Ruling::Wait }
 }
 
 /// Drafts the commit that delivers a slot: its message, and its name.
@@ -121,6 +169,32 @@ mod tests {
         for other in ["s\n", "s\n\ndwp-state: working\n", "s\n\ndwp-state: ../x\n"] {
             assert!(read(other).is_none(), "{other}");
         }
+    }
+
+    /// CONTRACT 5.34
+    #[test]
+    fn ruling_table() {
+        let judge = |message: &str, parents: &[u8], delivered, descends, rest| {
+            let facts = CommitFacts { id: id(1), committed_at: 0, message: message.as_bytes() };
+            let parents: Vec<CommitId> = parents.iter().copied().map(id).collect();
+            let branch = BranchName::new("b").expect("a name");
+            ruling((&facts, &parents), &branch, delivered, |_| descends, || rest)
+        };
+        let good = "s\n\ndwp-state: a\naynig-slot: b\n";
+        let refuse = Ruling::Refuse;
+        assert_eq!(judge("s\n", &[], true, false, Rest::Busy), Ruling::Drop);
+        for (message, parents, descends, expected) in [
+            ("s\n", &[2][..], true, refuse(Refusal::NoState)),
+            (good, &[], true, refuse(Refusal::NoState)),
+            (good, &[2, 3], true, refuse(Refusal::NoState)),
+            ("s\n\ndwp-state: a\naynig-slot: c\n", &[2], true, refuse(Refusal::Misplaced)),
+            ("s\n\ndwp-state: a\n", &[2], true, refuse(Refusal::Misplaced)),
+            (good, &[2], false, refuse(Refusal::Replaced)),
+            (good, &[2], true, Ruling::Deliver(read(good).expect("a state"))),
+        ] {
+            assert_eq!(judge(message, parents, false, descends, Rest::Rests), expected, "{message}");
+        }
+        assert_eq!(judge(good, &[2], false, true, Rest::Busy), Ruling::Wait);
     }
 
     /// CONTRACT 5.33

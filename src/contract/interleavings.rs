@@ -5,6 +5,8 @@
 //! 8.1). That holds as long as the clocks agree within the tolerance of CONTRACT 5.18. They also
 //! show that the tolerance is needed.
 
+mod slots;
+
 use std::time::Duration;
 
 use bstr::BString;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-use crate::contract::deferred::{delivers, delivery_draft, is_for, slot, wakes};
+use crate::contract::deferred::{Refusal, Ruling, delivers, delivery_draft, ruling};
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::slot_ref;
@@ -87,23 +87,22 @@ impl Delivery<'_> {
     fn act(&self, from: Option<&CommandsFrom>, head: CommitId) -> Result<bool, String> {
         let read = |id| self.repo.commit(id).map_err(|error| error_chain(&error));
         let (stored, kept) = (read(head)?, read(self.slot)?);
-        if is_delivered(self.repo, &kept, head) {
-            return self.change(vec![self.removal()]).map(|_| false);
-        }
-        let Some(event) = slot(&kept.facts()) else {
-            return Err(format!("the commit {} declares no state that can be set", self.slot.short()));
+        let ruling = ruling(
+            (&kept.facts(), &kept.parents),
+            &self.branch.name,
+            is_delivered(self.repo, &kept, head),
+            |seen| self.repo.descends(head, seen),
+            || rest::of_verdict(self.repo, from, &stored, &self.branch.verdict),
+        );
+        let event = match ruling {
+            Ruling::Drop => return self.change(vec![self.removal()]).map(|_| false),
+            Ruling::Wait => {
+                tracing::debug!(branch = %self.branch.name, "its deferred state waits");
+                return Ok(false);
+            }
+            Ruling::Refuse(why) => return Err(refusal_words(why, self.slot)),
+            Ruling::Deliver(event) => event,
         };
-        if !is_for(&event.message.trailers, &self.branch.name) {
-            return Err(format!("{} was left for another branch", self.slot.short()));
-        }
-        if !kept.parents.iter().all(|seen| self.repo.descends(head, *seen)) {
-            return Err(format!("the branch was made anew since {} was left for it", self.slot.short()));
-        }
-        let rest = rest::of_verdict(self.repo, from, &stored, &self.branch.verdict);
-        if !rest.admits(wakes(&event.message.trailers)) {
-            tracing::debug!(branch = %self.branch.name, state = %event.state, "its deferred state waits");
-            return Ok(false);
-        }
         self.check_signatures(head)?;
         self.write(&stored, &event)
     }
@@ -152,6 +151,15 @@ impl Delivery<'_> {
         let log = format!("aynig: deliver by {}", self.context.options.runner_id);
         let moved = self.context.authority.swap_together(self.repo, &self.branch.name, &changes, &log);
         moved.map(|moved| moved == Together::Won).map_err(|error: AuthorityError| error_chain(&error))
+    }
+}
+
+fn refusal_words(why: Refusal, slot: CommitId) -> String {
+    let slot = slot.short();
+    match why {
+        Refusal::NoState => format!("the commit {slot} declares no state that can be set"),
+        Refusal::Misplaced => format!("{slot} was left for another branch"),
+        Refusal::Replaced => format!("the branch was made anew since {slot} was left for it"),
     }
 }
 
