@@ -181,6 +181,12 @@ fn judge_branch(
             (At::State(_), Some(_)) if BY_HAND.iter().any(|begin| commit.subject.starts_with(begin)) => {
                 At::State(commit)
             }
+            (At::State(asked), Some(_)) if commit.trailer("aynig-answers") == Some(&asked.id) => {
+                if commit.tree != asked.tree {
+                    say("an answer that changes files");
+                }
+                At::State(commit)
+            }
             (At::State(trigger), Some("stalled")) if commit.body.starts_with("Cancelled by ") => {
                 if commit.trailer("dwp-origin-state") != trigger.state() || commit.tree != trigger.tree {
                     say("cancels something else than the request below it");
@@ -309,12 +315,17 @@ fn faults_of_claim(trigger: &Commit, lease: &Commit, law: &Law) -> Vec<String> {
     demand(seconds_of(lease) > 0, "a lease without its length");
     demand(lease.trailer("dwp-source") == law.remote.then_some("git:origin"), "a lease with another source");
     let carried = |commit: &Commit| -> Vec<(String, String)> {
-        let own = |key: &str| key.starts_with("dwp-") && !MANAGED_KEYS.contains(&key);
+        let own = |key: &str| {
+            key.starts_with("dwp-") && !MANAGED_KEYS.contains(&key) && !OF_ONE_REQUEST.contains(&key)
+        };
         commit.trailers.iter().filter(|(key, _)| own(key)).cloned().collect()
     };
     demand(carried(trigger) == carried(lease), "a lease with other trailers than its trigger");
     faults
 }
+
+/// The trailers that belong to one request alone (CONTRACT 4.18).
+const OF_ONE_REQUEST: [&str; 3] = ["dwp-waits-for", "dwp-answers", "dwp-not-before"];
 
 /// Asks the holder of a lease to stop.
 const CANCEL: &str = "aynig-cancel";

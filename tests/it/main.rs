@@ -35,6 +35,8 @@ mod doctor;
 mod documents;
 mod durations;
 mod events;
+#[cfg(debug_assertions)]
+mod feature;
 mod generated;
 mod handover;
 mod hangup;
