@@ -36,6 +36,11 @@ pub fn parking(trailers: &Trailers, now: i64) -> Parking {
     }
 }
 
+/// Returns the time before which a state is not run, in seconds since the epoch, if it can be parsed.
+pub(crate) fn asked_time(trailers: &Trailers) -> Option<i64> {
+    parse(trailers.last(NOT_BEFORE_KEY)?)
+}
+
 /// Parses an RFC 3339 time into whole seconds since the epoch, rounded up.
 fn parse(value: &BStr) -> Option<i64> {
     let time = DateTime::parse_from_rfc3339(value.to_str().ok()?.trim()).ok()?;

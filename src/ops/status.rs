@@ -45,7 +45,7 @@ pub struct Query {
 pub struct Filter {
     /// The states that HEAD declares.
     pub states: GlobSet,
-    /// The kinds: words in JSON, or labels for people.
+    /// The kinds.
     pub kinds: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Filter {
 
     fn admits(&self, row: &BranchView) -> bool {
         let state = row.state.as_deref().is_some_and(|state| self.states.is_match(state));
-        let kind = self.kinds.iter().any(|kind| *kind == row.kind || *kind == row.label());
+        let kind = self.kinds.iter().any(|kind| *kind == row.label());
         (self.states.is_empty() || state) && (self.kinds.is_empty() || kind)
     }
 }

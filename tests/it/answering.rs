@@ -41,15 +41,15 @@ fn an_answer_keeps_what_was_asked_and_names_it() {
 
     let text = out(&repo.aynig_ok(["log", "task"]));
     assert!(text.contains(&format!("answer to {}", &asked[..10])) && text.contains("Test Person"), "{text}");
-    let story = json(&repo.aynig_ok(["log", "--json", "task"]));
+    let story = listed(&repo.aynig_ok(["log", "--json", "task"]));
     assert_eq!((&story[1]["answered"], &story[1]["author"]), (&value!(asked), &value!("Test Person")));
     assert_eq!((&story[2]["waitsFor"], &story[2]["answered"]), (&value!("ana"), &Value::Null));
 
     // Without a comment the body is the same.
     asks(&repo, "other", "");
-    let set = json(&repo.aynig_ok(["answer", "--json", "other", "anything/at-all"]));
+    let set = &json(&repo.aynig_ok(["answer", "--json", "other", "anything/at-all"]))["answer"];
     assert_eq!(
-        (&set["branch"], &set["state"], &set["previous"]),
+        (&set["branch"], &set["state"], &set["previousState"]),
         (&value!("other"), &value!("anything/at-all"), &value!("approval"))
     );
     assert!(repo.message("other").contains("\n\nIs it right?\n\ndwp-state: anything/at-all"));
@@ -169,9 +169,9 @@ fn it_is_answered_from_any_clone() {
         shown.contains(&format!("\n  aynig answer task approved --expect {short} --remote origin\n")),
         "{shown}"
     );
-    let rows = json(&clone.aynig_ok(["answer", "--json", "--remote", "origin"]));
+    let rows = listed(&clone.aynig_ok(["answer", "--json", "--remote", "origin"]));
     assert_eq!((&rows[0]["branch"], &rows[0]["waitsFor"]), (&value!("task"), &value!("ana")));
-    let rows = json(&clone.aynig_ok(["status", "--waiting", "--json", "--remote", "origin"]));
+    let rows = listed(&clone.aynig_ok(["status", "--waiting", "--json", "--remote", "origin"]));
     assert_eq!((&rows[0]["branch"], &rows[0]["kind"]), (&value!("task"), &value!("waits-for-you")));
     clone.aynig_ok(["answer", "task", "approved", "--expect", short, "--remote", "origin"]);
     assert_eq!((hub.state("task").as_str(), hub.head("task~1")), ("approved", asked));
@@ -218,7 +218,7 @@ fn all_that_waits_is_listed_and_one_is_shown_in_full() {
     let shown = out(&repo.aynig_ok(["answer", "b;c"]));
     assert!(shown.contains("    one\n\n      two \u{fffd}[1m\n"), "{shown:?}");
     assert!(shown.contains("\n  aynig answer 'b;c' STATE --expect "), "{shown}");
-    let asked = json(&repo.aynig_ok(["answer", "--json", "task"]));
+    let asked = &super::support::listed(&repo.aynig_ok(["answer", "--json", "task"]))[0];
     let fields = ["branch", "state", "waitsFor", "answers", "subject", "body", "notBefore"]
         .map(|field| asked[field].clone());
     let expected =

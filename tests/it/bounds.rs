@@ -50,7 +50,7 @@ fn two_states_that_set_each_other_are_stopped_and_everybody_sees_why() {
     }
     let summary = json(&repo.aynig_ok(["run", "--json"]));
     assert_eq!(summary["warnings"][0]["code"], "maxRounds");
-    let row = &json(&repo.aynig_ok(["status", "task", "--json"]))[0];
+    let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((&row["kind"], &row["cause"]), (&"parked".into(), &"maxRounds".into()));
     assert_eq!((repo.head("task"), runs(&repo)), (head, 10), "nothing was written");
 
@@ -111,7 +111,7 @@ fn steps_that_change_files_are_bounded_by_the_hour() {
     repo.git(["config", "aynig.maxSteps", "4"]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(runs(&repo), 4);
-    let row = &json(&repo.aynig_ok(["status", "task", "--json"]))[0];
+    let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((&row["kind"], &row["cause"]), (&"parked".into(), &"maxSteps".into()));
     assert!(row["notBefore"].is_string(), "{row}");
     let text = out(&repo.aynig_ok(["status", "task"]));
@@ -187,9 +187,9 @@ fn a_stalled_command_that_fails_is_tried_again_after_growing_pauses() {
     repo.ready("task", "work");
     repo.aynig(["run", "--drain"]);
     assert_eq!(runs(&repo), 1, "not again and again");
-    let row = &json(&repo.aynig_ok(["status", "task", "--json"]))[0];
+    let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((&row["kind"], &row["cause"]), (&"parked".into(), &"stalledAgain".into()));
-    assert!(row["notBefore"].is_string() && row["reason"].as_str().expect("words").contains(RETRY), "{row}");
+    assert!(row["notBefore"].is_string() && row["note"].as_str().expect("words").contains(RETRY), "{row}");
     let mut later = 0;
     for (pause, count) in [(50, 1), (15, 2), (110, 2), (15, 3), (230, 3), (15, 4)] {
         later += pause;

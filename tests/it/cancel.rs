@@ -161,7 +161,7 @@ fn globs_name_those_that_are_leased_or_wait() {
     repo.ready("feature/d", "stalled");
     let output = cancel(&repo, &["feature/*", "--json"]);
     assert_exit(&output, 1);
-    let rows = json(&output);
+    let rows = listed(&output);
     let named: Vec<&str> =
         rows.as_array().expect("a list").iter().filter_map(|row| row["branch"].as_str()).collect();
     assert_eq!(named, ["feature/a", "feature/b", "feature/c"]);

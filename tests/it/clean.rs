@@ -108,7 +108,7 @@ fn item<'a>(report: &'a Value, part: &str) -> &'a Value {
 
 fn assert_stays(item: &Value, words: &str) {
     assert_eq!(item["fate"], "stays", "{item:#}");
-    assert!(item["why"].as_str().expect("it is there").contains(words), "{item:#}");
+    assert!(item["reason"].as_str().expect("it is there").contains(words), "{item:#}");
     assert!(!item["next"].as_str().expect("it is there").is_empty(), "{item:#}");
 }
 
@@ -133,7 +133,7 @@ fn a_worktree_whose_attempt_is_over_is_saved_and_removed_only_when_asked() {
     let found = item(&report, "/work");
     assert_eq!(
         (&found["fate"], &found["kind"], &found["branch"]),
-        (&"remove".into(), &"worktree".into(), &"work".into())
+        (&"would go".into(), &"worktree".into(), &"work".into())
     );
     assert!(found["bytes"].as_u64().unwrap() > 0 && found["ageSeconds"].is_u64(), "{found:#}");
     assert!(report["bytesAfter"].as_u64() < report["bytesBefore"].as_u64(), "{report:#}");
@@ -156,7 +156,7 @@ fn a_worktree_whose_attempt_is_over_is_saved_and_removed_only_when_asked() {
     assert_eq!(item(&report, "/work")["fate"], "removed");
     let rescue = repo.rescues().remove(0);
     assert_eq!(rescue, format!("refs/aynig/rescue/work/{ATTEMPT}"));
-    assert!(item(&report, "/.worktrees/work")["why"].as_str().unwrap().contains(&rescue), "{report:#}");
+    assert!(item(&report, "/.worktrees/work")["reason"].as_str().unwrap().contains(&rescue), "{report:#}");
     assert_eq!(repo.git(["show", &format!("{rescue}:draft")]), "an hour of work");
     repo.assert_tidy();
     assert_stays(item(&repo.clean(["--apply"]), &rescue), "in no branch");
@@ -303,7 +303,7 @@ fn a_kept_worktree_goes_once_all_it_holds_is_elsewhere() {
 
     let commit = repo.commit_files("work", &[("found", "by a person\n")], "take it");
     repo.git(["update-ref", "refs/heads/work", &commit]);
-    assert_eq!(item(&repo.clean([]), "/work")["fate"], "remove");
+    assert_eq!(item(&repo.clean([]), "/work")["fate"], "would go");
     assert_eq!(item(&repo.clean(["--apply"]), "/work")["fate"], "removed");
     repo.assert_tidy();
 }
@@ -346,14 +346,14 @@ fn rescued_work_that_is_in_a_branch_goes() {
         ] {
             let found = item(report, name);
             assert_eq!(found["fate"], fate, "{found:#}");
-            assert!(found["why"].as_str().unwrap().contains(words), "{found:#}");
+            assert!(found["reason"].as_str().unwrap().contains(words), "{found:#}");
             assert!(found["ageSeconds"].as_u64().unwrap() >= 3_600, "{found:#}");
         }
         for name in [&lost, &blank, &empty] {
             assert_stays(item(report, name), "in no branch");
         }
     };
-    expect(&repo.clean([]), "remove");
+    expect(&repo.clean([]), "would go");
     assert_eq!(repo.rescues().len(), 7);
     expect(&repo.clean(["--apply"]), "removed");
     let mut left = vec![lost.clone(), blank, empty];
@@ -362,7 +362,7 @@ fn rescued_work_that_is_in_a_branch_goes() {
 
     assert_stays(item(&repo.clean(["--apply", "--older-than", "2h"]), &lost), "in no branch");
     let report = repo.clean(["--apply", "--older-than", "30m"]);
-    assert!(item(&report, &lost)["why"].as_str().unwrap().contains("brings it back"), "{report:#}");
+    assert!(item(&report, &lost)["reason"].as_str().unwrap().contains("brings it back"), "{report:#}");
     assert_eq!(repo.rescues(), Vec::<String>::new());
     repo.assert_tidy();
 }
@@ -574,7 +574,7 @@ fn sightings_of_what_is_no_head_any_more_go() {
     let rows = format!("aynig sightings 1\nboot 7 {lease} - work\n");
     let gone = format!("boot 7 {other} - work\nboot 7 {other} origin work\n");
     fs::write(place.join("seen"), format!("{rows}{gone}")).unwrap();
-    assert_eq!(item(&repo.clean([]), "2 sightings")["fate"], "remove");
+    assert_eq!(item(&repo.clean([]), "2 sightings")["fate"], "would go");
     assert_eq!(fs::read_to_string(place.join("seen")).unwrap().lines().count(), 4);
     assert_eq!(item(&repo.clean(["--apply"]), "2 sightings")["fate"], "removed");
     assert_eq!(fs::read_to_string(place.join("seen")).unwrap(), rows);

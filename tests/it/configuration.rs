@@ -84,7 +84,7 @@ fn a_heartbeat_can_be_turned_off() {
     repo.ready("task", "work");
     repo.git(["config", "aynig.heartbeat", "false"]);
     let runner = repo.aynig_start(["run", "--lease-seconds", "1"]);
-    let status = || json(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0]["kind"].clone();
+    let status = || listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0]["kind"].clone();
     wait_until("the lease to end", || status() == "expired");
     repo.release("go");
     runner.finish();

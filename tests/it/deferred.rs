@@ -70,17 +70,17 @@ fn a_state_waits_for_the_end_of_an_attempt_and_is_delivered_once() {
     let mut sender = repo.aynig_command();
     sender.args(later("task", &["--trailer", "dwp-n: 1", "--body", "the body", "--json"]));
     let sent = sender.env("GIT_AUTHOR_NAME", "Ann Other").output().expect("it runs");
-    let sent = json(&sent);
-    assert_eq!((sent["state"].as_str(), sent["again"].as_bool()), (Some("work"), Some(false)), "{sent}");
+    let sent = &listed(&sent)[0];
+    assert_eq!((&sent["state"], &sent["outcome"]), (&"work".into(), &"deferred".into()), "{sent}");
     let slot = repo.head("refs/aynig/deferred/task");
-    assert_eq!(sent["deferred"].as_str(), Some(slot.as_str()));
+    assert_eq!(sent["deferred"]["commit"].as_str(), Some(slot.as_str()));
     // The same again changes nothing; another one fails, and names who holds it.
     let again = repo.aynig_ok(later("task", &["--trailer", "dwp-n: 1", "--body", "the body"]));
     assert!(out(&again).contains("waits already"), "{}", told(&again));
     let other = repo.aynig(later("task", &["--trailer", "dwp-n: 2"]));
     assert_refused(&other, 1, &["work", "waits for task already", "nothing was changed"]);
     assert_eq!(repo.head("refs/aynig/deferred/task"), slot);
-    let rows = json(&repo.aynig_ok(["status", "--json", "task"]));
+    let rows = listed(&repo.aynig_ok(["status", "--json", "task"]));
     assert_eq!(rows[0]["deferred"]["state"].as_str(), Some("work"), "{rows}");
     let shown = out(&repo.aynig_ok(["status", "task"]));
     assert!(shown.contains("is set when it rests"), "{shown}");

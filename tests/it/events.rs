@@ -12,7 +12,7 @@ fn the_newest_event_lies_below_plain_commits() {
     for words in [&event[..10], "review", "please"] {
         assert!(said.contains(words), "{said}");
     }
-    let answer = json(&repo.aynig_ok(["events", "--json"]));
+    let answer = &listed(&repo.aynig_ok(["events", "--json"]))[0];
     assert_eq!(answer["commit"], event.as_str());
     assert_eq!(answer["state"], "review");
     assert_eq!(answer["message"], "please\n\nbody\n\ndwp-state: review\ndwp-pr: 7\n");
@@ -34,7 +34,7 @@ fn history_is_newest_first_and_names_attempts() {
     let repo = Repo::with_commands(&[("build", "exit 3")]);
     repo.ready("work", "build");
     assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
-    let answer = json(&repo.aynig_ok(["events", "--history", "--branch", "work", "--json"]));
+    let answer = listed(&repo.aynig_ok(["events", "--history", "--branch", "work", "--json"]));
     let events = answer.as_array().unwrap();
     let states: Vec<&str> = events.iter().map(|event| event["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["stalled", "working", "build"]);
@@ -42,7 +42,7 @@ fn history_is_newest_first_and_names_attempts() {
     assert_eq!(events[0]["runId"], run.as_str());
     assert_eq!(events[1]["runId"], run.as_str());
     assert_eq!(events[1]["originState"], "build");
-    let two = json(&repo.aynig_ok(["events", "--history", "-n", "2", "--branch", "work", "--json"]));
+    let two = listed(&repo.aynig_ok(["events", "--history", "-n", "2", "--branch", "work", "--json"]));
     assert_eq!(two.as_array().unwrap().len(), 2);
     let lines = out(&repo.aynig_ok(["events", "--history", "--branch", "work"]));
     assert_eq!(lines.lines().count(), 3);
@@ -54,15 +54,15 @@ fn inside_a_command_it_is_about_the_commands_branch() {
     let repo = Repo::new();
     repo.ready("work", "build");
     let output = repo.aynig_inside("work", "r").args(["events", "--json"]).output().unwrap();
-    assert_eq!(json(&output)["state"], "build");
+    assert_eq!(listed(&output)[0]["state"], "build");
 }
 
 #[test]
 fn invalid_states_and_odd_bytes_are_shown_and_harmless() {
     let repo = Repo::new();
     repo.branch_with_message("odd", b"s\xff\x1b[31m\n\ndwp-state: ../x\n");
-    let answer = json(&repo.aynig_ok(["events", "--branch", "odd", "--json"]));
-    assert_eq!(answer["state"], "../x");
+    let answer = listed(&repo.aynig_ok(["events", "--branch", "odd", "--json"]));
+    assert_eq!(answer[0]["state"], "../x");
     let said = out(&repo.aynig_ok(["events", "--branch", "odd"]));
     assert!(said.contains("invalid") && !said.contains('\u{1b}'), "{said:?}");
 }
@@ -73,8 +73,7 @@ fn no_event_is_an_answer_too() {
     let output = repo.aynig_ok(["events"]);
     assert_eq!(out(&output), "");
     assert!(err(&output).contains("main has no state event yet"), "{}", err(&output));
-    assert_eq!(out(&repo.aynig_ok(["events", "--json"])), "null\n");
-    assert_eq!(out(&repo.aynig_ok(["events", "--history", "--json"])), "[]\n");
+    assert_eq!(out(&repo.aynig_ok(["events", "--json"])), "{\"version\":1,\"events\":[]}\n");
 }
 
 #[test]

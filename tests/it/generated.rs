@@ -32,7 +32,7 @@ fn assert_current(file: &Path, wanted: &[u8]) {
 }
 
 /// All subcommands that `--help` shows.
-fn verbs(repo: &Repo) -> Vec<String> {
+pub(crate) fn verbs(repo: &Repo) -> Vec<String> {
     let help = out(&repo.aynig_ok(["--help"]));
     let list = help.split("Commands:\n").nth(1).expect("a list");
     let names = list.lines().take_while(|line| !line.trim().is_empty());

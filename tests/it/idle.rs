@@ -41,7 +41,7 @@ fn assert_idle(repo: &Repo, branches: usize) {
     let output = idle(repo, &["run", "--json"]);
     assert_eq!(repo.noted_lines("calls"), Vec::<String>::new(), "not one call of git");
     let summary: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
-    assert_eq!(summary["branches"], branches + 1);
+    assert_eq!(summary["branchCount"], branches + 1);
     assert_eq!(summary["steps"], serde_json::Value::Array(Vec::new()));
     idle(repo, &["run", "--drain", "--current-branch", "include"]);
     assert_eq!(repo.noted_lines("calls"), Vec::<String>::new());

@@ -54,8 +54,7 @@ fn the_branch_goes_back_to_what_was_asked_for() {
     let reason = step["reason"].as_str().expect("a reason");
     assert!(reason.contains("SIGTERM") && reason.contains("asked again (1 of 3)"), "{reason}");
 
-    let row = json(&repo.aynig_ok(["status", "task", "--json"]));
-    let row = row.get(0).unwrap_or(&row);
+    let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((row["kind"].as_str(), row["interrupted"].as_u64()), (Some("ready"), Some(1)), "{row:#}");
     assert_eq!(row["rescueRef"].as_str(), Some(saved.as_str()));
     let status = out(&repo.aynig_ok(["status", "task"]));
@@ -121,7 +120,7 @@ fn retry_takes_globs_and_means_the_stalled_ones() {
         assert_eq!(repo.message(branch).trim(), ask.trim());
         repo.aynig_ok(["set-state", "--state", "stalled", "--branch", branch]);
     }
-    let rows = json(&repo.aynig_ok(["set-state", "--retry", "--branch", "feature/[ab]", "--json"]));
+    let rows = listed(&repo.aynig_ok(["set-state", "--retry", "--branch", "feature/[ab]", "--json"]));
     assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
     assert_eq!(repo.aynig(["set-state", "--retry", "feature/[ab]"]).status.code(), Some(1), "none is left");
     // A name means that branch, stalled or not.

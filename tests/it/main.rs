@@ -47,6 +47,7 @@ mod init;
 mod install;
 mod install_refused;
 mod interrupted;
+mod json;
 mod judge;
 mod kept;
 mod land;

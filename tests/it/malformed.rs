@@ -33,10 +33,10 @@ fn an_invalid_line_is_shown_by_run_status_and_log() {
             && status.contains("aynig set-state --retry --branch task"),
         "{status}"
     );
-    let rows = json(&repo.aynig_ok(["status", "task", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "task", "--json"]));
     assert_eq!((&rows[0]["kind"], &rows[0]["ended"]), (&"working".into(), &"invalidDeclaration".into()));
-    assert!(rows[0]["why"].as_str().expect("words").contains(CUT_OFF), "{rows}");
-    let log = json(&repo.aynig_ok(["log", "task", "--json"]));
+    assert!(rows[0]["reason"].as_str().expect("words").contains(CUT_OFF), "{rows}");
+    let log = listed(&repo.aynig_ok(["log", "task", "--json"]));
     assert_eq!(log[0]["ended"], "invalidDeclaration");
     assert!(log[0]["reason"].as_str().expect("words").contains(CUT_OFF), "{log}");
     repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
@@ -47,9 +47,9 @@ fn an_invalid_line_is_shown_by_run_status_and_log() {
 #[test]
 fn a_command_that_said_nothing_is_shown_as_such() {
     let (repo, _) = held("true");
-    let rows = json(&repo.aynig_ok(["status", "task", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "task", "--json"]));
     assert_eq!((&rows[0]["kind"], &rows[0]["ended"]), (&"working".into(), &"noDeclaration".into()));
-    assert_eq!(rows[0]["why"], "exit 0 without SET_STATE");
+    assert_eq!(rows[0]["reason"], "exit 0 without SET_STATE");
     let log = out(&repo.aynig_ok(["log", "task"]));
     assert!(log.contains("exit 0 without SET_STATE"), "{log}");
 }

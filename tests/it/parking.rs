@@ -39,7 +39,7 @@ fn a_parked_state_is_not_run_and_everybody_sees_until_when() {
     let shown = out(&repo.aynig_ok(["status", "--all"]));
     let line = shown.lines().find(|line| line.starts_with("task")).expect("it is listed");
     assert!(line.contains("parked") && line.contains(&until) && line.contains("(in "), "{shown}");
-    let rows = json(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
     assert_eq!(
         (rows[0]["kind"].as_str(), rows[0]["notBefore"].as_str()),
         (Some("parked"), Some(until.as_str()))
@@ -119,7 +119,7 @@ fn an_agent_at_its_limit_is_asked_again_when_the_limit_ends() {
         assert_eq!(repo.state("task"), "work", "{}", told(&output));
         assert_eq!(repo.said("prompt"), "write all of it");
         assert_eq!((repo.trailer("task", "dwp-goal"), repo.show("task:half")), ("g".into(), "half".into()));
-        let row = json(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
+        let row = listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
         assert_eq!(row[0]["kind"], "parked", "{row}");
         let wake = repo.trailer("task", "dwp-not-before");
         assert!(wake >= seconds_from_now(wait) && wake <= seconds_from_now(wait + 40), "{says}: {wake}");

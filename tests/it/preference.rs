@@ -21,7 +21,7 @@ fn a_state_is_left_to_the_runner_it_prefers() {
     let output = repo.aynig_ok(["--log-level", "debug", "run", "--drain"]);
     assert_eq!((repo.head("task"), repo.state("any")), (head, "done".into()), "{}", told(&output));
     assert!(err(&output).contains("it is left to the runner laptop until "), "{}", told(&output));
-    let rows = json(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]));
     let shown = ["kind", "cause", "preferredRunner"].map(|field| rows[0][field].as_str().unwrap_or_default());
     assert_eq!(shown, ["waiting", "preferredRunner", "laptop"]);
     assert!(rows[0]["preferredUntil"].as_str().is_some_and(|time| time.ends_with('Z')), "{rows}");

@@ -30,12 +30,13 @@ fn on_another_branch_its_own_tree_stays() {
     let base = repo.ready("work", "build");
     repo.write("staged", "s");
     repo.git(["add", "staged"]);
-    let answer = json(&repo.aynig_ok(["set-state", "--state", "done", "--branch", "work", "--json"]));
+    let answer = listed(&repo.aynig_ok(["set-state", "--state", "done", "--branch", "work", "--json"]));
     assert_eq!(
         answer,
-        serde_json::json!({
-            "branch": "work", "state": "done", "commit": repo.head("work"), "previous": "build", "parent": base
-        })
+        serde_json::json!([{
+            "branch": "work", "outcome": "set", "state": "done", "commit": repo.head("work"), "previousState": "build",
+            "parent": base, "deferred": null, "reason": null
+        }])
     );
     assert_eq!(repo.git(["ls-tree", "--name-only", "work"]), "README");
     assert_eq!(repo.head("work~1"), base);
@@ -203,9 +204,9 @@ fn an_unborn_branch_gets_its_first_commit() {
     let repo = Repo::unborn();
     repo.write("first", "1");
     repo.git(["add", "first"]);
-    let answer = json(&repo.aynig_ok(["set-state", "--state", "build", "--json"]));
-    assert_eq!(answer["previous"], serde_json::Value::Null);
-    assert_eq!(answer["parent"], serde_json::Value::Null);
+    let answer = listed(&repo.aynig_ok(["set-state", "--state", "build", "--json"]));
+    assert_eq!(answer[0]["previousState"], serde_json::Value::Null);
+    assert_eq!(answer[0]["parent"], serde_json::Value::Null);
     assert_eq!(repo.git(["rev-list", "--count", "main"]), "1");
     assert_eq!(repo.git(["ls-tree", "--name-only", "main"]), "first");
     let empty = Repo::unborn();

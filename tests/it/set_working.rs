@@ -25,7 +25,7 @@ fn a_claim_by_hand() {
     assert_eq!(answer["branch"], "work");
     assert_eq!(answer["state"], "working");
     assert_eq!(answer["commit"], repo.head("work").as_str());
-    assert_eq!(answer["previous"], "build");
+    assert_eq!(answer["previousState"], "build");
     assert_eq!(answer["originState"], "build");
     assert_eq!(answer["runId"], repo.trailer("work", "dwp-run-id").as_str());
     assert_eq!(answer["runner"], "test-host");

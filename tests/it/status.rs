@@ -29,13 +29,13 @@ const KEYS: &[&str] = &[
     "preferredUntil",
     "secondsSeen",
     "command",
-    "reason",
+    "note",
     "cause",
     "deferred",
     "subject",
     "asked",
     "date",
-    "why",
+    "reason",
     "ended",
     "cancelBy",
     "interrupted",
@@ -64,7 +64,7 @@ fn zoo() -> Repo {
 #[test]
 fn every_kind_as_json() {
     let repo = zoo();
-    let rows = json(&repo.aynig_ok(["status", "--all", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "--all", "--json"]));
     for row in rows.as_array().unwrap() {
         let keys: Vec<&String> = row.as_object().unwrap().keys().collect();
         assert_eq!(keys, KEYS);
@@ -74,7 +74,7 @@ fn every_kind_as_json() {
     assert_eq!(names, ["held", "late", "link", "odd", "parked", "ready"], "unmanaged ones are only counted");
     for (branch, kind, state) in [
         ("ready", "ready", "build"),
-        ("parked", "waiting", "done"),
+        ("parked", "rests", "done"),
         ("held", "working", "working"),
         ("late", "expired", "working"),
         ("odd", "invalid", "../x"),
@@ -85,10 +85,10 @@ fn every_kind_as_json() {
     assert_eq!(of(&rows, "link")["kind"], "excluded");
     let ready = of(&rows, "ready");
     assert_eq!(ready["command"], ".aynig/command/build");
-    assert_eq!(ready["reason"], Value::Null);
+    assert_eq!(ready["note"], Value::Null);
     assert_eq!(ready["subject"], "please build");
     assert_eq!(ready["commit"], repo.head("ready").as_str());
-    assert!(of(&rows, "parked")["reason"].as_str().unwrap().contains(".aynig/command/done is not in commit"));
+    assert!(of(&rows, "parked")["note"].as_str().unwrap().contains(".aynig/command/done is not in commit"));
     let held = of(&rows, "held");
     assert_eq!(held["originState"], "build");
     assert_eq!(held["runId"], "11111111-2222-4333-8444-555555555555");
@@ -120,7 +120,7 @@ fn a_table_for_people() {
 #[test]
 fn globs_narrow_and_show_unmanaged_branches() {
     let repo = zoo();
-    let rows = json(&repo.aynig_ok(["status", "--branch", "pl*", "--branch", "ready", "--json"]));
+    let rows = listed(&repo.aynig_ok(["status", "--branch", "pl*", "--branch", "ready", "--json"]));
     let kinds: Vec<(&str, &str)> = rows
         .as_array()
         .unwrap()
@@ -136,11 +136,11 @@ fn the_current_branch_says_that_run_skips_it() {
     let repo = Repo::with_commands(&[("build", "exit 0")]);
     repo.git(["checkout", "-q", "-b", "task"]);
     repo.aynig_ok(["set-state", "--state", "build", "--subject", "go"]);
-    let row = json(&repo.aynig_ok(["status", "--json"]));
+    let row = &listed(&repo.aynig_ok(["status", "--json"]))[0];
     assert_eq!(row["branch"], "task");
     assert_eq!(row["kind"], "ready");
     assert_eq!(row["command"], ".aynig/command/build");
-    assert!(row["reason"].as_str().unwrap().contains("--current-branch include"), "{row}");
+    assert!(row["note"].as_str().unwrap().contains("--current-branch include"), "{row}");
     let said = out(&repo.aynig_ok(["status"]));
     for words in ["task  build  ready", "command  .aynig/command/build", "--current-branch include", "  go"] {
         assert!(said.contains(words), "{words}: {said}");
@@ -170,7 +170,7 @@ fn a_role_changes_the_command() {
     repo.ready("work", "build");
     let command = |arguments: &[&str]| {
         let arguments = ["status", "--all", "--json"].into_iter().chain(arguments.iter().copied());
-        of(&json(&repo.aynig_ok(arguments)), "work")["command"].as_str().unwrap().to_owned()
+        of(&listed(&repo.aynig_ok(arguments)), "work")["command"].as_str().unwrap().to_owned()
     };
     assert_eq!(command(&[]), ".aynig/command/build");
     assert_eq!(command(&["--role", "dev"]), ".aynig/roles/dev/command/build");
@@ -196,12 +196,12 @@ fn people_read_the_same_kind_everywhere_and_why_it_stalled() {
     assert_eq!(repo.aynig(["run"]).status.code(), Some(1));
     repo.ready("rests", "done");
     repo.ready("slip", "revew");
-    let rows = json(&repo.aynig_ok(["status", "--all", "--json"]));
-    for branch in ["broke", "rests", "slip"] {
-        assert_eq!(of(&rows, branch)["kind"], "waiting", "a promise");
+    let rows = listed(&repo.aynig_ok(["status", "--all", "--json"]));
+    for (branch, kind) in [("broke", "stalled"), ("rests", "rests"), ("slip", "rests")] {
+        assert_eq!(of(&rows, branch)["kind"], kind);
     }
-    assert_eq!(of(&rows, "broke")["why"], "`bad` exited with 3.");
-    assert_eq!(of(&rows, "rests")["why"], Value::Null);
+    assert_eq!(of(&rows, "broke")["reason"], "`bad` exited with 3.");
+    assert_eq!(of(&rows, "rests")["reason"], Value::Null);
     let (shown, _) = repo.in_terminal((30, 140), &[], &["status", "--all"]).finish();
     let output = repo.aynig_ok(["status", "--all"]);
     for said in [plain(&shown), out(&output)] {
@@ -225,7 +225,7 @@ fn a_branch_is_named_as_elsewhere() {
     let repo = zoo();
     let rows = |arguments: &[&str]| {
         let output = repo.aynig_ok(["status", "--json"].iter().chain(arguments).copied());
-        json(&output).as_array().unwrap().iter().map(|row| row["branch"].to_string()).collect::<Vec<_>>()
+        listed(&output).as_array().unwrap().iter().map(|row| row["branch"].to_string()).collect::<Vec<_>>()
     };
     assert_eq!(rows(&["ready"]), ["\"ready\""]);
     assert_eq!(rows(&["l*", "--branch", "held"]), ["\"held\"", "\"late\"", "\"link\""]);

@@ -475,6 +475,15 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}\nstdout: {}\nstderr: {}", out(output), err(output)))
 }
 
+/// The list in an answer of one, which `--json` prints.
+pub(crate) fn listed(output: &Output) -> serde_json::Value {
+    let answer = json(output);
+    let lists = answer.as_object().into_iter().flatten().filter(|(_, value)| value.is_array());
+    let lists: Vec<_> = lists.map(|(_, list)| list.clone()).collect();
+    assert_eq!((&answer["version"], lists.len()), (&1.into(), 1), "{answer}");
+    lists.into_iter().next().expect("one")
+}
+
 /// Asserts a refusal: its exit code, these words on stderr, and an empty stdout.
 pub(crate) fn assert_refused(output: &Output, code: i32, words: &[&str]) {
     let said = err(output);

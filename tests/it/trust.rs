@@ -45,8 +45,8 @@ fn copies(repo: &Repo) -> Vec<PathBuf> {
 }
 
 pub(crate) fn reason(repo: &Repo, branch: &str) -> String {
-    let rows = json(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
-    rows[0]["reason"].as_str().unwrap_or("").to_owned()
+    let rows = listed(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
+    rows[0]["note"].as_str().unwrap_or("").to_owned()
 }
 
 fn make_writable(directory: &Path) {

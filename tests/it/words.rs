@@ -217,8 +217,8 @@ fn a_state_below_somebodys_commit_is_pointed_at() {
     repo.git(["branch", "plain"]);
     repo.ready("task", "review");
     let reason = |branch: &str| {
-        let rows = json(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
-        rows[0]["reason"].as_str().unwrap_or_default().to_owned()
+        let rows = listed(&repo.aynig_ok(["status", "--branch", branch, "--json"]));
+        rows[0]["note"].as_str().unwrap_or_default().to_owned()
     };
     repo.branch_from("task", "task", b"my own commit\n");
     let said = reason("task");

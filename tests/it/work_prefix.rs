@@ -23,7 +23,7 @@ fn branches_below_the_prefix_are_never_run() {
             assert!(err(&output).replace("work/a: is", "work/a is").contains(words), "{}", told(&output));
         }
     }
-    let rows = json(&repo.aynig_ok(["status", "--json", "work/a"]));
+    let rows = listed(&repo.aynig_ok(["status", "--json", "work/a"]));
     assert_eq!(
         (rows[0]["kind"].as_str(), rows[0]["cause"].as_str()),
         (Some("excluded"), Some("belowWorkPrefix"))

@@ -44,7 +44,7 @@ pub(crate) struct Cancel {
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
     pub(crate) remote: Option<RemoteName>,
 
-    /// Print JSON: a list with an object for each branch
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

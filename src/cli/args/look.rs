@@ -54,7 +54,7 @@ pub(crate) struct Status {
           value_parser = seconds(1..=86_400))]
     pub(crate) watch: Option<u64>,
 
-    /// Print JSON: one object, or an array with --all or GLOB; with --watch a line of it for each change
+    /// Print JSON; with --watch a line of it for each change
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Log {
     #[arg(long)]
     pub(crate) no_pager: bool,
 
-    /// Print a JSON array
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -124,7 +124,7 @@ pub(crate) struct Events {
     #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<OsString>,
 
-    /// Print JSON: one object, or an array with --history
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

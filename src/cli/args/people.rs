@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     #[arg(long, requires = "state")]
     pub(crate) accept_unsigned: bool,
 
-    /// Print JSON: a list, what is asked, or what was set
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

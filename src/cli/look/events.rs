@@ -32,11 +32,7 @@ pub(crate) fn run(app: &App, arguments: &Events) -> Result<Exit, Error> {
     if arguments.json {
         let found = events.map(|stored| stored.map(|stored| EventView::new(&stored)));
         let found = found.collect::<Result<Vec<EventView>, Error>>()?;
-        if arguments.history {
-            ui::answer_json(&found);
-        } else {
-            ui::answer_json(&found.first());
-        }
+        ui::answer_json(&serde_json::json!({ "events": found }));
         return Ok(Exit::Done);
     }
     let mut none = true;

@@ -71,14 +71,25 @@ pub(crate) fn answer_bytes(bytes: &[u8]) -> bool {
     answer_by(|| io::stdout().lock().write_all(bytes))
 }
 
+/// The version of the fields in JSON (`contrib/docs/json.md`). It grows when a field is removed or changes its
+/// meaning.
+const VERSION: u32 = 1;
+
 /// Prints a value as JSON, on one line.
 pub(crate) fn answer_json(value: &impl Serialize) {
     answer(&json(value));
 }
 
-/// A value as JSON, on one line.
-pub(crate) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts, numbers and lists make JSON")
+/// A struct or map as a JSON object with the version, on one line.
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
+    #[derive(Serialize)]
+    struct Versioned<'a, T> {
+        version: u32,
+        #[serde(flatten)]
+        value: &'a T,
+    }
+    serde_json::to_string(&Versioned { version: VERSION, value })
+        .expect("named texts, numbers and lists make JSON")
 }
 
 /// Prints one line of narration. A failure cannot be reported anywhere.

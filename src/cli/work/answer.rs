@@ -4,13 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt;
 
 use bstr::ByteSlice;
+use serde_json::json;
 
 use aynig::clock;
 use aynig::contract::ids::StateName;
 use aynig::contract::waits_for::{Answers, Deadline};
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
-use aynig::ops::declare::{self, Asked, Expected, Onto, StateRequest, Wanted};
+use aynig::ops::declare::{self, Asked, Expected, Onto, StateRequest, Wanted, Written};
 use aynig::ops::error::{Error, Kind};
 use aynig::ops::run::survey_options;
 use aynig::ops::status::{Filter, Query, look};
@@ -42,13 +43,18 @@ pub(crate) fn run(app: &App, arguments: &Answer) -> Result<Exit, Error> {
         let asked = declare::question(&repo, &authority, &branch_name)
             .map_err(|error| named_on_remotes(error, &repo, &authority, branch, None))?;
         if arguments.json {
-            ui::answer_json(&AskedView::from(&asked));
+            print_json(&[asked], None);
         } else {
             show(&authority, &asked);
         }
         return Ok(Exit::Done);
     };
     give(app, &repo, &authority, arguments, (branch, state))
+}
+
+fn print_json(questions: &[Asked], answer: Option<&Written>) {
+    let questions: Vec<AskedView<'_>> = questions.iter().map(AskedView::from).collect();
+    ui::answer_json(&json!({ "questions": questions, "answer": answer.map(WrittenView::from) }));
 }
 
 /// Gives the answer.
@@ -77,7 +83,7 @@ fn give(
         .map_err(|error| named_on_remotes(error, repo, authority, branch, Some(state)))?;
     advise(&written.advice);
     if arguments.json {
-        ui::answer_json(&WrittenView::from(&written));
+        print_json(&[], Some(&written));
     } else {
         ui::answer(&transition(&written, ""));
     }
@@ -146,13 +152,15 @@ fn show(authority: &Authority, asked: &Asked) {
 }
 
 /// Lists the branches that wait for an answer.
-fn list(repo: &Repo, process: &Process, authority: &Authority, json: bool) -> Result<Exit, Error> {
+fn list(repo: &Repo, process: &Process, authority: &Authority, is_json: bool) -> Result<Exit, Error> {
     authority.refresh(repo)?;
     let filter = Filter { kinds: vec![WAITS.to_owned()], ..Filter::default() };
     let query = Query { options: survey_options(repo, process, None)?, one: None, named: false, filter };
     let rows = look(repo, authority, &query, clock::wall_seconds())?.rows;
-    if json {
-        ui::answer_json(&rows);
+    if is_json {
+        let asked = |row: &BranchView| declare::question_at(repo, &row.branch, row.commit.as_ref()?);
+        let asked: Vec<Asked> = rows.iter().filter_map(asked).collect();
+        print_json(&asked, None);
         return Ok(Exit::Done);
     }
     let texts: Vec<[String; 4]> = rows.iter().map(texts).collect();

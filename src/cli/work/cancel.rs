@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use aynig::clock::{Stopwatch, pause, span};
 use aynig::contract::cancel::Then;
@@ -12,6 +13,7 @@ use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, is_open, look};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::target::{Selected, selected};
+use aynig::ops::view::lease::UNNAMED;
 use aynig::runner::authority::Authority;
 
 use crate::cli::args::Cancel;
@@ -43,9 +45,8 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
             Err(error) => {
                 ui::narrate(&render(&error, false));
                 exit = Exit::from(error.kind);
-                rows.push(
-                    json!({ "branch": branch.to_string(), "outcome": "failed", "reason": error.message }),
-                );
+                let branch = branch.to_string();
+                rows.push(Row { branch, outcome: "failed", reason: Some(error.message), ..Row::default() });
             }
             Ok(outcome) => {
                 if let Outcome::Nothing { fits: false, .. } = outcome {
@@ -71,22 +72,35 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
         exit = Exit::Failed;
     }
     if arguments.json {
-        ui::answer(&Value::from(rows).to_string());
+        ui::answer_json(&json!({ "branches": rows }));
     }
     Ok(exit)
 }
 
-/// A line and an object for one branch.
-fn told(branch: &str, outcome: &Outcome) -> (String, Value) {
+/// What became of one branch, for programs.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    branch: String,
+    outcome: &'static str,
+    commit: Option<String>,
+    run_id: Option<String>,
+    runner: Option<String>,
+    cancel_by: Option<String>,
+    reason: Option<String>,
+    end: Option<&'static str>,
+    rescue_ref: Option<String>,
+}
+
+/// A line and a row for one branch.
+fn told(branch: &str, outcome: &Outcome) -> (String, Row) {
     let name = styled(STRONG, ui::sanitize(branch));
-    let of = |word: &str, asked: &Asked| {
-        json!({
-            "branch": branch,
-            "outcome": word,
-            "runId": asked.run_id.to_string(),
-            "runner": asked.runner,
-            "commit": asked.commit.to_string(),
-        })
+    let row = |outcome: &'static str| Row { branch: branch.to_owned(), outcome, ..Row::default() };
+    let of = |outcome: &'static str, asked: &Asked| Row {
+        run_id: Some(asked.run_id.to_string()),
+        runner: Some(asked.runner.clone()).filter(|name| name != UNNAMED),
+        commit: Some(asked.commit.to_string()),
+        ..row(outcome)
     };
     match outcome {
         Outcome::Asked(asked) => {
@@ -95,20 +109,17 @@ fn told(branch: &str, outcome: &Outcome) -> (String, Value) {
             (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), of("asked", asked))
         }
         Outcome::Already(asked, by) => {
-            let mut row = of("alreadyAsked", asked);
-            row["by"] = by.as_str().into();
+            let row = Row { cancel_by: Some(by.clone()), ..of("alreadyAsked", asked) };
             (format!("{name}  {}", ui::sanitize(&format!("already asked by {by}"))), row)
         }
         Outcome::Stalled(written) => {
             let before = written.previous.as_ref().map_or_else(String::new, |state| format!("{state} → "));
-            let commit = written.commit.to_string();
-            let row = json!({ "branch": branch, "outcome": "stalled", "commit": commit });
+            let row = Row { commit: Some(written.commit.to_string()), ..row("stalled") };
             (format!("{name}  {before}{}  ({})", styled(BAD, "stalled"), written.commit.short()), row)
         }
-        Outcome::Nothing { why, .. } => (
-            format!("{name}  {}", ui::sanitize(why)),
-            json!({ "branch": branch, "outcome": "nothing", "reason": why }),
-        ),
+        Outcome::Nothing { why, .. } => {
+            (format!("{name}  {}", ui::sanitize(why)), Row { reason: Some(why.clone()), ..row("nothing") })
+        }
     }
 }
 
@@ -118,7 +129,7 @@ fn wait_for(
     authority: &Authority,
     arguments: &Cancel,
     waiting: Vec<(usize, Asked)>,
-    rows: &mut [Value],
+    rows: &mut [Row],
 ) -> Result<bool, Error> {
     let watch = Stopwatch::start();
     let limit = arguments.timeout.map(Duration::from_secs);
@@ -136,8 +147,7 @@ fn wait_for(
             if arguments.requeue { matches!(end, End::Requeued(_)) } else { matches!(end, End::Stalled(..)) };
         all &= wanted;
         let (words, word, saved) = ended(&end, limit);
-        rows[row]["end"] = word.into();
-        rows[row]["rescueRef"] = saved.into();
+        (rows[row].end, rows[row].rescue_ref) = (Some(word), saved);
         if !arguments.json {
             let name = styled(STRONG, ui::sanitize(&asked.branch.to_string()));
             ui::answer(&format!("{name}  {}", styled(if wanted { GOOD } else { BAD }, ui::sanitize(&words))));

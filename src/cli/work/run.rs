@@ -269,7 +269,7 @@ impl Answer<'_> {
         }
         let warnings = self.warnings.take();
         if self.arguments.json {
-            ui::answer(&summary_json(summary, warnings).to_string());
+            ui::answer_json(&summary_json(summary, warnings));
         }
     }
 
@@ -290,7 +290,7 @@ impl Answer<'_> {
 fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
     json!({
         "passes": summary.passes,
-        "branches": summary.branches,
+        "branchCount": summary.branches,
         "steps": summary.steps.iter().map(step_json).collect::<Vec<_>>(),
         "recovered": summary.recovered,
         "lostRaces": summary.lost_races,

@@ -9,7 +9,7 @@ use aynig::ops::declare::{self, Content, Later, Left, Onto, Placed, StateRequest
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::target::{Selected, branch_name, is_glob, is_stalled, selected};
-use aynig::ops::view::declared::{LeftView, WrittenView};
+use aynig::ops::view::declared::SetView;
 use aynig::runner::authority::Authority;
 
 use crate::cli::args::SetState;
@@ -62,7 +62,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
             Placed::Set(written) => *written,
             Placed::Left(left) => {
                 if options.json {
-                    ui::answer_json(&LeftView::from(&left));
+                    print_json(&[SetView::left(&repo, &left)]);
                 } else {
                     ui::answer(&words(&left));
                 }
@@ -74,11 +74,15 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
     };
     report(app, &authority, &repo, &written);
     if options.json {
-        ui::answer_json(&WrittenView::from(&written));
+        print_json(&[SetView::set(&written)]);
     } else {
         ui::answer(&transition(&written, ""));
     }
     Ok(Exit::Done)
+}
+
+fn print_json(branches: &[SetView]) {
+    ui::answer_json(&serde_json::json!({ "branches": branches }));
 }
 
 /// Prints advice, and notifies.
@@ -107,10 +111,11 @@ fn retry_all(
     let options = &arguments.commit;
     let (mut all, mut exit) = (Vec::new(), Exit::Done);
     for Selected { branch, .. } in chosen {
-        let onto = Onto { branch: Some(branch), ..request.onto.clone() };
+        let onto = Onto { branch: Some(branch.clone()), ..request.onto.clone() };
         match declare::state(repo, authority, &StateRequest { onto, wanted: request.wanted.clone() }) {
             Err(error) => {
                 ui::narrate(&render(&error, false));
+                all.push(SetView::failed(&branch, &error));
                 exit = Exit::Failed;
             }
             Ok(written) => {
@@ -118,12 +123,12 @@ fn retry_all(
                 if !options.json {
                     ui::answer(&transition(&written, ""));
                 }
-                all.push(written);
+                all.push(SetView::set(&written));
             }
         }
     }
     if options.json {
-        ui::answer_json(&all.iter().map(WrittenView::from).collect::<Vec<_>>());
+        print_json(&all);
     }
     Ok(exit)
 }

@@ -51,6 +51,15 @@ pub fn question(repo: &Repo, authority: &Authority, branch: &BranchName) -> Resu
     Ok(Asked { branch: target.branch.clone(), event: event.clone(), author, question })
 }
 
+/// Returns the question of a branch as a look has found it.
+pub fn question_at(repo: &Repo, branch: &str, head: &str) -> Option<Asked> {
+    let commit = CommitId::parse_hex(head)?;
+    let Head::Ready(event) = Head::read(&repo.commit(commit).ok()?.facts()) else { return None };
+    let question = WaitsFor::of(&event.message.trailers)?;
+    let branch = BranchName::new(branch).ok()?;
+    Some(Asked { branch, author: repo.author(commit).unwrap_or_default(), event, question })
+}
+
 /// Returns what HEAD asks. Fails if it waits for nobody.
 fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(&'t Event, WaitsFor), Error> {
     if let Head::Ready(event) = &target.meaning

@@ -23,7 +23,7 @@ use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::WaitsFor;
 
 use super::error::{Error, Kind};
-pub use answer::{Asked, lines, question};
+pub use answer::{Asked, lines, question, question_at};
 pub use later::{Later, Left, Placed, when_free};
 pub use lease::lease;
 pub use state::{check, state};

@@ -24,7 +24,7 @@ use crate::git::objects::commits::Stored;
 use crate::ops::missing;
 use crate::ops::view::Time;
 use crate::ops::view::deferred::DeferredView;
-use crate::ops::view::lease::runner_words;
+use crate::ops::view::lease::{UNNAMED, runner_words};
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
@@ -35,8 +35,7 @@ use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
 const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
 
-/// The kinds of branches: the words in JSON, and those that only people are shown. In the order of a table: what
-/// needs a person first.
+/// The kinds of branches, in the order of a table: what needs a person first.
 pub const KINDS: [&str; 11] = [
     "waits-for-you",
     "stalled",
@@ -417,7 +416,7 @@ impl BranchView {
         self.kind == "waiting" && self.state.as_deref() == Some("stalled")
     }
 
-    /// Its kind in texts for people. It is finer than the JSON's, which is a promise.
+    /// Its kind. It is finer than the verdict's.
     pub fn label(&self) -> &'static str {
         match self {
             _ if self.is_stalled() => "stalled",
@@ -498,13 +497,13 @@ impl Serialize for BranchView {
             preferred_until: Option<Time>,
             seconds_seen: Option<u64>,
             command: Option<&'a str>,
-            reason: Option<&'a str>,
+            note: Option<&'a str>,
             cause: Option<&'a str>,
             deferred: Option<&'a DeferredView>,
             subject: Option<&'a str>,
             asked: Option<&'a str>,
             date: Option<Time>,
-            why: Option<&'a str>,
+            reason: Option<&'a str>,
             ended: Option<&'static str>,
             cancel_by: Option<&'a str>,
             interrupted: Option<u32>,
@@ -519,10 +518,10 @@ impl Serialize for BranchView {
             branch: &self.branch,
             commit: self.commit.as_deref(),
             state: self.state.as_deref(),
-            kind: self.kind,
+            kind: self.label(),
             origin_state: self.origin.as_deref(),
             run_id: lease.map(|lease| lease.run_id.as_str()),
-            runner: lease.map(|lease| lease.runner.as_str()),
+            runner: lease.map(|lease| lease.runner.as_str()).filter(|name| *name != UNNAMED),
             lease_seconds: lease.map(|lease| lease.seconds),
             expires_at: lease.map(|lease| Time(lease.expires_at)),
             seconds_left: lease.map(|lease| lease.left),
@@ -531,13 +530,13 @@ impl Serialize for BranchView {
             preferred_until: self.preferred.as_ref().map(|(_, until)| Time(*until)),
             seconds_seen: lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
             command: self.command.as_deref(),
-            reason: self.reason.as_deref(),
+            note: self.reason.as_deref(),
             cause: self.cause,
             deferred: self.deferred.as_ref(),
             subject: self.subject.as_deref(),
             asked: self.asked.as_deref(),
             date: self.committed_at.map(Time),
-            why: self.why.as_deref(),
+            reason: self.why.as_deref(),
             ended: self.ended,
             cancel_by: self.cancel.as_deref(),
             interrupted: self.interrupted,

@@ -3,33 +3,73 @@
 use serde::Serialize;
 
 use super::Time;
+use super::deferred::{DeferredView, deferred};
 use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::git::Repo;
 use crate::ops::declare::{Left, Written, WrittenLease};
+use crate::ops::error::Error;
 
 /// A state commit that has landed.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WrittenView<'a> {
     branch: &'a BranchName,
     state: &'a StateName,
     commit: CommitId,
-    previous: Option<&'a StateName>,
+    previous_state: Option<&'a StateName>,
     parent: Option<CommitId>,
 }
 
-/// A state that waits beside its branch.
+/// The effect of `set-state` on one branch.
 #[derive(Debug, Serialize)]
-pub struct LeftView<'a> {
-    branch: &'a BranchName,
-    state: &'a StateName,
-    deferred: CommitId,
-    again: bool,
-    delivered: bool,
+#[serde(rename_all = "camelCase")]
+pub struct SetView {
+    branch: BranchName,
+    outcome: &'static str,
+    state: Option<StateName>,
+    commit: Option<CommitId>,
+    previous_state: Option<StateName>,
+    parent: Option<CommitId>,
+    deferred: Option<DeferredView>,
+    reason: Option<String>,
 }
 
-impl<'a> From<&'a Left> for LeftView<'a> {
-    fn from(left: &'a Left) -> Self {
-        let Left { branch, state, commit, again, delivered } = left;
-        Self { branch, state, deferred: *commit, again: *again, delivered: *delivered }
+impl SetView {
+    fn new(branch: &BranchName, outcome: &'static str) -> Self {
+        let branch = branch.clone();
+        let (state, commit, previous_state, parent, deferred, reason) = Default::default();
+        Self { branch, outcome, state, commit, previous_state, parent, deferred, reason }
+    }
+
+    /// The state was set.
+    pub fn set(written: &Written) -> Self {
+        let Written { branch, parent, previous, commit, state, .. } = written;
+        Self {
+            state: Some(state.clone()),
+            commit: Some(*commit),
+            previous_state: previous.clone(),
+            parent: *parent,
+            ..Self::new(branch, "set")
+        }
+    }
+
+    /// The state was left beside its branch.
+    pub fn left(repo: &Repo, left: &Left) -> Self {
+        let outcome = match left {
+            Left { delivered: true, .. } => "delivered",
+            Left { again: true, .. } => "alreadyDeferred",
+            Left { .. } => "deferred",
+        };
+        Self {
+            state: Some(left.state.clone()),
+            deferred: deferred(repo, left.commit),
+            ..Self::new(&left.branch, outcome)
+        }
+    }
+
+    /// The state could not be set.
+    pub fn failed(branch: &BranchName, error: &Error) -> Self {
+        Self { reason: Some(error.message.clone()), ..Self::new(branch, "failed") }
     }
 }
 
@@ -41,7 +81,7 @@ pub struct WrittenLeaseView<'a> {
     written: WrittenView<'a>,
     origin_state: Option<String>,
     run_id: String,
-    runner: String,
+    runner: Option<String>,
     lease_seconds: u64,
     expires_at: Time,
 }
@@ -49,7 +89,7 @@ pub struct WrittenLeaseView<'a> {
 impl<'a> From<&'a Written> for WrittenView<'a> {
     fn from(written: &'a Written) -> Self {
         let Written { branch, parent, previous, commit, state, .. } = written;
-        Self { branch, state, commit: *commit, previous: previous.as_ref(), parent: *parent }
+        Self { branch, state, commit: *commit, previous_state: previous.as_ref(), parent: *parent }
     }
 }
 
@@ -59,7 +99,7 @@ impl<'a> From<&'a WrittenLease> for WrittenLeaseView<'a> {
             written: written.into(),
             origin_state: lease.origin.as_ref().map(ToString::to_string),
             run_id: lease.run_id.to_string(),
-            runner: lease.runner.to_string(),
+            runner: Some(lease.runner.to_string()).filter(|name| !name.is_empty()),
             lease_seconds: lease.seconds,
             expires_at: Time(lease.expires_at()),
         }

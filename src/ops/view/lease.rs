@@ -9,7 +9,10 @@ pub fn lease_words(lease: &Lease) -> String {
     format!("{} (attempt {}, until {end})", runner_words(lease), lease.run_id)
 }
 
+/// Stands for the name of a runner that has none.
+pub const UNNAMED: &str = "an unnamed runner";
+
 /// Returns the name of a lease's runner.
 pub fn runner_words(lease: &Lease) -> String {
-    if lease.runner.is_empty() { "an unnamed runner".to_owned() } else { lease.runner.to_string() }
+    if lease.runner.is_empty() { UNNAMED.to_owned() } else { lease.runner.to_string() }
 }

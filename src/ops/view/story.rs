@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::contract::head::{Event, InvalidHead};
 use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
-use crate::contract::parking::NOT_BEFORE_KEY;
+use crate::contract::parking::asked_time;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use crate::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 
@@ -36,23 +36,23 @@ pub struct AttemptView {
     origin_state: Option<StateName>,
     state: Option<StateName>,
     run_id: String,
-    runner: String,
+    runner: Option<String>,
     started: Time,
     commit: Option<CommitId>,
     date: Option<Time>,
     author: Option<String>,
-    seconds: Option<i64>,
+    elapsed_ms: Option<i64>,
     subject: Option<String>,
     reason: Option<String>,
     ended: Option<&'static str>,
     cancel_by: Option<String>,
     cancel_reason: Option<String>,
-    rescue_ref: Option<String>,
     rescue_refs: Vec<String>,
-    not_before: Option<String>,
+    not_before: Option<Time>,
     leases: Vec<LeaseView>,
-    commits: usize,
-    log: Option<String>,
+    commit_count: usize,
+    stdout_log: Option<String>,
+    stderr_log: Option<String>,
     #[serde(flatten)]
     question: QuestionView,
 }
@@ -76,7 +76,7 @@ pub struct StateView {
     author: String,
     subject: String,
     reason: Option<String>,
-    not_before: Option<String>,
+    not_before: Option<Time>,
     again: bool,
     #[serde(flatten)]
     question: QuestionView,
@@ -94,9 +94,10 @@ pub struct QuestionView {
 
 /// Commits that declare no state.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CommitsView {
-    count: usize,
-    merges: usize,
+    commit_count: usize,
+    merge_count: usize,
     authors: Vec<String>,
     newest: Option<CommitId>,
     oldest: Option<CommitId>,
@@ -147,18 +148,18 @@ impl AttemptView {
             Outcome::TakenOver { .. } => ("takenOver", None, None),
             Outcome::Spoilt { .. } => ("invalid", None, None),
         };
-        let saved: Vec<String> = host.saved(attempt).into_iter().map(|saved| saved.name).collect();
+        let logs = host.logs_of(attempt);
         Self {
             outcome,
             origin_state: attempt.origin.clone(),
             state: event.map(|event| event.state.clone()),
             run_id: text(&attempt.run_id),
-            runner: text(&attempt.runner),
+            runner: Some(text(&attempt.runner)).filter(|name| !name.is_empty()),
             started: Time(attempt.first().committed_at),
             commit: event.map(|event| event.commit),
             date: event.map(|event| Time(event.committed_at)),
             author: author.map(|author| text(author)),
-            seconds: attempt.seconds(),
+            elapsed_ms: attempt.seconds().map(|seconds| seconds.saturating_mul(1000)),
             subject: event.map(|event| text(&event.message.subject)),
             reason: match event {
                 Some(event) => host.again(event).or_else(|| Some(Stall::of(event)?.reason)),
@@ -171,12 +172,12 @@ impl AttemptView {
                 .as_ref()
                 .map(|cancel| cancel.why.clone())
                 .filter(|why| !why.is_empty()),
-            rescue_ref: saved.first().cloned(),
-            rescue_refs: saved,
+            rescue_refs: host.saved(attempt).into_iter().map(|saved| saved.name).collect(),
             not_before: event.and_then(|event| not_before(event)),
             leases: std::iter::once(&attempt.newest).chain(&attempt.earlier).map(LeaseView::new).collect(),
-            commits: attempt.commits.count,
-            log: host.logs_of(attempt).map(|logs| logs.stdout.display().to_string()),
+            commit_count: attempt.commits.count,
+            stdout_log: logs.as_ref().map(|logs| logs.stdout.display().to_string()),
+            stderr_log: logs.as_ref().map(|logs| logs.stderr.display().to_string()),
             question: event.map(|event| QuestionView::new(event)).unwrap_or_default(),
         }
     }
@@ -221,8 +222,8 @@ impl CommitsView {
     fn new(commits: &Commits) -> Self {
         let (newest, oldest) = commits.ends.as_ref().map(|(newest, oldest)| (newest, oldest)).unzip();
         Self {
-            count: commits.count,
-            merges: commits.merges,
+            commit_count: commits.count,
+            merge_count: commits.merges,
             authors: commits.authors.iter().map(|author| text(author)).collect(),
             newest: newest.map(|mark| mark.commit),
             oldest: oldest.map(|mark| mark.commit),
@@ -232,6 +233,6 @@ impl CommitsView {
     }
 }
 
-fn not_before(event: &Event) -> Option<String> {
-    event.message.trailers.last(NOT_BEFORE_KEY).map(|value| text(value))
+fn not_before(event: &Event) -> Option<Time> {
+    asked_time(&event.message.trailers).map(Time)
 }

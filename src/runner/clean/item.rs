@@ -54,6 +54,7 @@ pub enum Kind {
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It would be removed (in a preview).
+    #[serde(rename = "would go")]
     Remove,
     /// It was removed.
     Removed,
@@ -81,6 +82,7 @@ pub struct Item {
     #[serde(rename = "fate")]
     pub action: Action,
     /// Why it is safe to remove, or why it stays.
+    #[serde(rename = "reason")]
     pub why: String,
     /// The next step for the user, if it stays.
     pub next: Option<String>,

@@ -62,7 +62,7 @@ fn a_lease_that_looks_over_is_taken_over_when_it_was_seen_for_its_length() {
 fn status_judges_leases_as_a_plain_run_here_would() {
     let (_hub, clone) = abandoned(60, -3600);
     let kind = || {
-        let rows = json(&clone.aynig_ok(["status", "--branch", "task", "--remote", "origin", "--json"]));
+        let rows = listed(&clone.aynig_ok(["status", "--branch", "task", "--remote", "origin", "--json"]));
         rows[0]["kind"].as_str().expect("a kind").to_owned()
     };
     assert_eq!(kind(), "expired");

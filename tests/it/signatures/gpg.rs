@@ -80,7 +80,7 @@ fn the_least_trust_that_git_asks_for_is_asked_for() {
     let ready = |branch: &str| {
         let mut status = repo.aynig_command();
         let output = gpg.knowing(&mut status).args(["status", "--json", "--branch", branch]).output();
-        json(&output.expect("aynig runs"))[0]["kind"] == "ready"
+        listed(&output.expect("aynig runs"))[0]["kind"] == "ready"
     };
     let gits = |branch: &str| {
         let (mut verify, mut log) = (repo.git_command(), repo.git_command());

@@ -23,7 +23,7 @@ fn an_unsigned_lease_that_is_over_is_told_by_all_who_look() {
     let run = repo.aynig_ok(["run"]);
     let said = err(&run);
     assert!(said.lines().any(|line| line.contains("warning: task: ") && has_all(line)), "{said}");
-    let row = &json(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0];
+    let row = &listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0];
     for (name, value) in [("kind", "expired"), ("state", "working"), ("runId", RUN), ("runner", "other-host")]
     {
         assert_eq!(row[name], value, "{row}");
@@ -32,7 +32,7 @@ fn an_unsigned_lease_that_is_over_is_told_by_all_who_look() {
         row["expiresAt"].is_string() && row["secondsLeft"].as_i64().is_some_and(|left| left < 0),
         "{row}"
     );
-    assert!(row["reason"].as_str().is_some_and(has_all), "{row}");
+    assert!(row["note"].as_str().is_some_and(has_all), "{row}");
     for arguments in [&["status", "--all"][..], &["status", "task"]] {
         let status = out(&repo.aynig_ok(arguments.iter().copied()));
         assert!(has_all(&status) && status.contains("other-host"), "{status}");
@@ -48,6 +48,6 @@ fn an_unsigned_lease_that_is_over_is_told_by_all_who_look() {
     repo.git(["branch", "-f", "task", "main"]);
     repo.foreign_lease("task", RUN, "other-host", 500, 0);
     assert!(!err(&repo.aynig_ok(["run"])).contains("task"));
-    let row = &json(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0];
-    assert_eq!((&row["kind"], &row["reason"]), (&"working".into(), &serde_json::Value::Null));
+    let row = &listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0];
+    assert_eq!((&row["kind"], &row["note"]), (&"working".into(), &serde_json::Value::Null));
 }

@@ -24,7 +24,7 @@ fn taken(repo: &Repo, change: impl Fn(&mut Command)) -> Option<bool> {
         return None;
     }
     assert_eq!(run.status.code(), Some(0), "{}", told(&run));
-    let kind = json(&status)[0]["kind"].clone();
+    let kind = listed(&status)[0]["kind"].clone();
     let required = repo.head("task") == head;
     assert_eq!(kind, if required { "waiting" } else { "ready" }, "{}", told(&run));
     assert!(!required || err(&run).contains("is not signed"), "{}", told(&run));

@@ -36,7 +36,7 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
         if arguments.reverse {
             entries.reverse();
         }
-        ui::answer_json(&entries);
+        ui::answer_json(&serde_json::json!({ "entries": entries }));
         return Ok(Exit::Done);
     }
     // The first entry is read before a pager starts, so that errors appear on the plain terminal.

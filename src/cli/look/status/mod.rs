@@ -43,7 +43,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     }
     let seen = look(&repo, &authority, &subject.query, clock::wall_seconds())?;
     if subject.json {
-        ui::answer(&json(&seen, &subject.query));
+        ui::answer(&json(&seen));
         return Ok(Exit::Done);
     }
     for line in drawn(&seen, &subject.query, ui::room().map(|room| room.columns)) {
@@ -96,11 +96,8 @@ fn sum(seen: &Seen) -> String {
     }
 }
 
-fn json(seen: &Seen, query: &Query) -> String {
-    match &query.one {
-        Some(_) => ui::json(&seen.rows.first()),
-        None => ui::json(&seen.rows),
-    }
+fn json(seen: &Seen) -> String {
+    ui::json(&serde_json::json!({ "branches": seen.rows, "unmanaged": seen.unmanaged }))
 }
 
 /// The lines for a terminal with so many columns, or without a terminal.

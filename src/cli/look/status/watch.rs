@@ -174,7 +174,7 @@ impl<'a> Watch<'a> {
     /// Prints the time and a table, or a line of JSON. Returns whether the reader is still there.
     fn print(&self, seen: &Seen, is_first: bool) -> bool {
         if self.subject.json {
-            return ui::answer_bytes(format!("{}\n", json(seen, &self.subject.query)).as_bytes());
+            return ui::answer_bytes(format!("{}\n", json(seen)).as_bytes());
         }
         let before = if is_first { "" } else { "\n" };
         let mut text = format!("{before}{}\n", styled(FAINT, clock::format_utc(clock::wall_seconds())));

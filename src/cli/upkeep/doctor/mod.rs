@@ -93,7 +93,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (warnings, errors) = (count(Level::Warning), count(Level::Error));
     if arguments.json {
-        ui::answer_json(&json!({"findings": findings, "warnings": warnings, "errors": errors}));
+        ui::answer_json(&json!({ "findings": findings }));
     } else {
         for finding in &findings {
             let style = match finding.level {

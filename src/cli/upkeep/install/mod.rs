@@ -346,7 +346,7 @@ fn answer(asked: &Asked<'_>, outcome: &Outcome) -> serde_json::Value {
         json!({
             "path": format!("{AYNIG}/{}", step.path),
             "change": step.change.word(),
-            "why": (!step.why.is_empty()).then_some(step.why),
+            "reason": (!step.why.is_empty()).then_some(step.why),
             "executable": is_executable(step),
             "link": outcome.targets.get(&step.path),
             "state": state.map(|state| state.to_string()),

@@ -1,0 +1,305 @@
+//! `--json`: every subcommand prints objects of one documented shape. The program and the tables of
+//! `contrib/docs/json.md` are compared both ways, in scenes in which every field has a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::symlink;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::generated::verbs;
+use super::programs::shipped;
+use super::scene::told;
+use super::support::*;
+
+/// A documented field: its type, and the meaning.
+type Rows = BTreeMap<String, (String, String)>;
+
+/// The values that a field had, by path.
+type Seen = BTreeMap<String, Vec<Value>>;
+
+fn document() -> String {
+    std::fs::read_to_string(shipped("contrib/docs/json.md")).expect("a document")
+}
+
+/// The tables of the document, by subcommand.
+fn documented() -> BTreeMap<String, Rows> {
+    let text = document();
+    let sections = text.split("\n## aynig ").skip(1).map(|section| {
+        let verb = section.lines().next().expect("a heading").to_owned();
+        let rows = section.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.splitn(3, " | ");
+            let (field, kind) = (cells.next()?.trim_end_matches('`'), cells.next()?);
+            Some((field.to_owned(), (kind.to_owned(), cells.next()?.to_owned())))
+        });
+        (verb, rows.collect())
+    });
+    sections.collect()
+}
+
+/// Collects the values of all fields. Objects at one path must have the same fields, but for those of a log.
+fn collect(value: &Value, path: &str, seen: &mut Seen, shapes: &mut BTreeMap<String, BTreeSet<String>>) {
+    match value {
+        Value::Object(fields) => {
+            let names: BTreeSet<String> = fields.keys().cloned().collect();
+            let kind = fields.get("kind").filter(|_| path == "entries[]").and_then(Value::as_str);
+            let shape = format!("{path} {}", kind.unwrap_or_default());
+            assert_eq!(*shapes.entry(shape).or_insert(names.clone()), names, "{path}: {value:#}");
+            let dot = if path.is_empty() { "" } else { "." };
+            for (name, value) in fields {
+                let path = format!("{path}{dot}{name}");
+                seen.entry(path.clone()).or_default().push(value.clone());
+                collect(value, &path, seen, shapes);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|one| collect(one, &format!("{path}[]"), seen, shapes)),
+        _ => {}
+    }
+}
+
+fn is_of_type(value: &Value, kind: &str, meaning: &str, section: &str) -> bool {
+    let text = value.as_str();
+    let list = |fits: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(fits));
+    match kind.strip_suffix(" or null") {
+        Some(kind) => value.is_null() || is_of_type(value, kind, meaning, section),
+        None => match kind {
+            "text" => text.is_some(),
+            "number" => value.is_i64(),
+            "flag" => value.is_boolean(),
+            "object" => value.is_object(),
+            "list of objects" => list(Value::is_object),
+            "list of texts" => list(Value::is_string),
+            "commit" => {
+                text.is_some_and(|text| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit()))
+            }
+            // As in `2026-01-31T17:42:00Z`.
+            "time" => {
+                text.is_some_and(|text| text.len() == 20 && text.ends_with('Z') && &text[10..11] == "T")
+            }
+            "word" => text.is_some_and(|text| {
+                let listed = if meaning.contains("](#") { section } else { meaning };
+                listed.contains(&format!("`{text}`"))
+            }),
+            _ => panic!("the type {kind}"),
+        },
+    }
+}
+
+fn assert_documented(verb: &str, rows: &Rows, outputs: &[Output]) {
+    let text = document();
+    let section = text.split("\n## aynig ").find(|section| section.starts_with(&format!("{verb}\n")));
+    let (mut seen, mut shapes) = (Seen::new(), BTreeMap::new());
+    for output in outputs {
+        let answers: Vec<&str> = std::str::from_utf8(&output.stdout).expect("UTF-8").lines().collect();
+        assert!(!answers.is_empty(), "{verb}: {}", told(output));
+        for line in answers {
+            let value: Value =
+                serde_json::from_str(line).unwrap_or_else(|_| panic!("{verb}: {}", told(output)));
+            assert_eq!(value["version"], 1, "{verb}: {line}");
+            collect(&value, "", &mut seen, &mut shapes);
+        }
+    }
+    for (path, values) in &seen {
+        let (kind, meaning) = rows.get(path).unwrap_or_else(|| panic!("{verb}: {path} is not documented"));
+        for value in values {
+            let fits = is_of_type(value, kind, meaning, section.unwrap_or_default());
+            assert!(fits, "{verb}: {path} is {value}, and not {kind}");
+        }
+    }
+    for path in rows.keys() {
+        let has_value =
+            |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+        let values = seen.get(path).map_or(&[][..], Vec::as_slice);
+        assert!(values.iter().any(has_value), "{verb}: {path} is documented, and had no value");
+    }
+}
+
+/// Which subcommands have `--json` is read from the program's own help.
+#[test]
+fn every_field_of_every_subcommand_is_documented_and_every_documented_one_exists() {
+    let repo = Repo::new();
+    let takes_json = |verb: &String| out(&repo.aynig_ok([verb, "--help"])).contains("--json");
+    let verbs: Vec<String> = verbs(&repo).into_iter().filter(takes_json).collect();
+    let documented = documented();
+    let scenes = scenes();
+    for verb in &verbs {
+        let rows = documented.get(verb);
+        let rows = rows.unwrap_or_else(|| panic!("{verb} has --json; describe it in contrib/docs/json.md"));
+        let outputs = scenes.get(verb.as_str());
+        assert_documented(verb, rows, outputs.unwrap_or_else(|| panic!("{verb}: no scene with --json")));
+    }
+    assert_eq!(
+        documented.keys().collect::<Vec<_>>(),
+        verbs.iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn every_word_for_programs_is_listed() {
+    let text = document();
+    for (file, function) in [
+        ("src/runner/events/warning.rs", "fn code("),
+        ("src/runner/survey/verdict.rs", "fn word("),
+        ("src/contract/bounds.rs", "fn word("),
+        ("src/contract/kept.rs", "fn word("),
+        ("src/runner/events/notice.rs", "fn word("),
+    ] {
+        let source = std::fs::read_to_string(shipped(file)).expect("a source");
+        for body in source.split(function).skip(1) {
+            let body = body.split("\n    }\n").next().expect("its end");
+            for word in body.split("=> \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(text.contains(&format!("`{word}`")), "{file}: {word} is not in contrib/docs/json.md");
+            }
+        }
+    }
+}
+
+/// Answers of one subcommand.
+type Scenes = BTreeMap<&'static str, Vec<Output>>;
+
+struct Stage<'a> {
+    repo: &'a Repo,
+    scenes: &'a mut Scenes,
+}
+
+impl Stage<'_> {
+    /// Runs a subcommand with `--json`, and keeps its answer.
+    fn ask(&mut self, verb: &'static str, arguments: &[&str]) {
+        let output = self.repo.aynig([verb, "--json"].into_iter().chain(arguments.iter().copied()));
+        assert!(
+            output.stderr.is_empty() || !output.stdout.is_empty(),
+            "{verb} {arguments:?}: {}",
+            told(&output)
+        );
+        self.scenes.entry(verb).or_default().push(output);
+    }
+}
+
+fn scenes() -> Scenes {
+    let mut scenes = Scenes::new();
+    branches(&mut scenes);
+    steps(&mut scenes);
+    cancelled(&mut scenes);
+    landed(&mut scenes);
+    installed(&mut scenes);
+    scenes
+}
+
+/// Branches of all kinds, and what is set by hand.
+fn branches(scenes: &mut Scenes) {
+    let repo = Repo::scene(&[("work", "next done"), ("stay", "echo SET_STATE"), ("fail", "exit 7")]);
+    repo.git(["config", "aynig.takeover", "observed"]);
+    for (branch, state) in [("kept", "stay"), ("late", "fail"), ("held", "work"), ("odd", "work")] {
+        repo.ready(branch, state);
+    }
+    repo.aynig(["run", "--branch", "kept", "--branch", "late"]);
+    repo.foreign_lease("held", "11111111-2222-4333-8444-555555555555", "other", 300, 0);
+    let with = |branch: &str, trailers: &str| {
+        repo.branch_with_message(branch, format!("please\n\nthe body\n\n{trailers}\n").as_bytes());
+    };
+    with("parked", "dwp-state: work\ndwp-not-before: 2999-01-01T00:00:00Z");
+    with("preferred", "dwp-state: work\ndwp-prefer-runner: other");
+    with("again", "dwp-state: work\naynig-interrupted: 1\naynig-rescued: refs/aynig/rescue/again/x");
+    let question =
+        "dwp-state: review\ndwp-waits-for: ana\ndwp-answers: yes, no\ndwp-not-before: 2999-01-01T00:00:00Z";
+    with("asks", question);
+    with("asks-too", question);
+    repo.branch_from("odd", "odd", b"s\n\ndwp-state: ../x\n");
+    repo.ready("plain", "work");
+    repo.ready("rests", "done");
+    let mut stage = Stage { repo: &repo, scenes };
+    for _ in 0..2 {
+        stage.ask("cancel", &["held", "late"]);
+        stage.ask("set-state", &["--when-free", "--wake", "held", "--state", "later"]);
+    }
+    // A first sighting of the lease.
+    stage.repo.aynig(["run", "--branch", "held"]);
+    stage.ask("status", &["--all"]);
+    stage.ask("status", &["late", "none*"]);
+    stage.ask("answer", &[]);
+    stage.ask("answer", &["asks"]);
+    stage.ask("answer", &["asks", "yes"]);
+    stage.ask("set-state", &["--state", "work", "plain"]);
+    stage.ask("set-state", &["--retry", "late", "nowhere/*", "main"]);
+    stage.ask("set-working", &["rests"]);
+    for branch in ["asks", "odd", "kept", "main"] {
+        stage.ask("log", &[branch]);
+        stage.ask("events", &[branch]);
+        stage.ask("events", &["--history", branch]);
+    }
+    stage.ask("doctor", &[]);
+}
+
+/// Steps that end in all ways, what they leave, and what `init` makes beside it.
+fn steps(scenes: &mut Scenes) {
+    let nested = "git init -q inner; git -C inner -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; exit 3";
+    let question = r#"echo 'SET_STATE {"state":"review","trailers":{"dwp-waits-for":"ana","dwp-answers":"yes","dwp-not-before":"2999-01-01T00:00:00Z"}}'"#;
+    let repo = Repo::scene(&[("ask", question), ("fail", "echo loose >loose; exit 7"), ("nested", nested)]);
+    repo.write(".aynig/command/text", "not executable");
+    repo.commit_all("a file");
+    for (branch, state) in [
+        ("asks", "ask"),
+        ("fails", "fail"),
+        ("keeps", "nested"),
+        ("text", "text"),
+        ("locked", "ask"),
+        ("done", "done"),
+    ] {
+        repo.ready(branch, state);
+    }
+    std::fs::write(repo.path.join(".git/refs/heads/locked.lock"), "").expect("a file");
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("doctor", &[]);
+    stage.ask("run", &[]);
+    stage.ask("run", &["--drain"]);
+    for branch in ["asks", "fails", "keeps"] {
+        stage.ask("log", &[branch]);
+    }
+    stage.ask("clean", &["--older-than", "0s"]);
+    stage.ask("clean", &["--older-than", "0s", "--apply"]);
+    stage.ask("init", &[]);
+    stage.ask("init", &[]);
+}
+
+/// A command that is cancelled while it runs.
+fn cancelled(scenes: &mut Scenes) {
+    let repo = Repo::scene(&[("work", "echo draft >draft; say ready $$; await release")]);
+    repo.ready("task", "work");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("ready");
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("cancel", &["task", "--reason", "enough", "--wait"]);
+    runner.finish();
+    stage.ask("log", &["task"]);
+}
+
+fn landed(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    let file = |branch: &str, text: &str| {
+        repo.git(["checkout", "-q", branch]);
+        repo.write("file", text);
+        repo.commit_all("a change\n\ndwp-state: done");
+    };
+    for branch in ["one", "two"] {
+        repo.git(["branch", branch, "main"]);
+        file(branch, branch);
+    }
+    repo.git(["checkout", "-q", "main"]);
+    let mut stage = Stage { repo: &repo, scenes };
+    for branch in ["one", "one", "two"] {
+        stage.ask("land", &[branch]);
+    }
+    stage.ask("clean", &[]);
+}
+
+fn installed(scenes: &mut Scenes) {
+    let pack = Repo::with_commands(&[("one", "exit 0")]);
+    pack.command(".aynig/roles/dev/command/two", "exit 0");
+    symlink("one", pack.path.join(".aynig/command/three")).expect("a link");
+    pack.commit_all("more");
+    let repo = Repo::with_commands(&[("one", "exit 1")]);
+    let mut stage = Stage { repo: &repo, scenes };
+    let from = pack.path.to_str().expect("UTF-8");
+    stage.ask("install", &[from]);
+    stage.ask("install", &[from, "HEAD", "--apply"]);
+}
