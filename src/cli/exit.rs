@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Remote,
     /// A bug in aynig.
     Bug,
+    /// `aynig wait` has reached its limit.
+    TimedOut,
     /// Stopped by a signal.
     Signal(i32),
 }
@@ -37,6 +39,7 @@ impl Exit {
             Self::Setup => 3,
             Self::Remote => 4,
             Self::Bug => 70,
+            Self::TimedOut => 124,
             Self::Signal(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
         }
     }
@@ -92,7 +95,9 @@ mod tests {
         let readme = include_str!("../../README.md");
         let table = readme.split("\n## Exit codes\n").nth(1).and_then(|rest| rest.split("\n## ").next());
         let table = table.expect("the section");
-        for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug] {
+        for exit in
+            [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug, Exit::TimedOut]
+        {
             assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
         }
         assert!(table.contains("\n| 128+n | "), "{table}");

@@ -18,3 +18,4 @@ pub mod settings;
 pub mod status;
 pub mod target;
 pub mod view;
+pub mod wait;

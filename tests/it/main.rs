@@ -103,6 +103,7 @@ mod trust;
 mod unattended;
 mod unconcluded;
 mod untouched;
+mod wait;
 mod waits_for;
 mod words;
 mod work_prefix;

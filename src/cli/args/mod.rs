@@ -30,7 +30,7 @@ use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_tra
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
-pub(crate) use crate::cli::args::people::Answer;
+pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
     Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
@@ -81,6 +81,8 @@ pub(crate) enum Verb {
     Land(Land),
     /// Answer a branch that waits for somebody, or show what it asks
     Answer(Answer),
+    /// Wait until branches rest, or have come to a state
+    Wait(Wait),
     /// Print the SET_STATE line with which a command declares its next state
     Next(Next),
     /// Show what a branch is, who holds it, and what would be run

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
-use crate::cli::args::parse::{parse_commit, parse_remote, parse_state};
+use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, seconds};
 use aynig::contract::ids::{RemoteName, StateName};
 
 /// `aynig answer`.
@@ -42,6 +42,42 @@ pub(crate) struct Answer {
     pub(crate) accept_unsigned: bool,
 
     /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `aynig wait`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A branch rests if nothing is left to run on it: it declares no state, or one without a command, is stalled, parked, or waits for somebody's \
+    answer, as `aynig status` here shows it. An expired lease does not rest: the next `aynig run` sets the branch stalled. With --state a branch that is \
+    parked until a time is waited for, and a state counts if the newest commit declares it, or any commit since the wait began.\n\
+    Exit codes: 0 all branches rest, or with --state all have come to it; 1 a branch is stalled or was meant to run and is not; with --state, a branch \
+    rests without having come to it; a branch is missing or was deleted; 2 usage; 3 set-up; 4 the remote cannot be reached at the beginning; 124 --timeout \
+    passed; 128+n stopped by signal n."
+)]
+pub(crate) struct Wait {
+    /// The branches: names, or globs on those with a state (`*` also matches `/`). They have to exist when the wait begins
+    #[arg(value_name = "BRANCH", required_unless_present = "branch")]
+    pub(crate) name: Vec<OsString>,
+
+    /// Same as the BRANCH argument (repeatable)
+    #[arg(long, value_name = "BRANCH", action = ArgAction::Append)]
+    pub(crate) branch: Vec<OsString>,
+
+    /// Wait until each branch has come to a state that matches GLOB (repeatable: any of them) [default: until it rests]
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
+    pub(crate) state: Vec<String>,
+
+    /// Wait no longer than this (90s, 5m, 1h30m, or seconds)
+    #[arg(long, value_name = "DURATION", value_parser = seconds(0..=31_536_000))]
+    pub(crate) timeout: Option<u64>,
+
+    /// Wait for the branches of this remote [default: what `dwp-source` at HEAD names]
+    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
+    pub(crate) remote: Option<RemoteName>,
+
+    /// Print JSON: a list with an object for each branch, as `status --json` has it, and its `outcome`
     #[arg(long)]
     pub(crate) json: bool,
 }

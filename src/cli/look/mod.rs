@@ -4,3 +4,4 @@ pub(crate) mod events;
 pub(crate) mod log;
 pub(crate) mod logs;
 pub(crate) mod status;
+pub(crate) mod wait;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use aynig::clock::{Stopwatch, pause, span};
+use aynig::clock::{span, wall_seconds};
 use aynig::contract::cancel::Then;
 use aynig::git::Repo;
 use aynig::ops::app::App;
@@ -15,15 +15,13 @@ use aynig::ops::notify;
 use aynig::ops::target::{Selected, selected};
 use aynig::ops::view::lease::UNNAMED;
 use aynig::runner::authority::Authority;
+use aynig::runner::passes::changes::Changes;
 
 use crate::cli::args::Cancel;
 use crate::cli::exit::{Exit, render};
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{BAD, CARE, GOOD, STRONG, styled};
-
-/// The pause between two looks at a branch: of this repository, and of a remote.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
@@ -131,17 +129,18 @@ fn wait_for(
     waiting: Vec<(usize, Asked)>,
     rows: &mut [Row],
 ) -> Result<bool, Error> {
-    let watch = Stopwatch::start();
     let limit = arguments.timeout.map(Duration::from_secs);
-    let step = PAUSES[usize::from(authority.source().is_some())];
+    let mut changes = Changes::of(repo, authority, limit);
     let mut all = true;
     for (row, asked) in waiting {
         let end = loop {
             let end = look(repo, authority, &asked)?;
-            if end != End::Open || limit.is_some_and(|limit| watch.elapsed() >= limit) {
+            // The end of the lease moves no branch.
+            let over = u64::try_from(asked.until.saturating_sub(wall_seconds())).ok();
+            let due = over.map(|left| Duration::from_secs(left.saturating_add(1)));
+            if end != End::Open || !changes.next(due) {
                 break end;
             }
-            pause(limit.map_or(step, |limit| step.min(limit.saturating_sub(watch.elapsed()))));
         };
         let wanted =
             if arguments.requeue { matches!(end, End::Requeued(_)) } else { matches!(end, End::Stalled(..)) };

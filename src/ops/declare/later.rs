@@ -8,7 +8,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::clock;
-use crate::clock::{Stopwatch, span};
+use crate::clock::span;
 use crate::contract::deferred::{Rest, SLOT_KEY, WAKE_KEY};
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
@@ -17,8 +17,10 @@ use crate::contract::message::Message;
 use crate::contract::parking::{Parking, parking};
 use crate::contract::trailers::Trailer;
 use crate::git::objects::commits::NewCommit;
+use crate::git::remote::QUESTION;
 use crate::git::{RefChange, Repo, Together};
 use crate::runner::authority::Authority;
+use crate::runner::passes::changes::Changes;
 use crate::runner::passes::deliver::{is_delivered, sender};
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
@@ -31,10 +33,6 @@ use crate::ops::settings;
 
 /// How often the branch may move under us before this is given up.
 const TRIES: u32 = 5;
-
-/// The pauses between two looks at a deferred state that is waited for, here and on a remote.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOK_REMOTE: Duration = Duration::from_secs(3);
 
 /// How a state waits for its branch.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +76,8 @@ pub fn when_free(
     request: &StateRequest,
     later: Later,
 ) -> Result<Placed, Error> {
-    let watch = Stopwatch::start();
+    // Before the first look, so that no change is missed.
+    let mut changes = later.wait.then(|| Changes::of(repo, authority, later.timeout));
     let mut tries = 0;
     loop {
         tries += 1;
@@ -119,15 +118,15 @@ pub fn when_free(
             again,
             delivered: false,
         };
-        let mut left = match waiting {
-            Some(there) if says_the_same(repo, there, slot) => left(there, true),
-            Some(there) if later.wait => {
-                await_end(repo, authority, &branch, there, (&watch, later.timeout))?;
+        let mut left = match (waiting, &mut changes) {
+            (Some(there), _) if says_the_same(repo, there, slot) => left(there, true),
+            (Some(there), Some(changes)) => {
+                await_end(repo, authority, &branch, there, changes)?;
                 tries = 0;
                 continue;
             }
-            Some(there) => return Err(taken(repo, &branch, there)),
-            None => {
+            (Some(there), None) => return Err(taken(repo, &branch, there)),
+            (None, _) => {
                 let change = RefChange { name: slot_ref(&branch), expected: None, new: Some(slot) };
                 match authority.swap_together(repo, &branch, &[change], "aynig: defer state")? {
                     Together::Won => left(slot, false),
@@ -138,8 +137,8 @@ pub fn when_free(
                 }
             }
         };
-        if later.wait {
-            await_end(repo, authority, &branch, left.commit, (&watch, later.timeout))?;
+        if let Some(changes) = &mut changes {
+            await_end(repo, authority, &branch, left.commit, changes)?;
             left.delivered = true;
         }
         return Ok(Placed::Left(left));
@@ -206,22 +205,19 @@ fn await_end(
     authority: &Authority,
     branch: &BranchName,
     slot: CommitId,
-    (watch, timeout): (&Stopwatch, Option<Duration>),
+    changes: &mut Changes,
 ) -> Result<(), Error> {
-    let pause = authority.source().map_or(LOOK, |_| LOOK_REMOTE);
     while authority.slot(repo, branch)? == Some(slot) {
-        let left = timeout.map_or(pause, |timeout| timeout.saturating_sub(watch.elapsed()));
-        if left.is_zero() {
-            let waited = span(watch.elapsed().as_secs());
+        if !changes.next(None) {
+            let waited = span(changes.elapsed().as_secs());
             let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));
             return Err(Error::new(Kind::Conflict, message).hint(format!(
                 "it is delivered when the branch rests; `aynig status {}` shows what it waits for",
                 shell_quote(&branch.to_string())
             )));
         }
-        clock::pause(pause.min(left));
     }
-    let head = authority.head(repo, branch, pause.max(Duration::from_secs(30)))?;
+    let head = authority.head(repo, branch, QUESTION)?;
     let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
     match head {
         Some(head) if is_delivered(repo, &kept, head) => Ok(()),

@@ -104,12 +104,17 @@ impl Authority {
         matches!(self, Self::Remote(_))
     }
 
-    /// Queries a remote's branches without fetching them. `None` if the authority is this repository.
-    pub fn ask(&self, repo: &Repo) -> Option<Result<BTreeMap<BranchName, CommitId>, AuthorityError>> {
+    /// Queries a remote's branches without fetching them; all of them, or only those named. `None` if the
+    /// authority is this repository.
+    pub fn ask(
+        &self,
+        repo: &Repo,
+        branches: &[BranchName],
+    ) -> Option<Result<BTreeMap<BranchName, CommitId>, AuthorityError>> {
         match self {
             Self::Local => None,
             Self::Remote(remote) => Some(
-                repo.ask_remote(remote.name(), &[], QUESTION)
+                repo.ask_remote(remote.name(), branches, QUESTION)
                     .map(|all| all.into_iter().collect())
                     .map_err(Into::into),
             ),

@@ -5,27 +5,21 @@
 //! scan.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-
-use notify::{Event, EventKind, RecursiveMode, Watcher};
 
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::SLOTS;
 use crate::git::Repo;
 use crate::runner::events::warning::Warning;
 
 use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::{Cleared, Notice};
 use crate::runner::passes::backoff::Backoff;
+use crate::runner::passes::changes::{SETTLE, on_ref_changes};
 use crate::runner::passes::pass::{Halted, PassError, Summary, drain};
 use crate::runner::{Context, error_chain};
-
-/// The wait after a first ref change, so that a push of many refs causes one pass.
-const SETTLE: Duration = Duration::from_millis(20);
 
 /// The shortest sleep, also if something is due already.
 const SHORTEST_NAP: Duration = Duration::from_millis(50);
@@ -186,7 +180,7 @@ struct Poller {
 
 impl Poller {
     fn has_news(&mut self, context: &Context<'_>, repo: &Repo) -> bool {
-        let asked = match context.authority.ask(repo) {
+        let asked = match context.authority.ask(repo, &[]) {
             None => return true,
             Some(Ok(asked)) => asked,
             // A stop was requested, so the answer does not matter.
@@ -282,52 +276,6 @@ fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 enum Wake {
     Refs,
     Stop,
-}
-
-/// Watches the files of refs until dropped.
-#[derive(Debug)]
-#[must_use = "dropping it ends the notifications"]
-pub struct RefWatch {
-    _watcher: notify::RecommendedWatcher,
-}
-
-/// Calls `changed` when a branch of this repository may have moved. `None` if the files cannot be watched;
-/// then only polling shows changes.
-pub fn on_ref_changes(repo: &Repo, changed: impl Fn() + Send + 'static) -> Option<RefWatch> {
-    let handler = move |event: notify::Result<Event>| {
-        if event.is_ok_and(|event| matters(&event)) {
-            changed();
-        }
-    };
-    let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
-        watcher.watch(&repo.common_dir().join("refs").join("heads"), RecursiveMode::Recursive)?;
-        let slots = repo.common_dir().join(SLOTS);
-        if std::fs::create_dir_all(&slots).is_ok() {
-            watcher.watch(&slots, RecursiveMode::Recursive)?;
-        }
-        watcher.watch(repo.common_dir(), RecursiveMode::NonRecursive)?;
-        Ok(watcher)
-    });
-    match watched {
-        Ok(watcher) => Some(RefWatch { _watcher: watcher }),
-        Err(error) => {
-            tracing::warn!(%error, "changes of refs cannot be watched here; looking every interval only");
-            None
-        }
-    }
-}
-
-/// Whether an event can mean that a branch moved. Lock files and reads do not count.
-fn matters(event: &Event) -> bool {
-    if matches!(event.kind, EventKind::Access(_)) {
-        return false;
-    }
-    event.paths.iter().any(|path| {
-        let lock = path.extension().is_some_and(|extension| extension == "lock");
-        let in_heads =
-            path.components().any(|part| part.as_os_str() == "heads" || part.as_os_str() == "deferred");
-        !lock && (in_heads || path.file_name() == Some(Path::new("packed-refs").as_os_str()))
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!   ├─▶ resolve   finds the command for a state
 //!   └─▶ past      reads the history of what would be run, for its bounds
 //! observe tracks how long this host has seen each lease
-//! rest    tells whether a deferred state may be delivered
+//! rest    tells whether a branch rests: for deferred states, and for `aynig wait`
 //! trust   checks the signature of HEAD if `aynig.requireSigned` is set
 //! ```
 //!
@@ -18,7 +18,7 @@ pub(crate) mod observe;
 pub(crate) mod past;
 mod reading;
 pub mod resolve;
-pub(crate) mod rest;
+pub mod rest;
 pub(crate) mod scan;
 pub mod trust;
 pub mod verdict;

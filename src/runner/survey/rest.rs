@@ -11,7 +11,7 @@ use crate::git::objects::commits::Stored;
 use crate::git::objects::tree::Executable;
 use crate::git::{CommitError, Repo};
 
-use super::verdict::{CommandsFrom, NoCommand, Reason, Verdict};
+use super::verdict::{CommandsFrom, NoCommand, Reason, Severity, Verdict};
 
 /// Judges a surveyed branch at `head`. `from` is the source of all commands, if there is one.
 pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, verdict: &Verdict) -> Rest {
@@ -33,6 +33,52 @@ pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored
         | Verdict::Ready { .. }
         | Verdict::SkippedCurrent { .. }
         | Verdict::Excluded(_) => Rest::Busy,
+    }
+}
+
+/// What becomes of a branch if nobody but runners acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlook {
+    /// A command is at work or due, or a lease is to be recovered.
+    Moves,
+    /// Nothing runs before a certain time.
+    Later,
+    /// Nothing runs.
+    Rests,
+}
+
+/// Judges a surveyed branch, whose HEAD is `head`, for somebody who waits for it (CONTRACT 11.25).
+pub(crate) fn outlook(
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    head: Option<&Stored>,
+    verdict: &Verdict,
+) -> Outlook {
+    match verdict {
+        Verdict::Leased(_) | Verdict::Ready { .. } | Verdict::SkippedCurrent { .. } => Outlook::Moves,
+        Verdict::Unmanaged if head.is_some_and(|head| lease_below(repo, head)) => Outlook::Moves,
+        Verdict::Parked { trouble: None, .. }
+        | Verdict::WaitsForYou { until: Some(_), trouble: None, .. } => Outlook::Later,
+        Verdict::Bounded { bound, .. } if bound.until().is_some() => Outlook::Later,
+        Verdict::Waiting { state, reason } => match (reason, head) {
+            (Reason::NoCommand(NoCommand::Missing { .. } | NoCommand::Elsewhere { .. }), Some(head))
+                if of_state(repo, from, head, state) == Rest::Busy =>
+            {
+                Outlook::Moves
+            }
+            (Reason::NoCommand(_), _) => Outlook::Rests,
+            // It lasts a moment.
+            (Reason::IndexLocked { .. }, _) => Outlook::Moves,
+            (reason, _) if reason.severity() == Severity::Blocked => Outlook::Moves,
+            _ => Outlook::Rests,
+        },
+        Verdict::Unmanaged
+        | Verdict::Invalid(_)
+        | Verdict::UnsignedLease { .. }
+        | Verdict::Parked { .. }
+        | Verdict::Bounded { .. }
+        | Verdict::WaitsForYou { .. }
+        | Verdict::Excluded(_) => Outlook::Rests,
     }
 }
 

@@ -26,6 +26,7 @@ mod servers;
 mod showing;
 mod sleep;
 mod unset;
+mod waiting;
 mod watching;
 
 /// One pass over the remote.

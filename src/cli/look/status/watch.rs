@@ -23,7 +23,8 @@ use aynig::git::{Repo, Store};
 use aynig::ops::error::Error;
 use aynig::ops::status::{Query, Seen, look};
 use aynig::runner::authority::Authority;
-use aynig::runner::passes::watch::{back_off, on_ref_changes};
+use aynig::runner::passes::changes::on_ref_changes;
+use aynig::runner::passes::watch::back_off;
 use aynig::runner::pluralize;
 
 use crate::cli::look::status::{Subject, drawn, json, sum};
@@ -135,7 +136,7 @@ impl<'a> Watch<'a> {
     fn look(&mut self) -> Result<Seen, Error> {
         if self.unasked.elapsed() >= self.interval {
             self.unasked = Stopwatch::start();
-            let asked = self.authority.ask(self.repo).transpose()?;
+            let asked = self.authority.ask(self.repo, &[]).transpose()?;
             if asked.is_some() && self.fetched != asked {
                 self.authority.refresh(self.repo)?;
                 self.fetched = asked;
