@@ -1,4 +1,5 @@
-//! Requests to stop an attempt: `working` commits on its lease with `aynig-cancel` (CONTRACT 5.30).
+//! Requests to stop an attempt: `working` commits on its lease with `aynig-cancel` (CONTRACT 5.30), and the
+//! stalled commits that follow (5.36).
 //!
 //! Invariant: a request keeps the attempt and the end of the lease it lies on. A runner that does not know
 //! requests takes it for a renewal.
@@ -8,12 +9,13 @@ use std::fmt;
 use bstr::{BString, ByteSlice};
 
 use super::commits::renewal_draft;
+use super::head::Event;
 use super::lease::SECONDS_KEY;
 use super::message::{Draft, Message};
 use super::report::plain_line;
 use super::trailers::Trailer;
 
-/// The trailer of a request; its value is what becomes of the branch.
+/// The trailer of a request; its value is what becomes of the branch. A stalled commit of a cancellation has it, too.
 pub(crate) const CANCEL_KEY: &str = "aynig-cancel";
 
 /// The most characters of a name or a reason that are shown.
@@ -65,6 +67,16 @@ impl fmt::Display for Cancel {
         write!(f, "cancelled by {}", self.by)?;
         if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
     }
+}
+
+/// Marks the stalled commit of a cancellation.
+pub(crate) fn mark(stalled: &mut Draft) {
+    stalled.trailers.push(Trailer::new(CANCEL_KEY, Then::Stall.word()));
+}
+
+/// Whether an event is the stalled commit of a cancellation, for which no command is run (CONTRACT 5.36).
+pub(crate) fn is_cancelled(event: &Event) -> bool {
+    event.state.is_stalled() && event.message.trailers.last(CANCEL_KEY).is_some()
 }
 
 /// Drafts a request on `lease`, which lasts another `left` seconds.

@@ -6,7 +6,7 @@
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::clock;
-use crate::contract::cancel::{Cancel, Then, cancel_draft};
+use crate::contract::cancel::{Cancel, Then, cancel_draft, is_cancelled, mark};
 use crate::contract::commits::{stalled_draft, stalled_run};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
@@ -169,7 +169,7 @@ impl Case<'_> {
     fn without_lease(&self, event: &Event) -> Result<Option<Outcome>, Error> {
         let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
         let state = &event.state;
-        if state.is_stalled() {
+        if state.is_stalled() && (is_cancelled(event) || self.rests(state)) {
             return nothing("it is stalled already".to_owned(), self.request.then == Then::Stall);
         }
         if self.rests(state) {
@@ -178,7 +178,10 @@ impl Case<'_> {
         if self.request.then == Then::Requeue {
             return nothing(format!("nothing runs, and {state} is asked for already"), true);
         }
-        self.stall(Some(state), None)
+        // Over a `stalled` whose command would be run, the state that failed stays the origin.
+        let failed = event.message.trailers.last(ORIGIN_KEY).filter(|_| state.is_stalled());
+        let failed = failed.and_then(|origin| StateName::parse(origin).ok());
+        self.stall(Some(failed.as_ref().unwrap_or(state)), None)
     }
 
     /// Whether no role has a command for the state.
@@ -241,6 +244,7 @@ impl Case<'_> {
             // Nothing ran.
             draft.trailers = only_origin(&draft.trailers);
         }
+        mark(&mut draft);
         let attempt = lease.and_then(Lease::attempt);
         let Some(commit) = self.put(&draft, attempt, "aynig: cancel")? else { return Ok(None) };
         Ok(Some(Outcome::Stalled(Box::new(Written {

@@ -1,5 +1,6 @@
 //! `set-state` on a branch under a lease, or on one that moved since the caller looked at it (`--expect`).
 
+use super::scene::told;
 use super::support::*;
 
 const RUN: &str = "11111111-2222-4333-8444-555555555555";
@@ -35,6 +36,51 @@ fn a_live_lease_is_overridden_by_force_alone() {
     repo.foreign_lease("work", RUN, "far-host", 10, 100);
     let output = repo.aynig_ok(["set-state", "--state", "a", "--branch", "work"]);
     assert_eq!(err(&output), "", "an expired lease protects nothing");
+}
+
+/// CONTRACT 5.25
+#[test]
+fn a_live_lease_on_a_remote_is_overridden_by_force_alone() {
+    let hub = Repo::scene(&[]).into_bare();
+    hub.ready("work", "build");
+    let head = hub.foreign_lease("work", RUN, "far-host", 300, 0);
+    let clone = hub.clone_beside("clone");
+    let set = ["set-state", "work", "--state", "a", "--remote", "origin"];
+    let hints = ["work is leased to far-host", RUN, "nothing was changed", "`--force`", "--remote origin"];
+    assert_refused(&clone.aynig(set), 1, &hints);
+    assert_eq!(hub.head("work"), head);
+    clone.aynig_ok(set.into_iter().chain(["--force"]));
+    assert_eq!((hub.head("work~1"), hub.trailer("work", "aynig-overrides")), (head, RUN.to_owned()));
+    let log = out(&clone.aynig_ok(["log", "work", "--remote", "origin"]));
+    assert!(log.contains("set by   Test Person, over the lease (--force)"), "{log}");
+}
+
+/// A command's name may be close to a state, as `approved` is to `approval`. That is no answer.
+#[test]
+fn no_line_offers_a_state_that_was_guessed() {
+    let repo = Repo::scene(&[("approved", "next done"), ("implement", "next done")]);
+    repo.ready("task", "approval");
+    repo.ready("typo", "implemnt");
+    repo.branch_with_message("asks", b"s\n\ndwp-state: approval\ndwp-waits-for: ana\n");
+    repo.ready("failed", "stalled");
+    for arguments in [
+        &["doctor"][..],
+        &["status", "--all"],
+        &["status", "task"],
+        &["--log-level", "debug", "run"],
+        &["log", "task"],
+        &["answer"],
+        &["answer", "asks"],
+        &["answer", "task", "approved"],
+        &["cancel", "task"],
+        &["set-state", "task", "--state", "approvd", "--if-state", "other"],
+    ] {
+        let text = told(&repo.aynig(arguments.iter().copied()));
+        for line in ["--state approved", "--state implement", "answer asks approved", "answer task approved"]
+        {
+            assert!(!text.contains(line), "{arguments:?} offers `{line}`: {text}");
+        }
+    }
 }
 
 /// CONTRACT 5.25

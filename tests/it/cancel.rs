@@ -192,6 +192,7 @@ fn the_recovery_of_a_dead_holder_names_the_request() {
     let message = repo.message("task");
     assert_eq!(repo.state("task"), "stalled");
     assert!(message.contains("Before that, it was cancelled by Jane: enough."), "{message}");
+    assert_eq!(repo.trailer("task", "aynig-cancel"), "stall");
 }
 
 /// CONTRACT 5.30
@@ -202,6 +203,42 @@ fn a_command_does_not_cancel_itself() {
     repo.aynig_ok(["run"]);
     assert_eq!((repo.said("code").as_str(), repo.state("task").as_str()), ("2", "done"));
     assert!(repo.said("said").contains("exit with a code other than 0"));
+}
+
+/// CONTRACT 5.33, 5.36
+#[test]
+fn no_command_for_stalled_starts_it_again() {
+    let repo = Repo::scene(&[("work", WORK), ("stalled", "echo ran >>\"$ROOM/ran\"; next work")]);
+    repo.ready("task", "work");
+    repo.ready("waits", "work");
+    repo.ready("failed", "stalled");
+    let runner = repo.aynig_start(["run", "--branch", "task"]);
+    repo.said("ready");
+    for branch in ["task", "waits", "failed"] {
+        assert_exit(&cancel(&repo, &[branch, "--reason", "enough"]), 0);
+    }
+    assert_exit(&runner.finish(), 1);
+    let heads = ["task", "waits", "failed"].map(|branch| repo.head(branch));
+    assert_exit(&repo.aynig(["run", "--drain"]), 0);
+    assert_eq!(["task", "waits", "failed"].map(|branch| repo.head(branch)), heads);
+    assert_eq!(repo.noted_lines("ran").len(), 0);
+    for branch in ["task", "waits", "failed"] {
+        assert_eq!([repo.state(branch), repo.trailer(branch, "aynig-cancel")], ["stalled", "stall"]);
+        let row = &listed(&repo.aynig_ok(["status", branch, "--json"]))[0];
+        assert_eq!((&row["kind"], &row["cause"]), (&"stalled".into(), &"cancelled".into()), "{row}");
+        let text = out(&repo.aynig_ok(["status", branch]));
+        assert!(text.contains("ancelled by Jane: enough") && text.contains("--retry --branch"), "{text}");
+        let again = cancel(&repo, &[branch]);
+        assert!(out(&again).contains("it is stalled already"), "{}", told(&again));
+    }
+    // Somebody asks anew, or has left a state for when the branch rests.
+    repo.release("release");
+    repo.aynig_ok(["set-state", "--retry", "task"]);
+    assert_eq!(repo.trailer("task", "aynig-cancel"), "");
+    repo.aynig_ok(["set-state", "waits", "--state", "work", "--when-free"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!([repo.state("task"), repo.state("waits"), repo.state("failed")], ["done", "done", "stalled"]);
+    repo.assert_tidy();
 }
 
 /// CONTRACT 5.31, 6.3

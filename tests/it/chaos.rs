@@ -161,7 +161,20 @@ impl Field {
         }
     }
 
-    /// Cancels some branch, whatever it is at. A state that stalls or is asked again is run again.
+    /// Asks anew on the branches that were cancelled, which nobody runs (CONTRACT 5.36).
+    fn reopen(&self, host: &Repo) {
+        let of = |key: &str| format!("%(contents:trailers:key={key},valueonly,separator=)");
+        let format = format!("--format=%(refname:short) {}/{}", of("dwp-state"), of("aynig-cancel"));
+        for line in self.home.git(["for-each-ref", &format, "refs/heads/b*"]).lines() {
+            if let Some(branch) = line.strip_suffix(" stalled/stall") {
+                let again = ["set-state", branch, "--state", "work", "--subject", "again work"];
+                let remote: &[&str] = if self.faulty.is_some() { &["--remote", "origin"] } else { &[] };
+                host.aynig_ok(again.iter().chain(remote).copied());
+            }
+        }
+    }
+
+    /// Cancels some branch, whatever it is at. One that is asked again is run again.
     fn cancel(&self, dice: &mut Dice) {
         let number = dice.roll(self.hosts.len().max(1));
         let (host, offset) = self.host(number);
@@ -242,6 +255,7 @@ impl Field {
         let hosts: Vec<&Repo> = (0..self.hosts.len().max(1)).map(|number| self.host(number).0).collect();
         hosts.iter().for_each(|host| host.deserted());
         let pass = |host: &Repo, round: u32| {
+            self.reopen(host);
             let mut command = host.aynig_command();
             command.args(["run", "--drain", "--jobs", "3"]);
             // Later than the end of every lease, and than the pause after a `stalled` that stalled (CONTRACT 11.19).

@@ -217,6 +217,30 @@ fn a_hub_delivers_once_to_many_clones() {
     assert_eq!(names, "", "what was delivered is not kept");
 }
 
+/// CONTRACT 5.28, 5.34
+#[test]
+fn a_runner_killed_before_its_push_is_answered_delivers_nothing_twice() {
+    let hub = Repo::scene(&[("slow", "next rests"), ("work", WORK)]).into_bare();
+    hub.ready("task", "slow");
+    let (one, two) = (hub.clone_beside("one"), hub.clone_beside("two"));
+    one.aynig_ok(later("task", &["--remote", "origin", "--trailer", "dwp-n: 1"]));
+    one.aynig_ok(["run", "--remote", "origin"]);
+    assert_eq!((hub.state("task").as_str(), slots(&hub).len()), ("rests", 1));
+    // Both refs have moved when the hook runs.
+    hub.command("hooks/post-receive", &hub.scripted("[ -e \"$ROOM/go\" ] || { say moved $$; await go; }"));
+    let runner = one.aynig_start(["run", "--remote", "origin"]);
+    hub.said("moved");
+    assert_eq!((deliveries(&hub, "task"), slots(&hub)), (1, vec![]));
+    runner.signal(Signal::SIGKILL);
+    hub.release("go");
+    runner.finish();
+    for clone in [&one, &two] {
+        clone.aynig_ok(["run", "--remote", "origin", "--drain"]);
+    }
+    assert_eq!((deliveries(&hub, "task"), slots(&hub)), (1, vec![]));
+    assert_eq!((hub.state("task"), hub.noted_lines("ran")), ("done".into(), vec!["task 1".to_owned()]));
+}
+
 /// CONTRACT 5.28
 #[test]
 fn a_server_that_cannot_move_two_refs_together_is_named() {

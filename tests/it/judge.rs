@@ -188,7 +188,10 @@ fn judge_branch(
                 At::State(commit)
             }
             (At::State(trigger), Some("stalled")) if commit.body.starts_with("Cancelled by ") => {
-                if commit.trailer("dwp-origin-state") != trigger.state() || commit.tree != trigger.tree {
+                let failed =
+                    trigger.trailer("dwp-origin-state").filter(|_| trigger.state() == Some("stalled"));
+                let asked = failed.or(trigger.state());
+                if commit.trailer("dwp-origin-state") != asked || commit.tree != trigger.tree {
                     say("cancels something else than the request below it");
                 }
                 for key in managed_but(commit, &["dwp-state", "dwp-origin-state"]) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use crate::clock;
+use crate::contract::cancel::{Cancel, Then, mark};
 use crate::contract::commits::stalled_draft;
 use crate::contract::head::Head;
 use crate::contract::headlog::Origin;
@@ -116,13 +117,14 @@ impl Closer<'_> {
             Err(why) => return self.unclosed(why, false),
         };
         let headline = self.headline(over);
-        if let Some(cancel) = of_lease(self.repo, self.lease) {
+        let cancel = of_lease(self.repo, self.lease);
+        if let Some(cancel) = &cancel {
             notes.push(format!("Before that, it was {cancel}."));
         }
         if self.lease.origin.is_some() {
             notes.push(retry_sentence(self.context, self.branch));
         }
-        let new = match self.write(&headline, notes, taken) {
+        let new = match self.write(&headline, notes, taken, cancel) {
             Ok(new) => new,
             Err(why) => return self.unclosed(why, false),
         };
@@ -195,7 +197,13 @@ impl Closer<'_> {
     }
 
     /// Writes the stalled commit, with the end of what the command printed if that is on this host.
-    fn write(&self, headline: &str, notes: Vec<String>, taken: Taken) -> Result<CommitId, String> {
+    fn write(
+        &self,
+        headline: &str,
+        notes: Vec<String>,
+        taken: Taken,
+        cancel: Option<Cancel>,
+    ) -> Result<CommitId, String> {
         let (repo, lease) = (self.repo, self.lease);
         let record = lease.attempt().and_then(|attempt| files::find(repo, attempt));
         let tail =
@@ -204,7 +212,10 @@ impl Closer<'_> {
         let stderr = tail(record.as_ref().map(|record| &record.stderr));
         let headline = vec![headline.to_owned()];
         let body = stalled_body(&StalledReport { headline, notes, stdout: &stdout, stderr: &stderr });
-        let draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
+        let mut draft = stalled_draft(lease.run_id.as_bstr(), lease.origin.as_ref(), &body);
+        if cancel.is_some_and(|cancel| cancel.then == Then::Stall) {
+            mark(&mut draft);
+        }
         let message = draft.encode().map_err(|error| error_chain(&error))?;
         let tree = taken.tree(repo)?;
         repo.write_commit(&NewCommit { tree, parents: &[lease.commit], message: &message, attempt: None })

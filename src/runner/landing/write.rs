@@ -4,6 +4,7 @@ use std::fs::File;
 
 use bstr::{BStr, ByteSlice};
 
+use crate::contract::cancel::{Cancel, Then, mark};
 use crate::contract::carried::Ask;
 use crate::contract::commits::{advance_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
@@ -11,7 +12,7 @@ use crate::contract::kept::{Kept, kept_draft};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::requeue::requeued_draft;
-use crate::contract::settlement::Settlement;
+use crate::contract::settlement::{Ending, Settlement, StopReason};
 use crate::fsutil;
 use crate::git::contents::rescue::Saved;
 use crate::git::objects::commits::NewCommit;
@@ -81,7 +82,12 @@ impl End<'_> {
                 notes.push(retry_sentence(self.context, &claim.branch));
                 let body = stalled_text(self.finished, why, notes);
                 let run = claim.attempt.to_string();
-                let draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
+                let mut draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
+                if let Ending::Stopped { why: StopReason::Cancelled(Cancel { then: Then::Stall, .. }) } =
+                    self.finished.ending
+                {
+                    mark(&mut draft);
+                }
                 self.commit(&draft, taken.tree(repo)?, parent, named)
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::options::Trust;
 use super::verdict::{Invalid, Leased, Reason, Severity, Verdict};
+use crate::contract::cancel::is_cancelled;
 use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::BranchName;
 use crate::contract::lease::Liveness;
@@ -69,7 +70,9 @@ pub(super) fn read(
             }
         };
     }
-    let reason = if let Some(foreign) = foreign {
+    let reason = if is_cancelled(&event) {
+        Reason::Cancelled
+    } else if let Some(foreign) = foreign {
         foreign
     } else {
         match parking(&event.message.trailers, now) {
@@ -167,6 +170,8 @@ mod tests {
                 "a waits for you until None: Some(NoTime { why: \"invalid dwp-not-before \\\"soon\\\"; write one like \
                  2026-01-31T17:42:00Z\" })",
             ),
+            ("task", "dwp-state: stalled\naynig-cancel: stall", 0, 0, "waiting stalled: Cancelled"),
+            ("task", "dwp-state: a\naynig-cancel: stall", 0, 0, "asks for a"),
             // A lease counts whatever branches this runner runs. It was made at 100.
             ("other", leased, 130, 0, "leased, over: false"),
             ("other", leased, 131, 0, "leased, over: true"),

@@ -17,7 +17,7 @@ use super::verdict::{CommandsFrom, NoCommand, Reason, Severity, Verdict};
 pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, verdict: &Verdict) -> Rest {
     match verdict {
         Verdict::Unmanaged if lease_below(repo, head) => Rest::Busy,
-        Verdict::Unmanaged => Rest::Rests,
+        Verdict::Unmanaged | Verdict::Waiting { reason: Reason::Cancelled, .. } => Rest::Rests,
         Verdict::Parked { .. }
         | Verdict::WaitsForYou { .. }
         | Verdict::Waiting { reason: Reason::NoTime { .. }, .. } => Rest::Waits,

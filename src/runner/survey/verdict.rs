@@ -188,6 +188,8 @@ pub enum Reason {
         /// When any runner may run it, in seconds since the epoch.
         until: i64,
     },
+    /// Somebody cancelled it, so the command for `stalled` is not run (CONTRACT 5.36).
+    Cancelled,
     /// `dwp-not-before` is not a valid time.
     NoTime {
         /// The fault.
@@ -399,6 +401,7 @@ impl Reason {
             Self::ForeignState { .. } => "foreignState",
             Self::DefaultBranch { .. } => "defaultBranch",
             Self::Preferred { .. } => "preferredRunner",
+            Self::Cancelled => "cancelled",
             Self::NoTime { .. } => "noTime",
             Self::NoAnswers { .. } => "noAnswers",
             Self::CommandsNowhere { .. } => "commandsNowhere",
@@ -419,6 +422,7 @@ impl Reason {
     pub fn severity(&self) -> Severity {
         match self {
             Self::NoCommand(none) => none.severity(),
+            Self::Cancelled => Severity::Terminal,
             // Without the user it would wait forever.
             Self::InUse(in_use) if matches!(**in_use, InUse::Kept { .. }) => Severity::Misconfigured,
             Self::ForeignBranch | Self::ForeignState { .. } | Self::Preferred { .. } | Self::InUse(_) => {

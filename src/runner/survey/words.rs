@@ -131,6 +131,7 @@ impl Display for Reason {
                 "it is left to the runner {runner} until {}; then any runner may run it",
                 format_utc(*until)
             ),
+            Self::Cancelled => f.write_str("it was cancelled, so the command for stalled is not run"),
             Self::NoTime { why } | Self::NoAnswers { why } | Self::Unsigned { why } => f.write_str(why),
             Self::CommandsNowhere { why } => f.write_str(why),
             Self::NoCommand(none) => none.fmt(f),
