@@ -190,6 +190,7 @@ impl<'a> Wait<'a> {
             self.judge(waited, branch, commands_from.as_deref(), slot, now);
         }
         self.branches = branches;
+        tracing::debug!(moved, over = self.is_over(), "looked at the branches");
         Ok(moved)
     }
 

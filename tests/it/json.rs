@@ -216,6 +216,8 @@ fn branches(scenes: &mut Scenes) {
     stage.repo.aynig(["run", "--branch", "held"]);
     stage.ask("status", &["--all"]);
     stage.ask("status", &["late", "none*"]);
+    stage.ask("wait", &["*", "--timeout", "0"]);
+    stage.ask("wait", &["rests", "late", "--state", "done"]);
     stage.ask("answer", &[]);
     stage.ask("answer", &["asks"]);
     stage.ask("answer", &["asks", "yes"]);

@@ -1,6 +1,7 @@
 //! `aynig wait`: branches that rest, or have come to a state, for scripts.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,16 +13,15 @@ fn assert_exit(output: &std::process::Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", told(output));
 }
 
-/// Starts a wait that listens by now.
+/// Starts a wait that has taken its first look.
 fn waiting(repo: &Repo, arguments: &[&str]) -> Running {
-    let wait = repo.aynig_start(["wait"].iter().chain(arguments).copied());
-    let open = format!("/proc/{}/fd", wait.pid());
-    wait_until("the wait listens", || {
-        let files = std::fs::read_dir(&open).into_iter().flatten().flatten();
-        files
-            .filter_map(|file| std::fs::read_link(file.path()).ok())
-            .any(|file| file.ends_with("anon_inode:inotify"))
-    });
+    let file = repo.beside("diagnosis");
+    let script =
+        format!("exec '{}' --log-level debug wait \"$@\" 2>'{}'", binary().display(), file.display());
+    let mut command = std::process::Command::new("sh");
+    hermetic(&mut command).args(["-c", &script, "sh"]).args(arguments).current_dir(&repo.path);
+    let wait = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    wait_until("the first look", || std::fs::read_to_string(&file).unwrap_or_default().contains("looked"));
     wait
 }
 
@@ -49,7 +49,7 @@ fn it_ends_when_every_branch_rests() {
         "{said}"
     );
     assert!(said.contains("asked  work  waits-for-you: `aynig answer asked`"), "{said}");
-    let rows = json(&repo.aynig_ok(["wait", "task", "parked", "main", "--json"]));
+    let rows = listed(&repo.aynig_ok(["wait", "task", "parked", "main", "--json"]));
     let outcomes = [0, 1, 2].map(|at| rows[at]["outcome"].as_str().expect("a word").to_owned());
     assert_eq!(outcomes, ["rests"; 3]);
     assert_eq!((rows[0]["state"].as_str(), rows[1]["kind"].as_str()), (Some("done"), Some("parked")));
@@ -126,7 +126,7 @@ fn a_branch_that_is_stalled_or_deleted_meanwhile_ends_it() {
     assert!(said.contains("gone  -  the branch is gone"), "{said}");
 }
 
-/// CONTRACT 11.25, 5.34
+/// CONTRACT 5.34, 11.25
 #[test]
 fn a_deferred_state_beside_the_branch_is_waited_for() {
     let repo = Repo::scene(&[("slow", "say at $$; await release; next over"), ("work", "next done")]);

@@ -77,7 +77,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
     pub(crate) remote: Option<RemoteName>,
 
-    /// Print JSON: a list with an object for each branch, as `status --json` has it, and its `outcome`
+    /// Print JSON: a list of `branches`, each with its `outcome`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::json;
 
 use aynig::ops::app::App;
 use aynig::ops::error::{Error, Kind};
+use aynig::ops::view::branch::BranchView;
 use aynig::ops::wait::{Came, Wait, Waited};
 use aynig::runner::passes::changes::Changes;
 
@@ -44,7 +46,7 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
         }
     }
     if arguments.json {
-        ui::answer_json(&wait.branches.iter().map(object).collect::<Vec<_>>());
+        ui::answer_json(&json!({ "branches": wait.branches.iter().map(object).collect::<Vec<_>>() }));
     } else {
         wait.branches.iter().for_each(|one| ui::answer(&line(one)));
     }
@@ -55,16 +57,32 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
     })
 }
 
-/// An object as `status --json` prints it, with the outcome.
-fn object(one: &Waited) -> Value {
-    let mut object = serde_json::to_value(&one.row).expect("texts, numbers and lists make JSON");
-    if object.is_null() {
-        object = serde_json::json!({ "branch": one.name.to_string() });
+/// A branch, for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    branch: String,
+    outcome: &'static str,
+    commit: Option<String>,
+    state: Option<String>,
+    kind: Option<&'static str>,
+    reason: Option<String>,
+    reached_state: Option<String>,
+    reached_commit: Option<String>,
+}
+
+fn object(one: &Waited) -> Row {
+    let row = one.row.as_ref();
+    Row {
+        branch: one.name.to_string(),
+        outcome: one.came.word(),
+        commit: row.and_then(|row| row.commit.clone()),
+        state: row.and_then(|row| row.state.clone()),
+        kind: row.map(BranchView::label),
+        reason: row.and_then(|row| row.why.clone()),
+        reached_state: one.reached.as_ref().map(|(state, _)| state.to_string()),
+        reached_commit: one.reached.as_ref().map(|(_, commit)| commit.to_string()),
     }
-    object["outcome"] = one.came.word().into();
-    object["reachedState"] = one.reached.as_ref().map(|(state, _)| state.to_string()).into();
-    object["reachedCommit"] = one.reached.as_ref().map(|(_, commit)| commit.to_string()).into();
-    object
 }
 
 /// The branch, its state, and what it has come to.

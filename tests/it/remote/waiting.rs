@@ -25,7 +25,7 @@ fn a_wait_in_a_clone_sees_what_another_host_does() {
     assert!(before <= 2, "fetched without news {before} times");
     let output = passes.finish();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let row = &json(&output)[0];
+    let row = &listed(&output)[0];
     assert_eq!(
         (row["outcome"].as_str(), row["reachedState"].as_str()),
         (Some("reached"), Some("check")),
