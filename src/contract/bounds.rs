@@ -106,7 +106,7 @@ enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Visit {
     state: StateName,
-    /// Whether it was set by hand over the lease of somebody else.
+    /// Whether it was set by hand over another lease.
     over_lease: bool,
     /// Whether a command set it on a branch that is not its own.
     from_attempt: bool,
@@ -114,7 +114,7 @@ struct Visit {
     interrupted: bool,
     /// Whether a pause was declared.
     pauses: bool,
-    /// Whether it says that the command for `stalled` failed.
+    /// Whether it is the end of a failed command for `stalled`.
     stalled_again: bool,
 }
 
@@ -152,7 +152,7 @@ impl Visit {
         }
     }
 
-    /// Whether the state was asked for from outside, where `below` is the next older fact: not by the
+    /// Whether the state was requested from outside, where `below` is the next older fact: not by the
     /// attempt whose lease it lies on, and not by one of another branch.
     fn is_asked(&self, below: Option<&Fact>) -> bool {
         let on_lease = below.is_some_and(|below| below.visit().is_none());
@@ -160,7 +160,7 @@ impl Visit {
     }
 }
 
-/// The facts from HEAD down to the newest state that was asked for from outside.
+/// The facts from HEAD down to the newest state that was requested from outside.
 fn since_asked(facts: impl Iterator<Item = Fact>) -> impl Iterator<Item = Fact> {
     let mut facts: Peekable<_> = facts.take(MOST_READ).peekable();
     let mut over = false;
@@ -178,7 +178,7 @@ pub(crate) fn reached(limits: Limits, now: i64, facts: impl Iterator<Item = Fact
     let head = facts.next()?;
     let visit = head.visit()?.clone();
     let mut below = facts.peekable();
-    // HEAD itself was asked for from outside.
+    // HEAD itself was requested from outside.
     below.peek()?;
     let mut stalls = Stalls { open: visit.stalled_again, at: head.at, count: 0 };
     let mut rounds = Rounds { limit: limits.rounds, open: limits.rounds > 0, count: 0 };
@@ -209,7 +209,7 @@ pub(crate) fn reached(limits: Limits, now: i64, facts: impl Iterator<Item = Fact
     stalls.over().filter(|bound| bound.until() > Some(now))
 }
 
-/// How often HEAD's state was reached since it was asked for from outside; 1 for the first time.
+/// Counts how often HEAD's state was reached since the newest request from outside, from 1 on.
 pub(crate) fn visits(facts: impl Iterator<Item = Fact>) -> usize {
     let mut state = None;
     let visits = since_asked(facts).filter_map(|fact| match fact.what {
@@ -256,7 +256,7 @@ struct Rounds {
 impl Rounds {
     /// Takes the next older state. Returns whether there are too many.
     fn state(&mut self, visit: &Visit, same_state: bool, same_tree: bool) -> bool {
-        // Who pauses between rounds does not spin.
+        // A loop with pauses does not spin.
         self.open &= !visit.pauses && !visit.stalled_again && (same_tree || !same_state);
         self.count += u64::from(self.open && same_state && !visit.interrupted);
         self.open && self.count > self.limit

@@ -15,25 +15,25 @@ use super::message::{Draft, Message};
 use super::report::plain_line;
 use super::trailers::Trailer;
 
-/// The trailer of a request; its value is what becomes of the branch. A stalled commit of a cancellation has it, too.
+/// The trailer of a request; its value is a [`Then::word`]. A stalled commit of a cancellation has it, too.
 pub(crate) const CANCEL_KEY: &str = "aynig-cancel";
 
 /// The most characters of a name or a reason that are shown.
 const MAX_CHARS: usize = 300;
 
-/// What becomes of the branch of a cancelled attempt.
+/// The next state of the branch of a cancelled attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// It stalls.
     Stall,
-    /// Its state is asked for again.
+    /// Its state is requested again.
     Requeue,
 }
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancel {
-    /// What becomes of the branch.
+    /// The next state of the branch.
     pub then: Then,
     /// Its author, as one plain line.
     pub by: String,
@@ -52,7 +52,7 @@ impl Then {
 }
 
 impl Cancel {
-    /// Reads a lease; `None` if it is no request. A value that nobody knows counts as `stall`.
+    /// Reads a lease; `None` if it is no request. An unknown value counts as `stall`.
     pub(crate) fn of(lease: &Message, author: &[u8]) -> Option<Self> {
         let value = lease.trailers.last(CANCEL_KEY)?;
         let then = if value == Then::Requeue.word() { Then::Requeue } else { Then::Stall };

@@ -15,7 +15,7 @@ use super::trailers::{Trailer, Trailers};
 pub const DELIVERED_KEY: &str = "aynig-deferred";
 
 /// Names, in a slot's commit, the branch it was left for. Without it any signed commit with a state could be put in the
-/// place of a slot, and its message would come to files that its author never saw.
+/// place of a slot, and its message would apply to files that its author never saw.
 pub(crate) const SLOT_KEY: &str = "aynig-slot";
 
 /// Lets a deferred state replace a parked one, and one that waits for a person.
@@ -64,7 +64,7 @@ fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
     trailers.last(SLOT_KEY).is_some_and(|value| *value == *branch.to_string().as_bytes())
 }
 
-/// Whether a deferred state wakes what it finds.
+/// Whether a deferred state replaces a state that waits or is parked.
 pub(crate) fn wakes(trailers: &Trailers) -> bool {
     trailers.last(WAKE_KEY).is_some_and(|value| value == "true")
 }
@@ -82,7 +82,7 @@ pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
         .any(|trailer| trailer.key == DELIVERED_KEY && CommitId::parse_hex(&trailer.value) == Some(slot))
 }
 
-/// What a pass does with a slot.
+/// The ruling of a pass on a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     /// It was delivered. It is deleted.
@@ -102,7 +102,7 @@ pub(crate) enum Refusal {
     NoState,
     /// It was left for another branch.
     Misplaced,
-    /// HEAD does not descend from what its sender saw.
+    /// HEAD does not descend from the HEAD that its sender saw.
     Replaced,
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn ruling(
     if !is_for(&event.message.trailers, branch) {
         return Ruling::Refuse(Refusal::Misplaced);
     }
-    // One parent: what the sender saw. Without it nothing shows where a delivery is to be looked for.
+    // One parent: the HEAD that the sender saw. The search for a delivery ends there.
     let [seen] = parents else { return Ruling::Refuse(Refusal::NoState) };
     if !descends(*seen) {
         return Ruling::Refuse(Refusal::Replaced);

@@ -52,7 +52,7 @@ enum Happening {
     Die(usize),
     /// A user requests the work again.
     Ask,
-    /// Somebody with this runner's clock asks the holder to stop.
+    /// A person with this runner's clock requests a stop from the holder.
     Cancel(usize),
 }
 

@@ -22,7 +22,7 @@ const MAX_DETAIL_CHARS: usize = 1_000;
 pub enum Kept {
     /// It printed no `SET_STATE` line.
     Undeclared,
-    /// It printed only invalid ones. The last of them, and what is wrong with it, if known.
+    /// It printed only invalid ones. The last of them, and its mistake, if known.
     Invalid(Option<String>),
 }
 
@@ -67,7 +67,7 @@ impl Kept {
     }
 }
 
-/// Drafts the lease that is kept for processes which the command left behind: a renewal with a body.
+/// Drafts the lease that is kept for processes of the command that still run: a renewal with a body.
 pub(crate) fn kept_draft(lease: &Message, kept: &Kept) -> Draft {
     let mut body = format!("{KEPT}{}. The lease is kept for processes it may have started.\n", kept.brief());
     if let Kept::Invalid(Some(detail)) = kept {

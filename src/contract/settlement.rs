@@ -37,7 +37,7 @@ pub enum StopReason {
         /// The limit, in seconds.
         seconds: u64,
     },
-    /// Somebody asked for it (CONTRACT 5.30).
+    /// A request to cancel (CONTRACT 5.30).
     Cancelled(Cancel),
     /// The branch's HEAD is no longer ours.
     LeaseLost,
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(other.describe(), "was stopped: interrupted by signal 77");
         let again =
             |times, most| Settlement::Requeue(Requeue { interrupted: Some(Interrupted { times, most }) });
-        // What the trigger counts, the limit, and what follows.
+        // The count of the trigger, the limit, and the outcome.
         let rows = [
             ("", 3, again(1, 3)),
             ("1", 3, again(2, 3)),

@@ -360,7 +360,7 @@ impl Story {
         if let Some(open) = &mut self.open {
             if open.continues(lease) {
                 if open.cancel.is_some() && open.earlier.is_empty() {
-                    // Who asked it to stop is not who ran it.
+                    // The author of the request did not run it.
                     open.author = author.to_owned();
                 }
                 open.cancel = open.cancel.take().or_else(|| Cancel::of(&lease.message, author));

@@ -10,7 +10,7 @@ use super::parking::{Parking, parking};
 use super::report::plain_line;
 use super::trailers::Trailers;
 
-/// The trailer that names who is waited for.
+/// The trailer that names the person or team whose answer is missing.
 pub(crate) const WAITS_FOR_KEY: &str = "dwp-waits-for";
 /// The trailer that lists the states to answer with.
 pub(crate) const ANSWERS_KEY: &str = "dwp-answers";
@@ -20,13 +20,13 @@ pub const ANSWERED_KEY: &str = "aynig-answers";
 /// The most characters of a name that are shown.
 const MAX_NAME_CHARS: usize = 100;
 
-/// Stands for a name that is empty.
+/// Replaces an empty name.
 const SOMEBODY: &str = "somebody";
 
 /// A state that waits for somebody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitsFor {
-    /// Who is waited for, as one harmless line.
+    /// The name, as one harmless line.
     pub whom: String,
     /// The allowed answers.
     pub answers: Answers,
@@ -70,12 +70,12 @@ impl WaitsFor {
         Some(Self { whom, answers, deadline })
     }
 
-    /// Whether its time has come at `now` (seconds since the epoch), so that it is run.
+    /// Whether it is due at `now` (seconds since the epoch), so that it is run.
     pub fn is_due(&self, now: i64) -> bool {
         matches!(self.deadline, Deadline::At(time) if time <= now)
     }
 
-    /// Who is waited for and, in brackets, the listed answers: `ana (approved, implement)`.
+    /// The name and, in brackets, the listed answers: `ana (approved, implement)`.
     pub fn words(&self) -> String {
         match self.answers.list() {
             Some(list) => format!("{} ({list})", self.whom),

@@ -1,4 +1,4 @@
-//! Stops what runs on a branch, or keeps it from being run (CONTRACT 5.30, 5.31).
+//! Stops the command on a branch, or keeps it from starting (CONTRACT 5.30, 5.31).
 //!
 //! Invariant: each commit lands by a compare-and-swap that expects the HEAD that was judged. A request never
 //! lengthens the lease it lies on.
@@ -41,23 +41,23 @@ const TRIES: u32 = 10;
 /// The most characters of a name.
 const MAX_NAME: usize = 100;
 
-/// What is asked for.
+/// A request to cancel.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What becomes of the branch.
+    /// The next state of the branch.
     pub then: Then,
     /// Why.
     pub reason: Option<String>,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// The holder was asked to stop.
     Asked(Asked),
     /// It was asked before, by this person.
     Already(Asked, String),
-    /// Nobody ran it; the branch is stalled now.
+    /// No command ran; the branch is stalled now.
     Stalled(Box<Written>),
     /// There was nothing to do, and why.
     Nothing {
@@ -88,19 +88,19 @@ pub struct Asked {
 /// How an attempt that was asked to stop ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It goes on.
+    /// It still runs.
     Open,
     /// The branch is stalled: the reason, and the ref with the saved work.
     Stalled(String, Option<String>),
-    /// The state was asked for again; the ref with the saved work.
+    /// The state was requested again; the ref with the saved work.
     Requeued(Option<String>),
     /// Another state followed.
     Other(Option<StateName>),
-    /// Its lease ended, and nobody has closed it.
+    /// Its lease has expired, and is not closed yet.
     Expired,
 }
 
-/// Cancels what runs on `branch`, or keeps it from being run.
+/// Cancels the attempt on `branch`, or keeps its command from starting.
 pub fn cancel(
     repo: &Repo,
     authority: &Authority,
@@ -155,7 +155,7 @@ impl Case<'_> {
             return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
         }
         if Kept::of(&lease.message).is_some() {
-            // Its command has ended: nobody hears a request.
+            // Its command has ended, so no runner would read a request.
             return self.stall(lease.origin.as_ref(), Some(&lease));
         }
         let left = lease.expires_at().saturating_sub(clock::wall_seconds());
@@ -221,7 +221,7 @@ impl Case<'_> {
         }
     }
 
-    /// Sets the branch stalled, since nobody runs it.
+    /// Sets a branch stalled on which no command runs.
     fn stall(&self, origin: Option<&StateName>, lease: Option<&Lease>) -> Result<Option<Outcome>, Error> {
         let by = plain_line(&self.repo.identity().author.0, MAX_NAME);
         let why = self.request.reason.as_deref().unwrap_or_default().trim().to_owned();
@@ -303,7 +303,7 @@ fn only_origin(trailers: &Trailers) -> Trailers {
     trailers.iter().filter(|one| one.key == "dwp-state" || one.key == ORIGIN_KEY).cloned().collect()
 }
 
-/// What became of an attempt that was asked to stop.
+/// Returns how an attempt that was asked to stop has ended.
 pub fn look(repo: &Repo, authority: &Authority, asked: &Asked) -> Result<End, Error> {
     let Some(head) = head_of(repo, authority, &asked.branch)? else { return Ok(End::Other(None)) };
     // The newest state above the attempt's leases.

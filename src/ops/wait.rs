@@ -38,7 +38,7 @@ const MOST_NAMES: usize = 100;
 /// The most commits between two looks that are read.
 const MOST_COMMITS: usize = 10_000;
 
-/// What a branch has come to.
+/// The outcome of a wait for a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Came {
     /// Something runs, or will.
@@ -79,7 +79,7 @@ impl Came {
 pub struct Waited {
     /// Its name.
     pub name: BranchName,
-    /// What it has come to.
+    /// Its outcome.
     pub came: Came,
     /// The state that it came to, and the commit.
     pub reached: Option<(StateName, CommitId)>,

@@ -89,7 +89,7 @@ fn only_the_listed_answers_are_taken() {
     assert!(shown.contains("invalid dwp-answers") && !shown.contains("aynig answer odd"), "{shown}");
     assert_eq!(repo.head("task"), asked);
 
-    // What waits for nobody says what it is, and no state is guessed.
+    // A branch that waits for nobody is described, and no state is guessed.
     repo.ready("ready", "work");
     repo.foreign_lease("ready", "11111111-2222-4333-8444-555555555555", "far-host", 300, 0);
     repo.ready("done", "done");
@@ -227,7 +227,7 @@ fn all_that_waits_is_listed_and_one_is_shown_in_full() {
     assert_eq!(repo.head("task"), repo.head(short), "nothing changes");
 }
 
-/// What is staged in a checkout is a person's, and no answer.
+/// Staged changes in a checkout are a person's, and no answer.
 #[test]
 fn what_is_staged_stays_staged() {
     let repo = Repo::scene(&[]);

@@ -1,5 +1,5 @@
-//! Loops end: by their bound, in both modes, with the evidence and the command that asks anew; what makes progress,
-//! waits or is asked for by somebody is not stopped.
+//! Loops are stopped by their bound, in both modes, with the evidence and the command that requests the state anew.
+//! Progress, pauses and new requests are not stopped.
 
 use std::process::Output;
 

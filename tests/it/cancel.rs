@@ -231,7 +231,7 @@ fn no_command_for_stalled_starts_it_again() {
         let again = cancel(&repo, &[branch]);
         assert!(out(&again).contains("it is stalled already"), "{}", told(&again));
     }
-    // Somebody asks anew, or has left a state for when the branch rests.
+    // A person requests it anew, or has left a state for a branch that rests.
     repo.release("release");
     repo.aynig_ok(["set-state", "--retry", "task"]);
     assert_eq!(repo.trailer("task", "aynig-cancel"), "");

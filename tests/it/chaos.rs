@@ -114,7 +114,7 @@ fn started(pid: i32) -> i64 {
 }
 
 impl Field {
-    /// What was killed five times over one tree is to be run on; the bounds have tests of their own.
+    /// A state that was killed five times over one tree has to run on. The bounds have tests of their own.
     fn boundless(host: &Repo) {
         host.git(["config", "aynig.maxRounds", "0"]);
         host.git(["config", "aynig.maxSteps", "0"]);

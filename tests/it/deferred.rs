@@ -13,7 +13,7 @@ const WORK: &str = r#"echo "$AYNIG_BRANCH $DWP_N" >>"$ROOM/ran"; next done"#;
 /// Waits to be released, and rests.
 const SLOW: &str = "say at $$; await release; next done";
 
-/// What `set-state --when-free` is called with.
+/// The arguments of `set-state --when-free`.
 fn later<'a>(branch: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["set-state", "--branch", branch, "--state", "work", "--when-free"];
     arguments.extend(more);
@@ -42,7 +42,7 @@ fn a_branch_that_rests_gets_the_state_at_once() {
         assert_eq!(repo.state(branch), "work", "{}", told(&output));
     }
     assert_eq!(slots(&repo), Vec::<String>::new());
-    // What is due or parked is not replaced.
+    // A state that is due or parked is not replaced.
     repo.branch_with_message("parked", b"s\n\ndwp-state: a\ndwp-not-before: 2999-01-01T00:00:00Z\n");
     repo.branch_with_message("asked", b"s\n\ndwp-state: a\ndwp-waits-for: person\n");
     for branch in ["plain", "parked", "asked"] {
@@ -74,7 +74,7 @@ fn a_state_waits_for_the_end_of_an_attempt_and_is_delivered_once() {
     assert_eq!((&sent["state"], &sent["outcome"]), (&"work".into(), &"deferred".into()), "{sent}");
     let slot = repo.head("refs/aynig/deferred/task");
     assert_eq!(sent["deferred"]["commit"].as_str(), Some(slot.as_str()));
-    // The same again changes nothing; another one fails, and names who holds it.
+    // A second, equal call changes nothing; another state fails, and names the holder.
     let again = repo.aynig_ok(later("task", &["--trailer", "dwp-n: 1", "--body", "the body"]));
     assert!(out(&again).contains("waits already"), "{}", told(&again));
     let other = repo.aynig(later("task", &["--trailer", "dwp-n: 2"]));

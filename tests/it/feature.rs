@@ -39,12 +39,12 @@ const TESTS: &str = "echo testing; ! grep -r broken *.txt";
 /// The rounds of a branch, from `implement` on.
 const ROUND: [&str; 3] = ["implement", "check", "review"];
 
-/// What is asked for on a branch, and what happens there.
+/// A request on a branch, and its course.
 struct Feature {
     request: &'static str,
     /// The states after `plan`, without the leases.
     way: Vec<&'static str>,
-    /// What the person answers, in order.
+    /// The person's answers, in order.
     answers: &'static [&'static str],
     file: &'static str,
 }

@@ -1,4 +1,4 @@
-//! A command that did not finish because its runner was stopped: its state is asked for again, a few times in a row.
+//! A command that did not finish because its runner was stopped: its state is requested again, a few times in a row.
 
 use nix::sys::signal::Signal;
 
@@ -9,7 +9,7 @@ use super::support::*;
 const WORK: &str =
     "echo draft >draft; git add draft; echo more >>draft; say ready $$; await release; next done";
 
-/// What was asked for, with trailers of all kinds.
+/// A request with trailers of all kinds.
 const ASK: &str =
     "build: the parser\n\nDo it.\nAll of it.\n\ndwp-state: work\nx: y\ndwp-pr: 7\naynig-note: once\n";
 

@@ -133,7 +133,7 @@ fn a_clean_checkout_goes_along_and_no_other() {
     assert_eq!(std::fs::read_to_string(repo.path.join("made.txt")).expect("there"), "made\n");
     assert_eq!(repo.git(["status", "--porcelain"]), "?? other.txt");
 
-    // The same in another worktree.
+    // Another worktree shows it as well.
     let repo = finished();
     repo.git(["worktree", "add", "-q", "../elsewhere", "main"]);
     repo.write("../elsewhere/README", "mine\n");

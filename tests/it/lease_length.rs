@@ -16,7 +16,7 @@ fn a_state_decides_how_long_its_lease_lasts() {
     repo.aynig(["run", "--lease-seconds", "500"]);
     assert_eq!(repo.state("task"), "stalled");
     assert_eq!(repo.trailer("task~1", "dwp-lease-seconds"), "41", "the state wins over the option");
-    // A retry asks for the same, unless another length is given.
+    // A retry keeps the length, unless another is given.
     repo.aynig_ok(["set-state", "--branch", "task", "--retry"]);
     repo.aynig(["run"]);
     repo.aynig_ok(["set-state", "--branch", "task", "--retry", "--lease-seconds", "7"]);

@@ -1,4 +1,4 @@
-//! An invalid `SET_STATE` line counts as none, and everybody who looks at the branch is shown the line.
+//! An invalid `SET_STATE` line counts as none; `run`, `status` and `log` show it.
 
 use super::scene::*;
 use super::support::*;

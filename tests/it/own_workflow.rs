@@ -87,7 +87,7 @@ fn the_first_check_runs() {
     assert_eq!(repo.state("topic"), "check-lints", "{}{}", out(&output), repo.message("topic"));
     repo.assert_tidy();
 
-    // The same check with a problem to find.
+    // This check with a problem to find.
     repo.write("src/main.rs", "//! Badly formatted.\nfn main( ) { }\n");
     repo.commit_all("worse");
     repo.ready("worse", "check-format");

@@ -105,7 +105,7 @@ fn a_state_that_was_passed_meanwhile_counts() {
         "{}",
         told(&output)
     );
-    // What was passed before the wait does not.
+    // A state that was passed before the wait does not count.
     assert_exit(&repo.aynig(["wait", "task", "--state", "check"]), 1);
 }
 

@@ -1,4 +1,4 @@
-//! States that wait for somebody's answer: no runner runs them, and everybody sees who is waited for.
+//! States that wait for somebody's answer: no runner runs them, and every subcommand names that person.
 
 use serde_json::{Value, json as value};
 
@@ -6,7 +6,7 @@ use super::scene::*;
 use super::support::*;
 use super::terminal::plain;
 
-/// A HEAD that asks for approval on a new branch; `more` are further trailers.
+/// A HEAD that waits for an approval on a new branch; `more` are further trailers.
 pub(crate) fn asks(repo: &Repo, branch: &str, more: &str) -> String {
     let message = format!("please look\n\nIs it right?\n\ndwp-state: approval\ndwp-waits-for: ana\n{more}");
     repo.branch_with_message(branch, message.as_bytes())
@@ -110,7 +110,7 @@ fn with_a_deadline_it_is_run_when_that_has_come() {
     assert_eq!(row(&repo, "over")["kind"], "ready");
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!((repo.head("later"), repo.state("over")), (head, "reminded".to_owned()));
-    // What is asked goes no further, and neither does the time.
+    // Neither the question nor its time is passed on.
     for key in ["dwp-waits-for", "dwp-answers", "dwp-not-before"] {
         assert_eq!((repo.trailer("over", key), repo.trailer("over~1", key)), Default::default(), "{key}");
     }
@@ -160,7 +160,7 @@ fn nothing_that_is_kept_asks_again() {
     asks(&repo, "held", "");
     repo.aynig_ok(["set-working", "--branch", "held"]);
     assert_eq!(repo.trailer("held", "dwp-waits-for"), "");
-    // What was asked last is asked again as a whole.
+    // A retry repeats the last request as a whole.
     let until = seconds_from_now(3600);
     asks(&repo, "covered", &format!("dwp-answers: yes\ndwp-not-before: {until}\n"));
     repo.branch_from("covered", "covered", b"an ordinary commit\n");

@@ -86,7 +86,7 @@ struct Place {
     remote: Option<RemoteName>,
 }
 
-/// What an option's value refers to.
+/// The kind of thing that an option's value names.
 #[derive(Clone, Copy)]
 enum Kind {
     Attempt,

@@ -57,7 +57,7 @@ impl Narrator {
                     }
                     Cleared::Remote => "the remote answers again".to_owned(),
                 }));
-                // The same trouble may occur again, and is printed again.
+                // Trouble that recurs is printed again.
                 if let Ok(mut said) = self.said.lock() {
                     said.clear();
                 }

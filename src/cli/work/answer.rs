@@ -186,7 +186,7 @@ fn list(repo: &Repo, process: &Process, authority: &Authority, is_json: bool) ->
     Ok(Exit::Done)
 }
 
-/// Branch, state, who is waited for, and the answers.
+/// The branch, its state, the name that it waits for, and the answers.
 fn texts(row: &BranchView) -> [String; 4] {
     let waits = row.waits.clone().unwrap_or_default();
     let answers = waits.answers.map(|answers| answers.join(", "));

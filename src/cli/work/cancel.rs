@@ -75,7 +75,7 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     Ok(exit)
 }
 
-/// What became of one branch, for programs.
+/// The outcome for one branch, for programs.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {

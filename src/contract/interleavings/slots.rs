@@ -360,7 +360,7 @@ impl World {
         }
     }
 
-    /// What is wrong with this world.
+    /// The faults of this world.
     fn wrong(&self) -> Option<String> {
         for line in down(&self.head).filter(|line| line.sender.is_some()) {
             if line.parent.as_ref().is_some_and(|parent| parent.meaning != Meaning::Rests) {

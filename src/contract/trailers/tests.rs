@@ -221,7 +221,7 @@ pub(in crate::contract) fn message() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What git prints for each of the messages, in order. One process per batch: a file of known
+/// Git's output for each of the messages, in order. One process per batch: a file of known
 /// content between two messages separates their output.
 #[expect(
     clippy::disallowed_methods,

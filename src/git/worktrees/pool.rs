@@ -155,7 +155,7 @@ impl Repo {
         }
     }
 
-    /// What is to be removed of a worktree after [`Workplace::shelve`] has failed.
+    /// The remains of a worktree that are removed after [`Workplace::shelve`] has failed.
     pub(crate) fn stranded(&self, from: &Workplace, slot: Workplace) -> Workplace {
         let git_dir = if slot.git_dir.exists() { slot.git_dir } else { from.git_dir.clone() };
         let path = if slot.path.exists() { slot.path } else { from.path.clone() };

@@ -19,7 +19,7 @@ const PLACE: &str = "aynig-place";
 pub struct Displaced {
     /// Where it was created.
     pub(crate) path: PathBuf,
-    /// What exists there now.
+    /// The entries that exist there now.
     pub(crate) what: &'static str,
 }
 

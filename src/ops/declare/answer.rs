@@ -38,7 +38,7 @@ pub struct Asked {
     pub event: Event,
     /// Its author.
     pub author: BString,
-    /// Who is waited for, and the answers.
+    /// The name that it waits for, and the answers.
     pub question: WaitsFor,
 }
 
@@ -60,7 +60,7 @@ pub fn question_at(repo: &Repo, branch: &str, head: &str) -> Option<Asked> {
     Some(Asked { branch, author: repo.author(commit).unwrap_or_default(), event, question })
 }
 
-/// Returns what HEAD asks. Fails if it waits for nobody.
+/// Returns the question at HEAD. Fails if there is none.
 fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(&'t Event, WaitsFor), Error> {
     if let Head::Ready(event) = &target.meaning
         && let Some(question) = WaitsFor::of(&event.message.trailers)
@@ -79,7 +79,7 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
     Err(error.hint(by_hand(authority, &target.branch)))
 }
 
-/// How to set a state that is no listed answer.
+/// The command that sets a state that is no listed answer.
 fn by_hand(authority: &Authority, branch: &BranchName) -> String {
     let (branch, remote) = (shell_quote(&branch.to_string()), option(authority));
     format!("`aynig set-state --branch {branch}{remote} --state STATE` sets a state by hand")
@@ -89,7 +89,7 @@ fn option(authority: &Authority) -> String {
     authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default()
 }
 
-/// Returns the lines that give each of the answers, and only on what was asked.
+/// Returns a line for each of the answers, which only holds for this question.
 pub fn lines(authority: &Authority, asked: &Asked) -> Vec<String> {
     let states: Vec<&str> = match &asked.question.answers {
         Answers::Any => vec!["STATE"],
@@ -140,7 +140,7 @@ pub(super) fn draft(
     })
 }
 
-/// Returns who answered what, if a commit at or below `head` answers one whose id begins with `asked`.
+/// Returns the author and the state of the answer at or below `head` to the commit whose id begins with `asked`.
 pub(super) fn newest_answer(repo: &Repo, head: CommitId, asked: &str) -> Option<String> {
     let found = repo.history(head).take(MOST_SEARCHED).map_while(Result::ok).find(|stored| {
         let message = Message::parse(&stored.message);

@@ -45,7 +45,7 @@ pub struct Later {
     pub timeout: Option<Duration>,
 }
 
-/// What became of the state.
+/// The outcome.
 #[derive(Debug)]
 pub enum Placed {
     /// The branch was free, and has the state now.
@@ -91,7 +91,7 @@ pub fn when_free(
             .hint("without `--when-free` the state is its first commit"));
         };
         let branch = target.branch.clone();
-        // First in, first out: what waits already goes first.
+        // First in, first out: an earlier slot is delivered first.
         let waiting = authority.slot(repo, &branch)?;
         // An attempt owns its branch, and would wait for its own end.
         let is_free =

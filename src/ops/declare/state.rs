@@ -57,7 +57,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         Wanted::Retry { .. } => &[],
     };
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
-        // What is under a lease asks nobody, and says so itself.
+        // A lease needs no person, and reports itself.
         let overrides = match &request.wanted {
             Wanted::Answer { .. } => None,
             Wanted::State { .. } | Wanted::Retry { .. } => {

@@ -98,7 +98,7 @@ pub struct BranchView {
     pub why: Option<String>,
     /// How the command of a kept lease ended, in one word.
     pub ended: Option<&'static str>,
-    /// Who asked to cancel its attempt.
+    /// The author of a request to cancel its attempt.
     pub cancel: Option<String>,
     /// How often in a row it was interrupted.
     pub interrupted: Option<u32>,
@@ -115,7 +115,7 @@ pub struct BranchView {
 /// A question that waits for an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WaitsView {
-    /// Who is waited for.
+    /// The name that it waits for.
     pub whom: String,
     /// The allowed answers. `None` without a valid list.
     pub answers: Option<Vec<String>>,
@@ -425,7 +425,7 @@ impl BranchView {
         }
     }
 
-    /// What the branch is about: the request, as long as a subject alone says less.
+    /// The subject of the branch: the request, if the subject alone is less specific.
     pub fn about(&self) -> Option<&str> {
         self.asked.as_deref().or(self.wish.as_deref()).or(self.subject.as_deref())
     }

@@ -17,7 +17,7 @@ pub struct DeferredView {
     pub commit: String,
     /// The state.
     pub state: Option<String>,
-    /// Who left it.
+    /// Its sender.
     pub sender: String,
     /// When, in seconds since the epoch.
     pub date: Time,

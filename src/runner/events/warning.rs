@@ -195,7 +195,7 @@ pub enum Warning {
     CancelNotTrusted {
         /// Its author, as written.
         by: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
     /// A worktree stays because its contents could not be saved.

@@ -27,7 +27,7 @@ use crate::runner::{Context, error_chain};
 /// The most commits that are searched for an earlier delivery.
 const SEARCHED: usize = 10_000;
 
-/// Delivers what can be delivered now to these branches. Returns whether a branch was moved.
+/// Delivers the slots of these branches that can be delivered now. Returns whether a branch was moved.
 pub(crate) fn deliver(
     context: &Context<'_>,
     repo: &Repo,
@@ -67,7 +67,7 @@ impl Delivery<'_> {
     /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
     fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
         let Some(head) = self.branch.head else { return false };
-        // By the slot: one that cannot be delivered keeps nobody from running the branch.
+        // By the slot: one that cannot be delivered does not keep the branch from being run.
         let at = (self.branch.name.clone(), self.slot);
         if backoff.is_paused(&at) {
             return false;
@@ -163,7 +163,7 @@ fn refusal_words(why: Refusal, slot: CommitId) -> String {
     }
 }
 
-/// Whether a commit between `head` and what the sender saw delivers the slot.
+/// Whether a commit between `head` and the HEAD that the sender saw delivers the slot.
 pub fn is_delivered(repo: &Repo, slot: &Stored, head: CommitId) -> bool {
     let seen = slot.parents.first();
     let above = repo.history(head).map_while(Result::ok).take(SEARCHED);

@@ -196,7 +196,7 @@ impl Poller {
         changed || is_stale || self.due(context).is_some_and(|left| left.is_zero())
     }
 
-    /// Decides whether the watch goes on after a pass that failed.
+    /// Decides whether the watch continues after a pass that failed.
     fn halted(&mut self, context: &Context<'_>, repo: &Repo, error: PassError) -> Result<(), PassError> {
         match error {
             // A stop was requested, which ends the watch.

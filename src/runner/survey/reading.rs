@@ -52,7 +52,7 @@ pub(super) fn read(
     } else {
         None
     };
-    // Whoever is waited for can answer whatever this runner runs.
+    // It can be answered whatever this runner runs.
     if let Some(question) = WaitsFor::of(&event.message.trailers).filter(|question| !question.is_due(now)) {
         let trouble = match (&question.answers, &question.deadline) {
             (Answers::Invalid(why), _) => Some(Reason::NoAnswers { why: why.clone() }),

@@ -1,4 +1,4 @@
-//! Whether a branch rests: no command will run for what its HEAD declares (CONTRACT 5.33).
+//! Whether a branch rests: no command will run for its state (CONTRACT 5.33).
 //!
 //! Invariant: a branch that is under a lease, or whose commits may lie on one, never rests, and neither does one that
 //! this runner leaves alone. When in doubt it does not.
@@ -36,7 +36,7 @@ pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored
     }
 }
 
-/// What becomes of a branch if nobody but runners acts.
+/// The future of a branch if only runners act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlook {
     /// A command is at work or due, or a lease is to be recovered.
@@ -47,7 +47,7 @@ pub enum Outlook {
     Rests,
 }
 
-/// Judges a surveyed branch, whose HEAD is `head`, for somebody who waits for it (CONTRACT 11.25).
+/// Judges a surveyed branch, whose HEAD is `head`, for `aynig wait` (CONTRACT 11.25).
 pub(crate) fn outlook(
     repo: &Repo,
     from: Option<&CommandsFrom>,
@@ -91,7 +91,7 @@ pub(crate) fn of_state(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, 
     }
 }
 
-/// Whether a state has a command, or what is meant as one, at the plain path or under any role.
+/// Whether a state has a command, or a file that is meant as one, at the plain path or under any role.
 fn has_command(
     repo: &Repo,
     from: Option<&CommandsFrom>,

@@ -64,7 +64,7 @@ pub enum SurveyError {
 }
 
 /// Judges the HEAD of every branch. Also returns the source of all commands, if `--commands-from` is given.
-/// What `earlier`, a scan with the same options, found is used again where only a new HEAD could change it.
+/// Verdicts of `earlier`, a scan with the same options, are reused if only a new HEAD could change them.
 pub(crate) fn scan(
     question: &Question<'_>,
     earlier: Vec<Branch>,

@@ -84,7 +84,7 @@ pub enum Verdict {
         state: StateName,
         /// When it is run without an answer, in seconds since the epoch.
         until: Option<i64>,
-        /// What is wrong with the question, or why its state would not run at that time.
+        /// The fault of the question, or why its state would not run at that time.
         trouble: Option<Reason>,
     },
     /// The state is not run here and now.
@@ -188,7 +188,7 @@ pub enum Reason {
         /// When any runner may run it, in seconds since the epoch.
         until: i64,
     },
-    /// Somebody cancelled it, so the command for `stalled` is not run (CONTRACT 5.36).
+    /// It was cancelled, so the command for `stalled` is not run (CONTRACT 5.36).
     Cancelled,
     /// `dwp-not-before` is not a valid time.
     NoTime {

@@ -65,7 +65,7 @@ fn while_the_command_runs(code: i32, words: &str, happens: impl Fn(&Repo)) {
     }
 }
 
-/// The same without an end: the renewal notices the change, and the command is stopped.
+/// A command without an end: the renewal notices the change, and the command is stopped.
 fn noticed_by_the_renewal(words: &str, happens: impl Fn(&Repo)) {
     let (hub, clone) = asked_above_another("next done");
     let runner =

@@ -80,7 +80,7 @@ fn state_words(row: &BranchView) -> String {
     ui::sanitize(&words)
 }
 
-/// Who is waited for, for how long, and which answers there are.
+/// The name that it waits for, since when, and the answers.
 fn question_words(row: &BranchView, waits: &WaitsView) -> String {
     let answers = waits.answers.as_ref().map(|answers| format!(": {}", answers.join(", ")));
     format!("{}, for {}{}", waits.whom, waited_words(row, waits, clock::span), answers.unwrap_or_default())

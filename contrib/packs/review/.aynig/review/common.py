@@ -1,8 +1,7 @@
-"""What implement, check and review share: settings, the ask and the remarks on it, the agent, the next state.
+"""Shared by implement, check and review: settings, the request and the remarks on it, the agent, the next state.
 
-The body of a commit is the ask, as the person wrote it; below a line MARK there are the remarks of the last round. The
-ask is handed on unchanged from round to round. Rounds are counted in `dwp-round`, and `dwp-base` is the commit that the
-work began on.
+The body of a commit is the request, as the person wrote it; below a line MARK are the remarks of the last round. Each
+round passes the request on unchanged. `dwp-round` counts the rounds, and `dwp-base` is the commit that the work began on.
 """
 
 import json
@@ -38,7 +37,7 @@ def number(name, otherwise):
 
 
 def base():
-    """The commit that the work began on: what the branch holds above it is the work."""
+    """The commit that the work began on. The work is the commits above it."""
     named = os.environ.get("DWP_BASE", "")
     if len(named) in (40, 64) and all(c in "0123456789abcdef" for c in named):
         return named
@@ -46,7 +45,7 @@ def base():
 
 
 def agent(part, prompt):
-    """Runs the agent with a prompt on its standard input; what it prints is for the log, and returned."""
+    """Runs the agent with a prompt on its standard input. Logs and returns its output."""
     program = settings()["agent"]
     with open(f".aynig/review/{part}.md", encoding="utf-8") as file:
         prompt = file.read().rstrip() + "\n\n" + prompt
