@@ -89,6 +89,8 @@ pub(crate) enum Own {
     Registering,
     /// The directory whose lock serialises changes of fetched refs.
     Remotes,
+    /// Which warnings were printed (CONTRACT 11.26).
+    Said,
     /// When leases were first seen (CONTRACT 5.22).
     Sightings,
 }
@@ -103,6 +105,7 @@ impl Own {
             Self::Pool => "pool",
             Self::Registering => "registering",
             Self::Remotes => "remotes",
+            Self::Said => "said",
             Self::Sightings => "sightings",
         })
     }

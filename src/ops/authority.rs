@@ -5,7 +5,7 @@
 
 use crate::contract::alike::nearest;
 use crate::contract::head::Head;
-use crate::contract::ids::RemoteName;
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::TRACKED;
 use crate::contract::message::Message;
 use crate::git::Repo;
@@ -49,9 +49,27 @@ pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Err
     })
 }
 
-/// Warns that a remote has branches with a state, as last fetched by the user, while no remote is set to be the
-/// authority. An empty `aynig.remote` says that this is intended.
-pub fn unset(repo: &Repo, authority: &Authority) -> Option<Warning> {
+/// A remote that probably should be the authority.
+#[derive(Debug, Clone)]
+pub struct Unset {
+    /// The remote.
+    pub remote: RemoteName,
+    /// A branch of it that declares a state.
+    pub there: BranchName,
+    /// The branch's HEAD, as last fetched by the user.
+    pub head: CommitId,
+}
+
+impl Unset {
+    /// Returns the warning about it.
+    pub fn warning(&self) -> Warning {
+        Warning::RemoteNotSet { remote: self.remote.clone(), there: self.there.clone() }
+    }
+}
+
+/// Returns a remote that has branches with a state while no remote is set to be the authority. An empty
+/// `aynig.remote` says that this is intended.
+pub fn unset(repo: &Repo, authority: &Authority) -> Option<Unset> {
     if authority.source().is_some()
         || settings::names_remote(repo)
         || !matches!(OuterCommand::of(repo), Ok(None))
@@ -65,7 +83,7 @@ pub fn unset(repo: &Repo, authority: &Authority) -> Option<Warning> {
             |head| repo.commit(head).is_ok_and(|stored| Head::read(&stored.facts()).state().is_some());
         // A symbolic ref is the remote's HEAD.
         let found = tips.into_iter().find(|tip| tip.target.as_ref().is_ok_and(|head| declares(*head)))?;
-        Some(Warning::RemoteNotSet { remote, there: found.branch })
+        Some(Unset { remote, there: found.branch, head: found.target.ok()? })
     })
 }
 

@@ -101,7 +101,7 @@ impl HookListener {
 }
 
 fn warning(words: String) -> Notice {
-    Notice::Warning { branch: None, warning: Warning::Hook { words } }
+    Notice::Warning { branch: None, at: None, warning: Warning::Hook { words } }
 }
 
 /// The hook's environment besides the notice: how to call aynig, and no variable of a surrounding

@@ -1,6 +1,6 @@
 //! The context shared by all stages of a run. It holds only references, so each thread can have a copy.
 
-use crate::contract::ids::BranchName;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Store;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
@@ -36,7 +36,13 @@ impl Context<'_> {
 
     /// Publishes a warning.
     pub(crate) fn warn(&self, branch: Option<&BranchName>, warning: Warning) {
-        self.report(&Notice::Warning { branch: branch.cloned(), warning });
+        self.report(&Notice::Warning { branch: branch.cloned(), at: None, warning });
+    }
+
+    /// Publishes a warning about a commit, and its branch.
+    pub(crate) fn warn_at(&self, branch: &BranchName, commit: Option<CommitId>, warning: Warning) {
+        let at = commit.map(|commit| (branch.clone(), commit));
+        self.report(&Notice::Warning { branch: Some(branch.clone()), at, warning });
     }
 }
 

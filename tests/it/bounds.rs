@@ -39,6 +39,8 @@ fn two_states_that_set_each_other_are_stopped_and_everybody_sees_why() {
     assert_eq!(repo.noted_lines("noted")[..5], ["ping 1", "ping 2", "ping 3", "ping 4", "ping 5"]);
     let evidence = "ping was run 5 times in a row with the same files";
     assert_eq!(err(&output).matches(evidence).count(), 1, "{}", told(&output));
+    assert!(!err(&repo.aynig_ok(["run"])).contains(evidence), "once a HEAD");
+    std::fs::remove_file(repo.path.join(".git/aynig/said")).expect("it was reported");
     for (name, text) in [
         ("run", err(&repo.aynig_ok(["run"]))),
         ("status", out(&repo.aynig_ok(["status", "task"]))),

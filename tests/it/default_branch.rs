@@ -63,6 +63,7 @@ fn checked_out_it_is_named_by_only() {
         let output = repo.aynig_ok(["run", "--current-branch", mode]);
         assert!(err(&output).contains("`aynig run --current-branch only`"), "{mode}: {}", told(&output));
         assert_eq!(repo.state("main"), "work", "{mode}");
+        std::fs::remove_file(repo.path.join(".git/aynig/said")).expect("it was reported");
     }
     repo.aynig_ok(["run", "--current-branch", "only"]);
     assert_eq!(repo.state("main"), "done");

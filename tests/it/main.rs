@@ -80,6 +80,7 @@ mod readme;
 mod ready;
 mod reconfigured;
 mod remote;
+mod repeated;
 mod scene;
 mod set_state;
 mod set_working;

@@ -1,14 +1,17 @@
 //! Notices as messages.
 //!
 //! Without `--json` the transitions of a pass are its answer and go to stdout; with it they are narration.
-//! Warnings are always narration. Each is printed once per process, so that `--watch` does not repeat itself.
+//! Warnings are always narration. Each is printed once per process, so that `--watch` does not repeat itself, and
+//! where nobody watches, once for the commit that it is about, so that cron does not either (CONTRACT 11.26).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aynig::clock;
-use aynig::contract::ids::AttemptId;
+use aynig::contract::ids::{AttemptId, BranchName, CommitId};
 use aynig::runner::events::notice::{Cleared, Holder, Notice, Outcome, StepReport};
+use aynig::runner::events::said::Said;
+use aynig::runner::events::warning::Warning;
 
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
@@ -20,6 +23,8 @@ pub(crate) struct Narrator {
     json: bool,
     live: Option<Live>,
     said: Mutex<HashSet<String>>,
+    /// The warnings that earlier processes printed. `None` on a terminal.
+    before: Option<Mutex<Said>>,
     running: Running,
 }
 
@@ -27,9 +32,11 @@ pub(crate) struct Narrator {
 pub(crate) type Running = Arc<Mutex<HashSet<AttemptId>>>;
 
 impl Narrator {
-    /// A narrator for a run; `live` is the terminal's display.
-    pub(crate) fn new(json: bool, live: Option<Live>) -> Self {
-        Self { json, live, said: Mutex::default(), running: Running::default() }
+    /// A narrator for a run; `live` is the terminal's display, and `before` are the warnings that earlier processes
+    /// printed.
+    pub(crate) fn new(json: bool, live: Option<Live>, before: Option<Said>) -> Self {
+        let before = before.filter(|_| !ui::somebody_listens()).map(Mutex::new);
+        Self { json, live, said: Mutex::default(), before, running: Running::default() }
     }
 
     /// The running attempts, shared for the messages of a stop.
@@ -42,7 +49,9 @@ impl Narrator {
         match notice {
             // `run` reports it if the user named this branch.
             Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
-            Notice::Warning { branch, warning } => {
+            Notice::Warning { warning, .. } if warning.is_refusal() && !shows_details() => {}
+            Notice::Warning { at: Some(at), warning, .. } if !self.is_news(at, warning) => {}
+            Notice::Warning { branch, warning, .. } => {
                 let about = branch.as_ref().map(|branch| format!("{branch}: ")).unwrap_or_default();
                 self.once(format!(
                     "{} {}",
@@ -62,6 +71,7 @@ impl Narrator {
                     said.clear();
                 }
             }
+            Notice::LostRace { .. } if !shows_details() => {}
             Notice::LostRace { branch, holder } => {
                 let who = match holder {
                     Some(Holder { runner, until }) => {
@@ -134,12 +144,23 @@ impl Narrator {
         }
     }
 
+    /// Whether a warning about a commit was not printed by an earlier process.
+    fn is_news(&self, at: &(BranchName, CommitId), warning: &Warning) -> bool {
+        let Some(before) = &self.before else { return true };
+        before.lock().map_or(true, |mut before| before.is_first(warning.word(), at))
+    }
+
     fn above_live(&self, print: impl FnOnce()) {
         match &self.live {
             Some(live) => live.suspend(print),
             None => print(),
         }
     }
+}
+
+/// Whether facts are printed that are no fault of this runner: to a person at the terminal, else at level info.
+fn shows_details() -> bool {
+    ui::somebody_listens() || tracing::enabled!(tracing::Level::INFO)
 }
 
 /// One line for one transition.

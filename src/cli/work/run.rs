@@ -20,6 +20,7 @@ use aynig::ops::settings::keys::{KEYS, Key};
 use aynig::runner::authority::Authority;
 use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::{Notice, Outcome, StepReport};
+use aynig::runner::events::said::Said;
 use aynig::runner::events::warning::Warning;
 use aynig::runner::passes::pass::{PassError, Summary};
 use aynig::runner::{error_chain, pluralize};
@@ -76,7 +77,8 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
     let options = options(&repo, &app.process, &settings)?;
     let setup = Setup::new(options, authority::for_run(&repo, settings.remote.as_ref())?, internal::WATCHDOG);
     let (authority, stop) = (&setup.authority, signals::shutdown()?);
-    let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal()));
+    let said = Said::new(&repo, authority.source());
+    let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal(), Some(said)));
     let teller = Arc::clone(&narrator);
     let hook = HookListener::new(
         app,
@@ -93,8 +95,9 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         feed.subscribe(|notice| hook.hear(&app.store, notice));
     }
     feed.subscribe(|notice| narrator.tell(notice));
-    if let Some(warning) = authority::unset(&repo, authority) {
-        feed.publish(&Notice::Warning { branch: None, warning });
+    if let Some(unset) = authority::unset(&repo, authority) {
+        let at = Some((unset.there.clone(), unset.head));
+        feed.publish(&Notice::Warning { branch: None, at, warning: unset.warning() });
     }
     let context = setup.context(&app.store, &stop, &feed);
     let _panics = panics::stop(&stop, setup.options.grace)?;
@@ -205,7 +208,7 @@ impl<'a> Current<'a> {
     fn hear(&self, notice: &Notice, narrator: &Narrator) {
         let Notice::SkippedCurrent { branch, state } = notice else { return };
         let warning = Warning::SkippedCurrent { state: state.clone(), remote: self.settings.remote.clone() };
-        let warning = Notice::Warning { branch: Some(branch.clone()), warning };
+        let warning = Notice::Warning { branch: Some(branch.clone()), at: None, warning };
         if ui::somebody_listens() || self.settings.branch.iter().any(|glob| *glob == branch.to_string()) {
             narrator.tell(&warning);
         } else if let Ok(mut unsaid) = self.unsaid.lock() {
@@ -224,7 +227,7 @@ struct Warnings(Mutex<Vec<(Option<BranchName>, Warning)>>);
 
 impl Warnings {
     fn hear(&self, notice: &Notice) {
-        if let Notice::Warning { branch, warning } = notice
+        if let Notice::Warning { branch, warning, .. } = notice
             && let Ok(mut kept) = self.0.lock()
         {
             kept.push((branch.clone(), warning.clone()));

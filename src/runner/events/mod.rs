@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `notice` | every kind of event |
 //! | `warning` | things the user should look at: data, a code, a sentence |
+//! | `said` | which warnings were printed before |
 //! | `feed` | the subscribers |
 //! | `payload` | the notices that reach the hook, as JSON and variables |
 //! | `hook` | runs the hook without delaying a step |
@@ -12,4 +13,5 @@ pub mod feed;
 pub mod hook;
 pub mod notice;
 pub mod payload;
+pub mod said;
 pub mod warning;

@@ -25,6 +25,9 @@ pub enum Notice {
     Warning {
         /// The branch it is about, if any.
         branch: Option<BranchName>,
+        /// The commit that it is about, and its branch, if it is to be printed once for that commit where nobody
+        /// watches: a branch is refused, and nothing on it has to be mended.
+        at: Option<(BranchName, CommitId)>,
         /// The warning.
         warning: Warning,
     },

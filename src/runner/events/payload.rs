@@ -339,7 +339,7 @@ mod tests {
         ] {
             assert_eq!(event_of(silent.clone(), &["*"]), None, "{silent:?}");
         }
-        let warning = Notice::Warning { branch: None, warning: Warning::Hook { words: words() } };
+        let warning = Notice::Warning { branch: None, at: None, warning: Warning::Hook { words: words() } };
         assert_eq!(Notification::of_notice(&warning, &globs(&["*"])), None);
     }
 

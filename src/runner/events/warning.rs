@@ -265,6 +265,22 @@ impl Warning {
     }
 }
 
+impl Warning {
+    /// The word for its kind. Unlike the code it also names the reason for not running a branch.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotRun { reason, .. } => reason.word(),
+            _ => self.code(),
+        }
+    }
+
+    /// Whether it reports a commit without a trusted signature. `aynig.requireSigned` works as intended then, and
+    /// whoever may push can cause it, so it is printed at level info.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::NotRun { reason: Reason::Unsigned { .. }, .. } | Self::LeaseNotTrusted { .. })
+    }
+}
+
 impl Display for Warning {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

@@ -317,8 +317,8 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
                 if let Some(reason) = trust::refused(repo, trust, lease.commit) {
                     let remote = context.authority.source().cloned();
                     let about = branch.clone();
-                    context
-                        .warn(Some(&branch), Warning::LeaseNotTrusted { about, remote, head, why: reason });
+                    let warning = Warning::LeaseNotTrusted { about, remote, head, why: reason };
+                    context.warn_at(&branch, Some(head), warning);
                     continue;
                 }
                 let ground = Ground::new(repo, worktree.mark.attempt, lease.commit, Some(&worktree.git_dir));

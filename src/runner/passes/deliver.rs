@@ -76,7 +76,7 @@ impl Delivery<'_> {
             Ok(moved) => moved,
             Err(why) => {
                 if backoff.is_first_warning((self.branch.name.clone(), self.slot)) {
-                    self.context.warn(Some(&self.branch.name), Warning::NotDelivered { why });
+                    self.context.warn_at(&self.branch.name, Some(self.slot), Warning::NotDelivered { why });
                 }
                 backoff.failed(at, true);
                 false

@@ -238,8 +238,9 @@ impl Pass<'_> {
                     skipped(name, &format_args!("{state}: {reason}"));
                 }
                 Severity::Misconfigured => {
+                    let once = branch.head.filter(|_| reason.is_rule());
                     let (state, reason) = (state.clone(), reason.clone());
-                    self.context.warn(Some(name), Warning::NotRun { state, reason });
+                    self.context.warn_at(name, once, Warning::NotRun { state, reason });
                 }
             },
             Verdict::Invalid(invalid) => self.context.warn(Some(name), Warning::Invalid(invalid.clone())),
@@ -266,8 +267,8 @@ impl Pass<'_> {
             Verdict::UnsignedLease { leased, why } => {
                 let source = self.context.authority.source();
                 let (about, head, why) = (name.clone(), leased.lease.commit, why.clone());
-                self.context
-                    .warn(Some(name), Warning::LeaseNotTrusted { about, remote: source.cloned(), head, why });
+                let remote = source.cloned();
+                self.context.warn_at(name, Some(head), Warning::LeaseNotTrusted { about, remote, head, why });
             }
             Verdict::Ready { event, command, run_in } => {
                 let at = (name.clone(), event.commit);
@@ -311,7 +312,7 @@ impl Pass<'_> {
             return;
         }
         let (about, remote, bound) = (name.clone(), source.cloned(), bound.clone());
-        self.context.warn(Some(name), Warning::Bounded { about, remote, bound });
+        self.context.warn_at(name, branch.head, Warning::Bounded { about, remote, bound });
     }
 
     /// Closes an expired lease.
@@ -418,5 +419,6 @@ fn warn_if_ahead(context: &Context<'_>, backoff: &mut Backoff, branch: &BranchNa
         return;
     }
     let (runner, dated) = (lease.runner.clone(), lease.committed_at);
-    context.warn(Some(branch), Warning::LeaseDatedAhead { ahead, runner, dated, now });
+    let warning = Warning::LeaseDatedAhead { ahead, runner, dated, now };
+    context.warn_at(branch, Some(lease.commit), warning);
 }

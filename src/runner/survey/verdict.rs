@@ -418,6 +418,11 @@ impl Reason {
         }
     }
 
+    /// Whether a rule of the runner refuses the branch, rather than a mistake on it keeps it from running.
+    pub(crate) fn is_rule(&self) -> bool {
+        matches!(self, Self::Unsigned { .. } | Self::DefaultBranch { .. })
+    }
+
     /// The suggested fix.
     pub fn severity(&self) -> Severity {
         match self {

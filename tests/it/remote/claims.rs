@@ -61,7 +61,7 @@ fn before_the_push(prepare: impl FnOnce(&Repo), happens: impl FnOnce(&Repo)) -> 
     hub.ready("task", "work");
     prepare(&hub);
     let wrapper = Wrapper::new(&hub, HOLD_FIRST_PUSH);
-    let runner = wrapper.start(&clone, RUN);
+    let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--log-level", "info"]);
     hub.said("pushing");
     happens(&hub);
     let after = heads(&hub);

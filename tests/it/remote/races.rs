@@ -187,3 +187,22 @@ fn three_clones_over_ssh() {
         Err(why) => eprintln!("skipped: {why}"),
     }
 }
+
+/// CONTRACT 11.26
+#[test]
+fn a_lost_race_is_reported_at_level_info_only() {
+    for (level, is_told) in [("error", false), ("info", true)] {
+        let hub = hub(&[("work", "next done")]);
+        hub.ready("task", "work");
+        let other = hub.taken_by_other("task", "other", 300);
+        hub.git(["update-ref", "-d", "refs/heads/other"]);
+        let clone = clone(&hub);
+        let take = format!("\"$GIT\" --git-dir='{}' update-ref refs/heads/task {other}", hub.path.display());
+        let git = Wrapper::new(&hub, &format!("[ $verb = push ] && {take}"));
+        let first = git.run(&clone, &["run", "--remote", "origin", "--log-level", level]);
+        assert_eq!(err(&first).contains("task: other-host holds it until"), is_told, "{}", told(&first));
+        assert_exit(&first, 0);
+        let second = git.run(&clone, &["run", "--remote", "origin", "--log-level", level]);
+        assert_eq!(out(&second) + &err(&second), "", "the HEAD that was tried is gone");
+    }
+}

@@ -15,15 +15,19 @@ fn a_clone_that_needs_a_remote_is_told_the_line_to_type() {
     let clone = clone(&hub);
     // No network: the refs of the clone are enough.
     fs::rename(&hub.path, hub.beside("away.git")).expect("it is ours");
+    let forget = || fs::remove_file(clone.path.join(".git/aynig/said"));
     for arguments in [["run"].as_slice(), &["run", "--drain"], &["run", "nothing"], &["status", "--all"]] {
+        forget().ok();
         let text = err(&clone.aynig_ok(arguments.iter().copied()));
         assert!(text.contains(LINE) && text.contains(STAY) && text.contains("task of origin"), "{text}");
         assert_eq!(text.matches(LINE).count(), 1, "{text}");
     }
+    assert!(err(&clone.aynig_ok(["run"])).contains(LINE) && !err(&clone.aynig_ok(["run"])).contains(LINE));
     let summary = json(&clone.aynig_ok(["run", "--json"]));
     assert_eq!(summary["warnings"][0]["code"], "remoteNotSet", "{summary:#}");
     let doctor = out(&clone.aynig(["doctor"]));
     assert!(doctor.contains(&format!("next: {LINE}")), "{doctor}");
+    forget().expect("it was reported");
     let mut watch = clone.aynig_command();
     watch
         .args(["run", "--watch"])

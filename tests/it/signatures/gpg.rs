@@ -107,7 +107,7 @@ fn the_least_trust_that_git_asks_for_is_asked_for() {
     repo.git(["config", "gpg.minTrustLevel", "ultimate"]);
     gpg.trust(5);
     let mut run = repo.aynig_command();
-    let run = gpg.knowing(&mut run).arg("run").output().expect("aynig runs");
+    let run = gpg.knowing(&mut run).args(["run", "--log-level", "info"]).output().expect("aynig runs");
     assert!(err(&run).contains("gpg.minTrustLevel"), "{}", told(&run));
     assert_eq!(repo.state("task"), "work");
 }

@@ -52,7 +52,7 @@ impl Scene {
 
     fn start(&self, arguments: &[&str], limit: Option<&str>) -> Running {
         let mut command = self.repo.aynig_command();
-        command.env("TMPDIR", self.repo.beside("tmp"));
+        command.env("TMPDIR", self.repo.beside("tmp")).env("LOG_LEVEL", "info");
         if let Some(limit) = limit {
             command.env("AYNIG_SIGNATURE_SECONDS", limit);
         }

@@ -96,7 +96,7 @@ fn a_forged_lease_below_commits_is_not_closed_either() {
     repo.git(["update-ref", "refs/heads/task", "main"]);
     repo.foreign_lease("task", &run, "test-host", 1, 1000);
     let intruder = place.intrude(1000);
-    let output = repo.aynig_ok(["run", "--drain"]);
+    let output = repo.aynig_ok(["run", "--drain", "--log-level", "info"]);
     assert_eq!(repo.head("task"), intruder);
     assert!(err(&output).contains("its lease is over and is not closed"), "{}", told(&output));
 }

@@ -20,7 +20,7 @@ fn an_unsigned_lease_that_is_over_is_told_by_all_who_look() {
         "aynig set-state --retry --accept-unsigned --branch task",
     ];
     let has_all = |text: &str| told.iter().all(|words| text.contains(words));
-    let run = repo.aynig_ok(["run"]);
+    let run = repo.aynig_ok(["run", "--log-level", "info"]);
     let said = err(&run);
     assert!(said.lines().any(|line| line.contains("warning: task: ") && has_all(line)), "{said}");
     let row = &listed(&repo.aynig_ok(["status", "--branch", "task", "--json"]))[0];

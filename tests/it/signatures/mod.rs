@@ -79,7 +79,7 @@ fn only_what_has_a_good_signature_is_run() {
     let bad = repo.git_with_input(&["hash-object", "-t", "commit", "-w", "--stdin"], object.as_bytes());
     repo.git(["update-ref", "refs/heads/bad", &bad]);
     let before = ["bad", "none", "other"].map(|branch| repo.head(branch));
-    let output = repo.aynig_ok(["run"]);
+    let output = repo.aynig_ok(["run", "--log-level", "info"]);
     assert_eq!(repo.noted_lines("ran"), ["good"]);
     for (branch, words) in
         [("bad", "is bad"), ("none", "is not signed"), ("other", "not among those trusted")]

@@ -33,7 +33,7 @@ fn a_signature_that_git_cannot_read_is_refused_alone() {
     // A signed expired lease of another runner is closed all the same.
     repo.git(["branch", "lease"]);
     let lease = signed_lease(&repo, "lease", &known);
-    let output = repo.aynig_ok(["run"]);
+    let output = repo.aynig_ok(["run", "--log-level", "info"]);
     assert_eq!(repo.noted_lines("ran"), ["good0", "good1", "good2", "good3", "good4"], "{}", told(&output));
     assert_eq!(repo.state("lease"), "stalled", "{}", told(&output));
     assert_eq!(repo.head("lease~1"), lease);

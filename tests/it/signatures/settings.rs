@@ -18,7 +18,7 @@ fn taken(repo: &Repo, change: impl Fn(&mut Command)) -> Option<bool> {
         command.args(arguments).output().expect("aynig runs")
     };
     let head = repo.head("task");
-    let (status, run) = (aynig(&["status", "--json", "--branch", "task"]), aynig(&["run"]));
+    let (status, run) = (aynig(&["status", "--json", "--branch", "task"]), aynig(&["run", "--json"]));
     if run.status.code() == Some(3) {
         assert_eq!(repo.head("task"), head, "{}", told(&run));
         return None;
@@ -27,7 +27,7 @@ fn taken(repo: &Repo, change: impl Fn(&mut Command)) -> Option<bool> {
     let kind = listed(&status)[0]["kind"].clone();
     let required = repo.head("task") == head;
     assert_eq!(kind, if required { "waiting" } else { "ready" }, "{}", told(&run));
-    assert!(!required || err(&run).contains("is not signed"), "{}", told(&run));
+    assert!(!required || out(&run).contains("is not signed"), "{}", told(&run));
     repo.git(["update-ref", "refs/heads/task", &head]);
     Some(required)
 }

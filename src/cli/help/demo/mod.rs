@@ -128,7 +128,7 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
         ..plain_options(&repo, &app.process)
     };
     let setup = Setup::new(options, Authority::Local, crate::cli::internal::WATCHDOG);
-    let narrator = Narrator::new(false, Live::on_terminal());
+    let narrator = Narrator::new(false, Live::on_terminal(), None);
     let times = Mutex::new(Times::new());
     let mut feed = Feed::default();
     feed.subscribe(|notice| {

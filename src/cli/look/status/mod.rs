@@ -51,8 +51,8 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     }
     if subject.query.one.is_none() {
         ui::narrate(&styled(FAINT, sum(&seen)));
-        if let Some(warning) = authority::unset(&repo, &authority) {
-            ui::warn(&warning.to_string());
+        if let Some(unset) = authority::unset(&repo, &authority) {
+            ui::warn(&unset.warning().to_string());
         }
     }
     Ok(Exit::Done)

@@ -11,9 +11,8 @@ use aynig::contract::retention::age_words;
 use aynig::fsutil::{check_place, found_in, is_executable};
 use aynig::git::Repo;
 use aynig::git::remote::QUESTION;
-use aynig::ops::authority::unset;
+use aynig::ops::authority::{Unset, unset};
 use aynig::runner::authority::Authority;
-use aynig::runner::events::warning::Warning;
 use aynig::runner::{error_chain, shell_quote};
 
 use crate::cli::ui::signals;
@@ -44,7 +43,7 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
         None => {
             let tips = repo.branches().unwrap_or_default().into_iter().filter_map(|tip| tip.target.ok());
             let none = match unset(repo, &authority) {
-                Some(Warning::RemoteNotSet { remote, there }) => {
+                Some(Unset { remote, there, .. }) => {
                     let name = shell_quote(remote.as_str());
                     Finding::warning(
                         "remote",
@@ -54,7 +53,7 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
                         format!("git config aynig.remote {name}; to stay local: git config aynig.remote ''"),
                     )
                 }
-                Some(_) | None => Finding::ok("remote", "no remote is set; this repository is authoritative"),
+                None => Finding::ok("remote", "no remote is set; this repository is authoritative"),
             };
             (vec![none, dates(repo, tips)], true)
         }
