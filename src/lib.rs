@@ -11,7 +11,8 @@
 //!                       └▶ git ─▶ contract
 //! ```
 //!
-//! Arrows are `use`. [`contract`] is pure: values in, decisions out. Only [`git`] accesses
+//! Arrows are `use`. [`contract`] and [`model`] are pure: values in, decisions out. The model is that
+//! of orchestrated runs; the runner does not know it. Only [`git`] accesses
 //! repositories, and only [`supervise`] starts commands; neither uses the other. [`runner`] joins
 //! the two into steps, and [`ops`] offers them to every front end. Only the binary's `cli` parses
 //! arguments, prints and chooses exit codes; the library does not know it.
@@ -38,6 +39,7 @@ pub mod contract;
 pub mod crashpoint;
 pub mod fsutil;
 pub mod git;
+pub mod model;
 pub mod ops;
 pub mod runner;
 pub mod session;

@@ -6,8 +6,9 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("contract", &[]),
+    ("model", &[]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),
@@ -15,10 +16,29 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("stop", &["clock"]),
     ("fsutil", &["crashpoint", "words"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
+    ("ledger", &["model", "git", "contract", "clock", "fsutil", "crashpoint"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
-    ("ops", &["runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
-    ("cli", &["ops", "runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"]),
+    (
+        "ops",
+        &["ledger", "model", "runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"],
+    ),
+    (
+        "cli",
+        &[
+            "ops",
+            "ledger",
+            "model",
+            "runner",
+            "git",
+            "contract",
+            "supervise",
+            "clock",
+            "fsutil",
+            "stop",
+            "words",
+        ],
+    ),
 ];
 
 /// Files besides `cli/ui/mod.rs` that may use the standard streams, with the reason.

@@ -1,0 +1,82 @@
+//! Approvals: requests that people answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::by::By;
+use super::ids::{ApprovalId, NodeId};
+use super::time::Timestamp;
+
+/// A tool that a node wants to use, or a question of a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The id of this call, unique in the run.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Map<String, Value>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// The tool may run.
+    Approved,
+    /// It may not.
+    Denied,
+    /// It may run with other arguments.
+    Modified,
+    /// Nobody answered in time.
+    Expired,
+}
+
+/// An answer with what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resolution {
+    /// The answer.
+    pub status: Answer,
+    /// The arguments to use instead; only with [`Answer::Modified`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_args: Option<Map<String, Value>>,
+    /// The reason, for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A request for approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The node that asks.
+    pub node_id: NodeId,
+    /// What it asks for.
+    pub tool: Tool,
+    /// What people need to decide: a command line, a diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The time of the request.
+    pub requested_at: Timestamp,
+    /// After this time it counts as [`Answer::Expired`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Resolution>,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<By>,
+}
+
+impl Approval {
+    /// Whether a request asks for the same: the same node, tool and arguments.
+    #[must_use]
+    pub fn asks_for(&self, node: NodeId, tool: &Tool) -> bool {
+        self.node_id == node && self.tool.name == tool.name && self.tool.args == tool.args
+    }
+}

@@ -1,0 +1,247 @@
+//! Commands: what may be asked of a run.
+
+use crate::model::approval::{Resolution, Tool};
+use crate::model::artifact::ArtifactKind;
+use crate::model::edge::EdgeType;
+use crate::model::event::WorkspaceChanged;
+use crate::model::ids::{
+    Alias, ApprovalId, EdgeId, FileName, MessageId, NodeId, ProviderName, RunId, Slug, StepId, TurnId,
+};
+use crate::model::message::Payload;
+use crate::model::node::{Capabilities, NodeStatus, Permissions};
+use crate::model::run::{DecidedBy, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus, Usage};
+use crate::model::step::{Opcode, Outcome, TurnStatus};
+use crate::model::time::Timestamp;
+use crate::model::workspace::{Workspace, WorkspaceChange};
+
+/// A new run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewRun {
+    /// Its id.
+    pub id: RunId,
+    /// Its slug.
+    pub slug: Slug,
+    /// Flow or graph.
+    pub kind: RunKind,
+    /// A text for people.
+    pub label: String,
+    /// AUTO or INTERACTIVE.
+    pub mode: Mode,
+    /// PLANNING or IMPLEMENTATION.
+    pub global_mode: GlobalMode,
+    /// The base, as a full ref name or a commit.
+    pub base_ref: String,
+    /// The commit of the base.
+    pub base_sha: String,
+    /// Where it is decided.
+    pub decided_by: DecidedBy,
+    /// When it is done.
+    pub done_when: Option<String>,
+    /// Its bounds.
+    pub limits: Limits,
+    /// What is shared.
+    pub replicate: Replicate,
+}
+
+/// A change of a run. `None` leaves a field as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunEdit {
+    /// The status to go to.
+    pub status: Option<RunStatus>,
+    /// AUTO or INTERACTIVE.
+    pub mode: Option<Mode>,
+    /// PLANNING or IMPLEMENTATION.
+    pub global_mode: Option<GlobalMode>,
+    /// A text for people.
+    pub label: Option<String>,
+    /// When it is done; the inner `None` clears it.
+    pub done_when: Option<Option<String>>,
+    /// Its bounds.
+    pub limits: Option<Limits>,
+}
+
+/// A new node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSpec {
+    /// Its short name. `None`: made from the label.
+    pub alias: Option<Alias>,
+    /// A text for people.
+    pub label: String,
+    /// Its role.
+    pub role_template: String,
+    /// The text of its role.
+    pub role_text: Option<String>,
+    /// The provider's configuration.
+    pub provider: ProviderName,
+    /// The model.
+    pub model: Option<String>,
+    /// What it may do. `None`: by its role, and no more than the node that makes it.
+    pub capabilities: Option<Capabilities>,
+    /// Whether it has to ask. `None`: it has to, unless the node that makes it need not.
+    pub permissions: Option<Permissions>,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+/// A change of a node. `None` leaves a field as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeEdit {
+    /// A text for people.
+    pub label: Option<String>,
+    /// What it may do.
+    pub capabilities: Option<Capabilities>,
+    /// Whether it has to ask.
+    pub permissions: Option<Permissions>,
+    /// Its bounds.
+    pub limits: Option<Limits>,
+    /// Its status.
+    pub status: Option<NodeStatus>,
+    /// What it does, in a few words.
+    pub summary: Option<String>,
+}
+
+/// A new edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeSpec {
+    /// Its id. `None`: made by the operation.
+    pub id: Option<EdgeId>,
+    /// The sender.
+    pub from: NodeId,
+    /// The receiver.
+    pub to: NodeId,
+    /// Its type. `None`: by the roles at its ends.
+    pub edge_type: Option<EdgeType>,
+    /// Its label. `None`: by its type.
+    pub label: Option<String>,
+    /// Whether both may send. `None`: by the roles.
+    pub bidirectional: Option<bool>,
+}
+
+/// A turn that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedTurn {
+    /// The node.
+    pub node: NodeId,
+    /// The turn.
+    pub turn: TurnId,
+    /// How it ended.
+    pub status: TurnStatus,
+    /// The time of its start.
+    pub started_at: Timestamp,
+    /// What it read. Nothing, unless it completed.
+    pub consumed: Vec<MessageId>,
+    /// What the agent said last.
+    pub last_words: Option<String>,
+    /// Tokens and cost.
+    pub usage: Option<Usage>,
+    /// The model that was used.
+    pub model: Option<String>,
+    /// What went wrong.
+    pub detail: Option<String>,
+    /// Its session, for the next turn.
+    pub session: Option<String>,
+}
+
+/// A step that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepStart {
+    /// The step of the flow.
+    pub id: StepId,
+    /// What it does.
+    pub opcode: Opcode,
+}
+
+/// A new artifact. Its content lies in the ledger's `content/`, under its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewArtifact {
+    /// Its node. `None` for a flow's.
+    pub node: Option<NodeId>,
+    /// Its turn.
+    pub turn: Option<TurnId>,
+    /// Its kind.
+    pub kind: ArtifactKind,
+    /// Its file name.
+    pub name: FileName,
+    /// Its media type.
+    pub media_type: String,
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of its content, as hex.
+    pub sha256: String,
+}
+
+/// What may be asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Changes the run.
+    SetRun(RunEdit),
+    /// Deletes it.
+    DeleteRun,
+    /// Makes a node.
+    AddNode(Box<NodeSpec>),
+    /// Changes a node.
+    SetNode(NodeId, NodeEdit),
+    /// Removes a node, with its edges.
+    RemoveNode(NodeId),
+    /// Makes an edge.
+    AddEdge(EdgeSpec),
+    /// Removes an edge.
+    RemoveEdge(EdgeId),
+    /// Sends a message of a person.
+    Chat {
+        /// The receiver. `None`: the oldest orchestrator.
+        node: Option<NodeId>,
+        /// The text.
+        content: String,
+        /// Whether it is read first.
+        interrupt: bool,
+    },
+    /// Hands work from node to node.
+    HandOff {
+        /// The sender.
+        from: NodeId,
+        /// The receiver.
+        to: NodeId,
+        /// The content.
+        payload: Payload,
+    },
+    /// Asks for approval.
+    Ask {
+        /// The node that asks.
+        node: NodeId,
+        /// What it asks for.
+        tool: Tool,
+        /// What people need to decide.
+        context: Option<String>,
+        /// When it expires.
+        expires_at: Option<Timestamp>,
+    },
+    /// Answers a request.
+    Answer {
+        /// The request.
+        approval: ApprovalId,
+        /// The answer.
+        resolution: Resolution,
+    },
+    /// Ends a turn.
+    EndTurn(Box<EndedTurn>),
+    /// Begins a step of a flow.
+    StartStep(StepStart),
+    /// Ends the step that is under way.
+    EndStep {
+        /// Its place in the run.
+        number: u64,
+        /// How it ended.
+        outcome: Outcome,
+        /// The next step, or `STOP`. `None` if no route fits.
+        route: Option<String>,
+        /// A sentence about it.
+        evidence: Option<String>,
+    },
+    /// Adds an artifact.
+    AddArtifact(NewArtifact),
+    /// Records a new workspace.
+    PrepareWorkspace(Workspace),
+    /// Records a change of a workspace.
+    ChangeWorkspace(WorkspaceChange, WorkspaceChanged),
+}

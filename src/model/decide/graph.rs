@@ -1,0 +1,266 @@
+//! Nodes and edges.
+//!
+//! Invariant: a node gives another no more than it has, and an edge of a node's making touches only what its
+//! `edgeManagement` covers.
+
+use super::draft::{Draft, check_text};
+use super::runs::{MAX_LABEL, check_not_ended, touch};
+use super::{EdgeSpec, NodeEdit, NodeSpec, Refusal};
+use crate::model::approval::{Answer, Resolution};
+use crate::model::edge::{Edge, EdgeType, defaults};
+use crate::model::event::{
+    ApprovalResolved, Body, Configs, Configured, EdgeCreated, EdgeDeleted, NodeCreated, NodePatched, Plain,
+};
+use crate::model::ids::{Alias, ApprovalId, EdgeId, NodeId};
+use crate::model::node::{
+    Capabilities, EdgeManagement, Node, NodeConfig, NodePatch, NodeStatus, Permissions, Provider, Session,
+};
+use crate::model::run::{Limits, Usage};
+
+/// The longest name of a role, in bytes.
+const MAX_ROLE: usize = 64;
+
+pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Refusal> {
+    check_not_ended(draft)?;
+    check_text("the label", &spec.label, MAX_LABEL)?;
+    check_text("the role", &spec.role_template, MAX_ROLE)?;
+    let parent = draft.op.by.node().map(|node| draft.node(node).cloned()).transpose()?;
+    let (capabilities, permissions) = grants(spec, parent.as_ref())?;
+    let limits = draft.state.run.limits;
+    let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
+    let (nodes, levels) = (limits.nodes.unwrap_or(Limits::NODES), limits.depth.unwrap_or(Limits::DEPTH));
+    if u64::try_from(draft.state.nodes.len()).unwrap_or(u64::MAX) >= nodes {
+        return Err(Refusal::Limit { what: "nodes", bound: nodes });
+    }
+    if depth > levels {
+        return Err(Refusal::Limit { what: "levels of nodes that make nodes", bound: levels });
+    }
+    let alias = alias(draft, spec)?;
+    let id: NodeId = draft.id("node");
+    let provider = Provider::of(&spec.provider);
+    let session = Session::default();
+    let config = NodeConfig {
+        label: spec.label.clone(),
+        alias: alias.clone(),
+        provider,
+        provider_name: spec.provider.clone(),
+        model: spec.model.clone(),
+        role_template: spec.role_template.clone(),
+        custom_system_prompt: spec.role_text.clone(),
+        capabilities,
+        permissions,
+        reset_commands: session.reset_commands.clone(),
+    };
+    let node = Node {
+        id,
+        run_id: draft.state.run.id,
+        alias,
+        number: draft.state.run.counts.nodes + 1,
+        depth,
+        label: spec.label.clone(),
+        role_template: spec.role_template.clone(),
+        provider,
+        status: NodeStatus::Idle,
+        summary: String::new(),
+        last_activity_at: draft.op.at,
+        capabilities,
+        permissions,
+        session,
+        usage: Usage::default(),
+        inbox_count: 0,
+        limits: spec.limits,
+        turn: None,
+        waiting_for: None,
+    };
+    draft.push_for(id, Body::NodeCreated(NodeCreated { patch: Box::new(node) }))?;
+    let patch = Configs { node_configs: std::iter::once((id, config)).collect() };
+    draft.push(Body::Configured(Configured { patch }))?;
+    if let Some(parent) = parent {
+        join_to_parent(draft, parent.id, id)?;
+    }
+    touch(draft)
+}
+
+/// A node that a node made gets a way from and to it.
+fn join_to_parent(draft: &mut Draft<'_>, parent: NodeId, child: NodeId) -> Result<(), Refusal> {
+    for (from, to) in [(parent, child), (child, parent)] {
+        if draft.state.edges.values().any(|edge| edge.permits(from, to)) {
+            continue;
+        }
+        let spec = EdgeSpec { id: None, from, to, edge_type: None, label: None, bidirectional: None };
+        let edge = edge(draft, &spec)?;
+        draft.push(Body::EdgeCreated(EdgeCreated { edge }))?;
+    }
+    Ok(())
+}
+
+/// What the new node may do. A person gives what they want, a node no more than it has.
+fn grants(spec: &NodeSpec, parent: Option<&Node>) -> Result<(Capabilities, Permissions), Refusal> {
+    let by_role = Capabilities::of_role(&spec.role_template);
+    let Some(parent) = parent else {
+        return Ok((spec.capabilities.unwrap_or(by_role), spec.permissions.unwrap_or_default()));
+    };
+    if parent.capabilities.edge_management != EdgeManagement::All {
+        return Err(Refusal::NotAllowed { node: parent.alias.clone(), what: "make nodes" });
+    }
+    let more = |what| Refusal::MoreThanItsOwn { node: parent.alias.clone(), what };
+    let own = parent.capabilities;
+    let within_own = Capabilities {
+        edge_management: by_role.edge_management.min(own.edge_management),
+        write_code: by_role.write_code && own.write_code,
+        write_docs: by_role.write_docs && own.write_docs,
+        run_commands: by_role.run_commands && own.run_commands,
+        delegate_only: by_role.delegate_only || own.delegate_only,
+    };
+    let capabilities = spec.capabilities.unwrap_or(within_own);
+    let permissions = spec.permissions.unwrap_or(parent.permissions);
+    if !capabilities.within(&own) {
+        return Err(more("capabilities"));
+    }
+    if !permissions.within(&parent.permissions) {
+        return Err(more("permissions"));
+    }
+    if !spec.limits.within(&parent.limits) {
+        return Err(more("limits"));
+    }
+    Ok((capabilities, permissions))
+}
+
+fn alias(draft: &Draft<'_>, spec: &NodeSpec) -> Result<Alias, Refusal> {
+    match &spec.alias {
+        Some(alias) if draft.state.is_taken(alias) => Err(Refusal::AliasTaken(alias.clone())),
+        Some(alias) => Ok(alias.clone()),
+        None => {
+            let first = Alias::from_label(&spec.label).ok_or_else(|| Refusal::NoAlias(spec.label.clone()))?;
+            let mut alias = first.clone();
+            let mut number = 2;
+            while draft.state.is_taken(&alias) {
+                alias = first.numbered(number);
+                number += 1;
+            }
+            Ok(alias)
+        }
+    }
+}
+
+pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Result<(), Refusal> {
+    if let Some(by) = draft.op.by.node() {
+        // A node reports its own status. What it may do, people decide.
+        let rights = edit.capabilities.is_some() || edit.permissions.is_some() || edit.limits.is_some();
+        if by != id || rights || edit.label.is_some() {
+            return Err(Refusal::PersonsOnly("change a node"));
+        }
+    }
+    if let Some(label) = &edit.label {
+        check_text("the label", label, MAX_LABEL)?;
+    }
+    let patch = draft.node(id)?.difference(NodePatch {
+        label: edit.label.clone(),
+        capabilities: edit.capabilities,
+        permissions: edit.permissions,
+        limits: edit.limits,
+        status: edit.status,
+        summary: edit.summary.clone(),
+        ..NodePatch::default()
+    });
+    if patch == NodePatch::default() {
+        return Ok(());
+    }
+    let configured = patch.label.is_some() || patch.capabilities.is_some() || patch.permissions.is_some();
+    let patch = NodePatch { last_activity_at: Some(draft.op.at), ..patch };
+    draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
+    if configured
+        && let Some(mut config) = draft.state.configs.get(&id).cloned()
+        && let Ok(node) = draft.node(id)
+    {
+        config.label.clone_from(&node.label);
+        (config.capabilities, config.permissions) = (node.capabilities, node.permissions);
+        let patch = Configs { node_configs: std::iter::once((id, config)).collect() };
+        draft.push(Body::Configured(Configured { patch }))?;
+    }
+    touch(draft)
+}
+
+pub(super) fn remove_node(draft: &mut Draft<'_>, id: NodeId) -> Result<(), Refusal> {
+    draft.persons_only("remove a node")?;
+    draft.node(id)?;
+    let edges: Vec<EdgeId> = draft
+        .state
+        .edges
+        .values()
+        .filter(|edge| edge.from == id || edge.to == id)
+        .map(|edge| edge.id)
+        .collect();
+    for edge_id in edges {
+        draft.push(Body::EdgeDeleted(EdgeDeleted { edge_id }))?;
+    }
+    let open = draft.state.approvals.values().filter(|one| one.node_id == id && one.resolution.is_none());
+    let open: Vec<ApprovalId> = open.map(|approval| approval.id).collect();
+    for approval_id in open {
+        let reason = Some("the node was removed".to_owned());
+        let resolution = Resolution { status: Answer::Denied, modified_args: None, reason };
+        draft.push(Body::ApprovalResolved(ApprovalResolved { approval_id, resolution }))?;
+    }
+    draft.push_for(id, Body::NodeDeleted(Plain {}))?;
+    touch(draft)
+}
+
+pub(super) fn add_edge(draft: &mut Draft<'_>, spec: &EdgeSpec) -> Result<(), Refusal> {
+    check_not_ended(draft)?;
+    check_edge_management(draft, [spec.from, spec.to], "make this edge")?;
+    let edge = edge(draft, spec)?;
+    draft.push(Body::EdgeCreated(EdgeCreated { edge }))?;
+    touch(draft)
+}
+
+/// The edge that a spec asks for, if it is allowed.
+fn edge(draft: &mut Draft<'_>, spec: &EdgeSpec) -> Result<Edge, Refusal> {
+    if spec.from == spec.to {
+        return Err(Refusal::SelfLoop);
+    }
+    let (from, to) = (draft.node(spec.from)?, draft.node(spec.to)?);
+    let (edge_type, label, bidirectional) = defaults(&from.role_template, &to.role_template);
+    let managed = [from, to].iter().any(|node| node.role_template == crate::model::node::ORCHESTRATOR);
+    let label = match (spec.label.as_deref().filter(|label| !label.is_empty()), spec.edge_type) {
+        (Some(own), _) => own,
+        (None, Some(EdgeType::Report)) => "report",
+        (None, Some(EdgeType::Handoff)) => "task",
+        (None, None) => label,
+    };
+    check_text("the label", label, MAX_LABEL)?;
+    let edge = Edge {
+        id: match spec.id {
+            Some(id) => id,
+            None => draft.id("edge"),
+        },
+        from: spec.from,
+        to: spec.to,
+        // Work goes down from an orchestrator, and reports come up: these are two edges.
+        bidirectional: if managed { bidirectional } else { spec.bidirectional.unwrap_or(bidirectional) },
+        edge_type: spec.edge_type.unwrap_or(edge_type),
+        label: label.to_owned(),
+    };
+    match draft.state.edges.values().find(|other| other.id == edge.id || other.overlaps(&edge)) {
+        Some(other) => Err(Refusal::EdgeExists(other.id)),
+        None => Ok(edge),
+    }
+}
+
+pub(super) fn remove_edge(draft: &mut Draft<'_>, edge_id: EdgeId) -> Result<(), Refusal> {
+    let edge = draft.state.edges.get(&edge_id).ok_or(Refusal::NoEdge(edge_id))?;
+    check_edge_management(draft, [edge.from, edge.to], "remove this edge")?;
+    draft.push(Body::EdgeDeleted(EdgeDeleted { edge_id }))?;
+    touch(draft)
+}
+
+/// Whether the caller may change an edge between these nodes. A person may.
+fn check_edge_management(draft: &Draft<'_>, ends: [NodeId; 2], what: &'static str) -> Result<(), Refusal> {
+    let Some(by) = draft.op.by.node() else { return Ok(()) };
+    let node = draft.node(by)?;
+    let allowed = match node.capabilities.edge_management {
+        EdgeManagement::None => false,
+        EdgeManagement::Own => ends.contains(&by),
+        EdgeManagement::All => true,
+    };
+    if allowed { Ok(()) } else { Err(Refusal::NotAllowed { node: node.alias.clone(), what }) }
+}

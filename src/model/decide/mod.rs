@@ -1,0 +1,109 @@
+//! Decides commands: a state and commands give events, or a refusal.
+//!
+//! Invariant: nothing but the arguments counts. The same operation, decided on the same state, makes the same events
+//! with the same ids; decided on a newer state, it makes new ones or is refused.
+//!
+//! | file | contains |
+//! |---|---|
+//! | `command` | the commands |
+//! | `refusal` | why a command is refused |
+//! | `draft` | collects the events of an operation |
+//! | `runs` | creates, changes and deletes runs |
+//! | `graph` | nodes and edges |
+//! | `talk` | messages and hand-offs |
+//! | `answers` | requests for approval |
+//! | `progress` | turns, steps, artifacts, workspaces |
+
+mod answers;
+mod command;
+mod draft;
+mod graph;
+mod progress;
+mod refusal;
+mod runs;
+mod talk;
+
+pub use command::{
+    Command, EdgeSpec, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, StepStart,
+};
+pub use draft::Decided;
+pub use refusal::{Refusal, RefusalKind};
+
+use super::by::By;
+use super::ids::OpId;
+use super::state::State;
+use super::time::Timestamp;
+use draft::Draft;
+
+/// An operation: what its events have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// Its id. All ids that it makes follow from it.
+    pub id: OpId,
+    /// Its time.
+    pub at: Timestamp,
+    /// Who caused it.
+    pub by: By,
+}
+
+/// The bounds that the settings of the place give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Unread hand-offs on an edge: `aynig.maxUnread`.
+    pub max_unread: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { max_unread: 16 }
+    }
+}
+
+/// Decides the first operation of a run.
+///
+/// # Errors
+/// The [`Refusal`]; nothing is to be written.
+pub fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
+    runs::create(new, op)
+}
+
+/// Decides `commands`, all or none, each on what the one before it left.
+///
+/// # Errors
+/// The first [`Refusal`]; nothing is to be written.
+pub fn decide(state: &State, commands: &[Command], op: &Op, rules: Rules) -> Result<Decided, Refusal> {
+    let mut draft = Draft::new(state.clone(), op, rules);
+    for command in commands {
+        one(&mut draft, command)?;
+    }
+    Ok(draft.finish())
+}
+
+fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
+    if draft.state.run.contract_version != super::run::CONTRACT_VERSION {
+        return Err(Refusal::Version(draft.state.run.contract_version.clone()));
+    }
+    match command {
+        Command::SetRun(edit) => runs::set(draft, edit),
+        Command::DeleteRun => runs::delete(draft),
+        Command::AddNode(spec) => graph::add_node(draft, spec),
+        Command::SetNode(node, edit) => graph::set_node(draft, *node, edit),
+        Command::RemoveNode(node) => graph::remove_node(draft, *node),
+        Command::AddEdge(spec) => graph::add_edge(draft, spec),
+        Command::RemoveEdge(edge) => graph::remove_edge(draft, *edge),
+        Command::Chat { node, content, interrupt } => talk::chat(draft, *node, content, *interrupt),
+        Command::HandOff { from, to, payload } => talk::hand_off(draft, *from, *to, payload),
+        Command::Ask { node, tool, context, expires_at } => {
+            answers::ask(draft, *node, tool, context.as_deref(), *expires_at)
+        }
+        Command::Answer { approval, resolution } => answers::answer(draft, *approval, resolution),
+        Command::EndTurn(turn) => progress::end_turn(draft, turn),
+        Command::StartStep(step) => progress::start_step(draft, step),
+        Command::EndStep { number, outcome, route, evidence } => {
+            progress::end_step(draft, *number, *outcome, route.as_deref(), evidence.as_deref())
+        }
+        Command::AddArtifact(artifact) => progress::add_artifact(draft, artifact),
+        Command::PrepareWorkspace(workspace) => progress::prepare_workspace(draft, workspace),
+        Command::ChangeWorkspace(change, body) => progress::change_workspace(draft, *change, body),
+    }
+}

@@ -1,0 +1,163 @@
+//! Turns, steps, artifacts and workspaces: what was executed.
+
+use super::Refusal;
+use super::command::{EndedTurn, NewArtifact, StepStart};
+use super::draft::Draft;
+use super::runs::{check_not_ended, touch};
+use crate::model::artifact::Artifact;
+use crate::model::event::{
+    ArtifactCreated, Body, MessageFinal, NodePatched, StepEnded, StepRouted, StepStarted, UsageReported,
+    WorkspaceChanged, WorkspacePrepared,
+};
+use crate::model::node::{NodePatch, NodeStatus, Session};
+use crate::model::step::{Outcome, Step, TurnEnd, TurnStatus};
+use crate::model::workspace::{Workspace, WorkspaceChange};
+
+/// The longest summary of a node, in characters.
+const MAX_SUMMARY: usize = 120;
+
+/// A turn happens wholly or not at all: only one that completed has read its inbox.
+pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Refusal> {
+    let node = draft.node(turn.node)?;
+    if node.turn.as_ref().is_some_and(|last| last.id == turn.turn) {
+        return Err(Refusal::HasEnded(format!("turn {}", turn.turn)));
+    }
+    let provider = node.provider;
+    let (id, words) = (turn.node, turn.last_words.as_deref());
+    let consumed = if turn.status == TurnStatus::Completed { turn.consumed.clone() } else { Vec::new() };
+    let inbox = draft.state.inbox(id);
+    if consumed.iter().any(|message| !inbox.iter().any(|item| item.id() == *message)) {
+        return Err(Refusal::NotInInbox);
+    }
+    if let Some(usage) = turn.usage {
+        let model = turn.model.clone();
+        draft.push_for(id, Body::UsageReported(UsageReported { provider, model, usage }))?;
+    }
+    if let Some(content) = words {
+        let status = (turn.status == TurnStatus::Interrupted).then(|| "interrupted".to_owned());
+        let body = MessageFinal { content: content.to_owned(), status, turn_id: Some(turn.turn) };
+        draft.push_for(id, Body::MessageFinal(body))?;
+    }
+    let end = TurnEnd {
+        turn_id: turn.turn,
+        number: draft.state.run.counts.turns + 1,
+        status: turn.status,
+        started_at: turn.started_at,
+        consumed,
+        detail: turn.detail.clone(),
+    };
+    draft.push_for(id, Body::TurnEnded(end))?;
+    let summary = words.and_then(|words| words.lines().find(|line| !line.trim().is_empty()));
+    let session = turn.session.clone().map(|session_id| Session {
+        session_id,
+        reset_commands: draft.node(id).map(|node| node.session.reset_commands.clone()).unwrap_or_default(),
+    });
+    let node = draft.node(id)?;
+    let patch = node.difference(NodePatch {
+        status: Some(NodeStatus::Idle),
+        summary: summary.map(|line| line.trim().chars().take(MAX_SUMMARY).collect()),
+        last_activity_at: Some(draft.op.at),
+        session,
+        ..NodePatch::default()
+    });
+    let patch = NodePatch { inbox_count: Some(node.inbox_count), ..patch };
+    draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
+    touch(draft)
+}
+
+pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(), Refusal> {
+    check_not_ended(draft)?;
+    let last = draft.state.steps.values().next_back();
+    if let Some(open) = last.filter(|step| step.ended_at.is_none()) {
+        return Err(Refusal::StepUnderWay(open.number));
+    }
+    // A step that was not routed is tried again: the same visit, the next attempt.
+    let (visit, attempt) = match last {
+        Some(last) if last.id == start.id && last.route.is_none() => (last.visit, last.attempt + 1),
+        Some(_) | None => {
+            let visits = draft.state.steps.values().filter(|step| step.id == start.id && step.attempt == 1);
+            (u64::try_from(visits.count()).unwrap_or(u64::MAX).saturating_add(1), 1)
+        }
+    };
+    let step = Step {
+        number: draft.state.run.counts.steps + 1,
+        id: start.id.clone(),
+        opcode: start.opcode,
+        visit,
+        attempt,
+        started_at: draft.op.at,
+        ended_at: None,
+        outcome: None,
+        route: None,
+        evidence: None,
+    };
+    draft.push(Body::StepStarted(StepStarted { step }))?;
+    touch(draft)
+}
+
+pub(super) fn end_step(
+    draft: &mut Draft<'_>,
+    number: u64,
+    outcome: Outcome,
+    route: Option<&str>,
+    evidence: Option<&str>,
+) -> Result<(), Refusal> {
+    let ended = || Refusal::HasEnded(format!("step {number}"));
+    let step = draft.state.steps.get(&number).filter(|step| step.ended_at.is_none()).ok_or_else(ended)?;
+    if !outcome.fits(step.opcode) {
+        return Err(Refusal::BadOutcome);
+    }
+    let evidence = evidence.map(str::to_owned);
+    draft.push(Body::StepEnded(StepEnded { number, outcome, evidence }))?;
+    if let Some(route) = route {
+        draft.push(Body::StepRouted(StepRouted { number, route: route.to_owned() }))?;
+    }
+    touch(draft)
+}
+
+pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<(), Refusal> {
+    if let Some(node) = new.node {
+        draft.node(node)?;
+    }
+    let artifact = Artifact {
+        id: draft.id("artifact"),
+        run_id: draft.state.run.id,
+        node_id: new.node,
+        kind: new.kind,
+        name: new.name.clone(),
+        created_at: draft.op.at,
+        turn_id: new.turn,
+        media_type: new.media_type.clone(),
+        size: new.size,
+        sha256: new.sha256.clone(),
+    };
+    let body = Body::ArtifactCreated(ArtifactCreated { artifact });
+    match new.node {
+        Some(node) => draft.push_for(node, body),
+        None => draft.push(body),
+    }
+}
+
+pub(super) fn prepare_workspace(draft: &mut Draft<'_>, workspace: &Workspace) -> Result<(), Refusal> {
+    if draft.state.workspaces.contains_key(&workspace.name) {
+        return Err(Refusal::Workspace { name: workspace.name.clone(), why: "there is one of this name" });
+    }
+    draft.push(Body::WorkspacePrepared(WorkspacePrepared { workspace: workspace.clone() }))
+}
+
+pub(super) fn change_workspace(
+    draft: &mut Draft<'_>,
+    change: WorkspaceChange,
+    body: &WorkspaceChanged,
+) -> Result<(), Refusal> {
+    let none = || Refusal::Workspace { name: body.name.clone(), why: "there is none of this name" };
+    let workspace = draft.state.workspaces.get(&body.name).ok_or_else(none)?;
+    let body = WorkspaceChanged { patch: workspace.difference(body.patch.clone()), ..body.clone() };
+    draft.push(match change {
+        WorkspaceChange::Snapshot => Body::WorkspaceSnapshot(body),
+        WorkspaceChange::Mended => Body::WorkspaceMended(body),
+        WorkspaceChange::Adopted => Body::WorkspaceAdopted(body),
+        WorkspaceChange::RolledBack => Body::WorkspaceRolledBack(body),
+        WorkspaceChange::Removed => Body::WorkspaceRemoved(body),
+    })
+}

@@ -1,0 +1,115 @@
+//! Creates, changes and deletes runs.
+
+use super::draft::{Decided, Draft, check_text};
+use super::{NewRun, Op, Refusal, RunEdit};
+use crate::model::event::{Body, Event, ModeSet, Plain, RunCreated, RunPatched};
+use crate::model::run::{CONTRACT_VERSION, Counts, Limits, Mode, Run, RunPatch, RunStatus, SCHEMA, Usage};
+
+/// The longest label, in bytes.
+pub(super) const MAX_LABEL: usize = 200;
+
+pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
+    if !new.label.is_empty() {
+        check_text("the label", &new.label, MAX_LABEL)?;
+    }
+    let mut limits = new.limits;
+    if new.mode == Mode::Auto && new.done_when.is_none() && limits.turns.is_none() {
+        limits.turns = Some(Limits::AUTO_TURNS);
+    }
+    let run = Run {
+        id: new.id,
+        contract_version: CONTRACT_VERSION.to_owned(),
+        schema: SCHEMA,
+        slug: new.slug.clone(),
+        kind: new.kind,
+        created_at: op.at,
+        base_ref: new.base_ref.clone(),
+        base_sha: new.base_sha.clone(),
+        decided_by: new.decided_by.clone(),
+        replicate: new.replicate,
+        counts: Counts::default(),
+        status: RunStatus::Running,
+        mode: new.mode,
+        global_mode: new.global_mode,
+        updated_at: op.at,
+        label: new.label.clone(),
+        done_when: new.done_when.clone(),
+        waiting_for: None,
+        usage: Usage::default(),
+        limits,
+        retired: std::collections::BTreeSet::new(),
+    };
+    let event = Event {
+        id: op.id.derive("event", 0),
+        run_id: new.id,
+        ts: op.at,
+        node_id: None,
+        by: op.by.clone(),
+        body: Body::RunCreated(RunCreated { patch: Box::new(run) }),
+    };
+    Ok(Draft::begun(event, op)?.finish())
+}
+
+pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> {
+    draft.persons_only("change the run")?;
+    let run = &draft.state.run;
+    if let Some(to) = edit.status
+        && to != run.status
+        && !run.status.successors().contains(&to)
+    {
+        return Err(Refusal::Transition { from: run.status, to });
+    }
+    if let Some(label) = edit.label.as_deref().filter(|label| !label.is_empty()) {
+        check_text("the label", label, MAX_LABEL)?;
+    }
+    let patch = run.difference(RunPatch {
+        status: edit.status,
+        mode: edit.mode,
+        global_mode: edit.global_mode,
+        label: edit.label.clone(),
+        done_when: edit.done_when.clone(),
+        limits: edit.limits,
+        ..RunPatch::default()
+    });
+    if patch == RunPatch::default() {
+        return Ok(());
+    }
+    let modes = patch.mode.is_some() || patch.global_mode.is_some();
+    draft
+        .push(Body::RunPatched(RunPatched { patch: RunPatch { updated_at: Some(draft.op.at), ..patch } }))?;
+    if modes {
+        let (mode, global_mode) = (draft.state.run.mode, draft.state.run.global_mode);
+        draft.push(Body::ModeSet(ModeSet { mode, global_mode }))?;
+    }
+    Ok(())
+}
+
+pub(super) fn delete(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    draft.persons_only("delete the run")?;
+    if !draft.state.run.status.is_ended() {
+        let patch = RunPatch {
+            status: Some(RunStatus::Stopped),
+            updated_at: Some(draft.op.at),
+            ..RunPatch::default()
+        };
+        draft.push(Body::RunPatched(RunPatched { patch }))?;
+    }
+    draft.push(Body::RunDeleted(Plain {}))
+}
+
+/// Notes that the run changed now.
+pub(super) fn touch(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    if draft.state.run.updated_at == draft.op.at {
+        return Ok(());
+    }
+    let patch = RunPatch { updated_at: Some(draft.op.at), ..RunPatch::default() };
+    draft.push(Body::RunPatched(RunPatched { patch }))
+}
+
+/// Refuses what needs a run that has not ended.
+pub(super) fn check_not_ended(draft: &Draft<'_>) -> Result<(), Refusal> {
+    match draft.state.run.status {
+        status if status.is_ended() => Err(Refusal::Ended(status)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,91 @@
+//! Messages of people, and hand-offs between nodes.
+
+use super::Refusal;
+use super::draft::{Draft, check_text};
+use super::runs::{check_not_ended, touch};
+use crate::model::event::{Body, HandoffSent, MessageUser, NodePatched};
+use crate::model::ids::NodeId;
+use crate::model::message::{Envelope, EnvelopeKind, Item, MAX_MESSAGE, Payload, Role, UserMessage};
+use crate::model::node::{NodePatch, NodeStatus, ORCHESTRATOR};
+
+pub(super) fn chat(
+    draft: &mut Draft<'_>,
+    node: Option<NodeId>,
+    content: &str,
+    interrupt: bool,
+) -> Result<(), Refusal> {
+    draft.persons_only("write as a person")?;
+    check_not_ended(draft)?;
+    check_text("the message", content, MAX_MESSAGE)?;
+    let to = match node {
+        Some(node) => draft.node(node)?.id,
+        None => oldest_orchestrator(draft).ok_or(Refusal::NoOrchestrator)?,
+    };
+    let message = UserMessage {
+        id: draft.id("message"),
+        run_id: draft.state.run.id,
+        node_id: to,
+        role: Role::User,
+        content: content.to_owned(),
+        interrupt,
+        created_at: draft.op.at,
+    };
+    draft.push(Body::MessageUser(MessageUser { message }))?;
+    arrived(draft, to, draft.node(to)?.status == NodeStatus::Failed)
+}
+
+/// The orchestrator that was made first.
+fn oldest_orchestrator(draft: &Draft<'_>) -> Option<NodeId> {
+    let orchestrators = draft.state.nodes.values().filter(|node| node.role_template == ORCHESTRATOR);
+    orchestrators.min_by_key(|node| node.number).map(|node| node.id)
+}
+
+/// Reports the receiver's inbox. A message of a person brings a failed node back.
+fn arrived(draft: &mut Draft<'_>, to: NodeId, revived: bool) -> Result<(), Refusal> {
+    let patch = NodePatch {
+        inbox_count: Some(draft.node(to)?.inbox_count),
+        status: revived.then_some(NodeStatus::Idle),
+        ..NodePatch::default()
+    };
+    draft.push_for(to, Body::NodePatched(NodePatched { patch }))?;
+    touch(draft)
+}
+
+pub(super) fn hand_off(
+    draft: &mut Draft<'_>,
+    from: NodeId,
+    to: NodeId,
+    payload: &Payload,
+) -> Result<(), Refusal> {
+    if draft.op.by.node().is_some_and(|node| node != from) {
+        return Err(Refusal::PersonsOnly("hand work on for another"));
+    }
+    check_not_ended(draft)?;
+    check_text("the message", &payload.message, MAX_MESSAGE)?;
+    let (from_alias, to_alias) = (draft.alias(from)?, draft.alias(to)?);
+    let edges = &draft.state.edges;
+    if !edges.values().any(|edge| edge.permits(from, to)) {
+        let nodes = draft.state.nodes.values();
+        let allowed = nodes.filter(|node| edges.values().any(|edge| edge.permits(from, node.id)));
+        let allowed = allowed.map(|node| node.alias.clone()).collect();
+        return Err(Refusal::NoWay { from: from_alias, to: to_alias, allowed });
+    }
+    let inbox = draft.state.inbox(to);
+    let unread = inbox
+        .iter()
+        .filter(|item| matches!(&item.item, Item::Handoff(one) if one.from_node_id == from))
+        .count();
+    if unread >= draft.rules.max_unread {
+        return Err(Refusal::Full { from: from_alias, to: to_alias, unread });
+    }
+    let envelope = Envelope {
+        kind: EnvelopeKind::Handoff,
+        id: draft.id("message"),
+        from_node_id: from,
+        to_node_id: to,
+        created_at: draft.op.at,
+        payload: payload.clone(),
+    };
+    draft.push(Body::HandoffSent(HandoffSent { envelope }))?;
+    arrived(draft, to, false)
+}

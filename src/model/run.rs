@@ -1,0 +1,264 @@
+//! The run: its status, modes, limits and usage.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{Alias, RunId, Slug};
+use super::patch::patched;
+use super::time::Timestamp;
+
+/// The version of the shared contract that is written. A run of another version is shown and never changed.
+pub const CONTRACT_VERSION: &str = "1";
+
+/// The version of what is ours beside the contract.
+pub const SCHEMA: u32 = 1;
+
+/// The status of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// It has not begun.
+    Queued,
+    /// Its nodes work when they have something to do.
+    Running,
+    /// No turn or step begins until it is resumed.
+    Paused,
+    /// A person ended it.
+    Stopped,
+    /// It reached its end.
+    Completed,
+    /// It cannot be carried on.
+    Failed,
+}
+
+impl RunStatus {
+    /// The statuses that may follow, besides itself.
+    #[must_use]
+    pub fn successors(self) -> &'static [Self] {
+        match self {
+            Self::Running => &[Self::Paused, Self::Stopped, Self::Completed, Self::Failed],
+            Self::Paused => &[Self::Running, Self::Stopped, Self::Completed],
+            Self::Queued | Self::Stopped | Self::Completed | Self::Failed => &[Self::Running],
+        }
+    }
+
+    /// Whether it ended.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Stopped | Self::Completed | Self::Failed)
+    }
+
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Who decides what is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Mode {
+    /// The orchestrator goes on by itself.
+    Auto,
+    /// A person does.
+    Interactive,
+}
+
+/// What nodes may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum GlobalMode {
+    /// Documents only.
+    Planning,
+    /// All files.
+    Implementation,
+}
+
+/// The kind of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    /// A program of steps.
+    Flow,
+    /// Nodes and edges.
+    Graph,
+}
+
+/// Where a run is decided: the place whose ledger counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DecidedBy {
+    /// The repository with this random id.
+    Repository(String),
+    /// The remote with this address.
+    Remote(String),
+}
+
+/// How much of a run leaves the host that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replicate {
+    /// Everything.
+    All,
+    /// State, messages, usage and digests.
+    Summary,
+    /// Nothing.
+    None,
+}
+
+/// Tokens and cost, as providers report them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Tokens that were sent.
+    pub prompt_tokens: u64,
+    /// Tokens that came back.
+    pub completion_tokens: u64,
+    /// Their sum, as it is reported.
+    pub total_tokens: u64,
+    /// The cost in US dollars. `None` if it was never reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+impl Usage {
+    /// The sum of two. Token counts stop at the largest number.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            total_tokens: self.total_tokens.saturating_add(other.total_tokens),
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (None, None) => None,
+                (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
+            },
+        }
+    }
+}
+
+/// Bounds of a run or a node. `None` is no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Limits {
+    /// Turns of nodes, or steps of a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// Seconds in which a turn or step was live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_seconds: Option<u64>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Nodes at one time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u64>,
+    /// Levels of nodes that nodes made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u64>,
+}
+
+impl Limits {
+    /// The default number of nodes in a run.
+    pub const NODES: u64 = 64;
+    /// The default number of levels.
+    pub const DEPTH: u64 = 3;
+    /// The turns of a run in mode AUTO without a stated end.
+    pub const AUTO_TURNS: u64 = 20;
+
+    /// Whether no bound of `self` is looser than the one of `other`.
+    #[must_use]
+    pub fn within(&self, other: &Self) -> bool {
+        fn ordered<T: PartialOrd>(mine: Option<T>, theirs: Option<T>) -> bool {
+            match (mine, theirs) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(mine), Some(theirs)) => mine <= theirs,
+            }
+        }
+        ordered(self.turns, other.turns)
+            && ordered(self.wall_seconds, other.wall_seconds)
+            && ordered(self.cost_usd, other.cost_usd)
+            && ordered(self.tokens, other.tokens)
+            && ordered(self.nodes, other.nodes)
+            && ordered(self.depth, other.depth)
+    }
+}
+
+/// How many of each kind there have been. The next one gets the next number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Nodes.
+    pub nodes: u64,
+    /// Items of inboxes.
+    pub messages: u64,
+    /// Turns.
+    pub turns: u64,
+    /// Steps.
+    pub steps: u64,
+}
+
+patched! {
+    /// A run without its maps, as `run.json` in a ledger has it.
+    struct Run, RunPatch;
+    fixed {
+        /// Its id.
+        id: RunId,
+        /// [`CONTRACT_VERSION`].
+        contract_version: String,
+        /// [`SCHEMA`].
+        schema: u32,
+        /// What people type.
+        slug: Slug,
+        /// Flow or graph.
+        kind: RunKind,
+        /// The time of its creation.
+        created_at: Timestamp,
+        /// The base, as a full ref name or a commit.
+        base_ref: String,
+        /// The commit of the base, as hex.
+        base_sha: String,
+        /// Where it is decided.
+        decided_by: DecidedBy,
+        /// What is shared.
+        replicate: Replicate,
+        /// The numbers given so far.
+        #[serde(default)]
+        counts: Counts,
+    }
+    open {
+        /// Its status.
+        status: RunStatus,
+        /// AUTO or INTERACTIVE.
+        mode: Mode,
+        /// PLANNING or IMPLEMENTATION.
+        global_mode: GlobalMode,
+        /// The time of the last change.
+        updated_at: Timestamp,
+        /// A text for people; may be empty.
+        label: String,
+        /// When it is done: a text, or `validator:NAME`.
+        done_when: Option<String>,
+        /// What it waits for, for people. `None` if it waits for nobody.
+        waiting_for: Option<String>,
+        /// Tokens and cost of all nodes.
+        usage: Usage,
+        /// Its bounds.
+        limits: Limits,
+        /// Aliases of removed nodes, which are not given again.
+        retired: BTreeSet<Alias>,
+    }
+}

@@ -1,0 +1,305 @@
+//! The fold: one event changes the state, or is refused as inconsistent.
+//!
+//! Invariant: an event that is refused leaves the state as it was. Events that [`super::super::decide`] makes are never
+//! refused; those of a ledger that others wrote may be.
+
+use std::collections::BTreeMap;
+
+use super::super::approval::Approval;
+use super::super::event::{ApprovalRequested, ApprovalResolved, Body, Event, WorkspaceChanged};
+use super::super::ids::{Alias, EventId, NodeId};
+use super::super::message::{Expectation, InboxItem, Item};
+use super::super::node::{LastTurn, Node, NodeStatus};
+use super::super::run::RunStatus;
+use super::super::step::{Step, Turn, TurnEnd};
+use super::{Entry, State};
+
+/// An event that does not follow from the state before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {event} does not fit the state before it: {why}")]
+pub struct Fault {
+    /// The event.
+    pub event: EventId,
+    /// What does not fit.
+    pub why: &'static str,
+}
+
+/// What an event changed: the files of the tree to be written anew.
+pub type Folded = Vec<Entry>;
+
+type Change = Result<Folded, &'static str>;
+
+impl State {
+    /// The state after the first event of a run.
+    ///
+    /// # Errors
+    /// [`Fault`] if the event does not create a run.
+    pub fn begin(event: &Event) -> Result<(Self, Folded), Fault> {
+        let refuse = |why| Fault { event: event.id, why };
+        let Body::RunCreated(created) = &event.body else {
+            return Err(refuse("a run begins with an event that creates it"));
+        };
+        if created.patch.id != event.run_id {
+            return Err(refuse("it creates another run"));
+        }
+        Ok((Self::new((*created.patch).clone()), vec![Entry::Run]))
+    }
+
+    /// Applies an event, and returns what it changed.
+    ///
+    /// # Errors
+    /// [`Fault`]; the state is then unchanged.
+    pub fn apply(&mut self, event: &Event) -> Result<Folded, Fault> {
+        let change = if event.run_id != self.run.id {
+            Err("it belongs to another run")
+        } else if self.deleted {
+            Err("the run was deleted")
+        } else {
+            self.change(event)
+        };
+        change.map_err(|why| Fault { event: event.id, why })
+    }
+
+    fn change(&mut self, event: &Event) -> Change {
+        match &event.body {
+            Body::RunCreated(_) => Err("the run exists"),
+            Body::RunPatched(body) => {
+                self.run.merge(&body.patch);
+                Ok(vec![Entry::Run])
+            }
+            Body::Configured(body) => {
+                if body.patch.node_configs.keys().any(|node| !self.nodes.contains_key(node)) {
+                    return Err(NO_NODE);
+                }
+                let entries = body.patch.node_configs.keys().map(|node| Entry::Config(*node)).collect();
+                self.configs.extend(body.patch.node_configs.clone());
+                Ok(entries)
+            }
+            Body::ModeSet(body) => {
+                (self.run.mode, self.run.global_mode) = (body.mode, body.global_mode);
+                Ok(vec![Entry::Run])
+            }
+            Body::Stalled(_) => {
+                self.run.status = RunStatus::Paused;
+                Ok(vec![Entry::Run])
+            }
+            Body::RunDeleted(_) => {
+                self.deleted = true;
+                Ok(Vec::new())
+            }
+            Body::NodeCreated(_) | Body::NodePatched(_) | Body::NodeDeleted(_) | Body::UsageReported(_) => {
+                self.change_node(event)
+            }
+            Body::EdgeCreated(body) => {
+                let ends = [body.edge.from, body.edge.to];
+                if ends.iter().any(|end| !self.nodes.contains_key(end)) {
+                    return Err(NO_NODE);
+                }
+                self.edges.insert(body.edge.id, body.edge.clone());
+                Ok(vec![Entry::Edge(body.edge.id)])
+            }
+            Body::EdgeDeleted(body) => self
+                .edges
+                .remove(&body.edge_id)
+                .map(|edge| vec![Entry::Edge(edge.id)])
+                .ok_or("there is no such edge"),
+            Body::MessageUser(body) => {
+                self.deliver(body.message.node_id, Item::Message(body.message.clone()))
+            }
+            Body::HandoffSent(body) => self.hand_off(&body.envelope),
+            Body::MessageFinal(_) | Body::LimitReached(_) => Ok(Vec::new()),
+            Body::ApprovalRequested(body) => self.request(event, body),
+            Body::ApprovalResolved(body) => self.resolve(event, body),
+            Body::ArtifactCreated(body) => {
+                self.artifacts.insert(body.artifact.id, body.artifact.clone());
+                Ok(vec![Entry::Artifact(body.artifact.id)])
+            }
+            Body::TurnEnded(end) => self.end_turn(event, end),
+            Body::StepStarted(body) => self.start_step(&body.step),
+            Body::StepEnded(body) => self.change_step(body.number, |step| {
+                step.outcome = Some(body.outcome);
+                step.evidence.clone_from(&body.evidence);
+                step.ended_at = Some(event.ts);
+            }),
+            Body::StepRouted(body) => {
+                self.change_step(body.number, |step| step.route = Some(body.route.clone()))
+            }
+            Body::WorkspacePrepared(body) => {
+                let name = body.workspace.name.clone();
+                self.workspaces.insert(name.clone(), body.workspace.clone());
+                Ok(vec![Entry::Workspace(name)])
+            }
+            Body::WorkspaceSnapshot(body)
+            | Body::WorkspaceMended(body)
+            | Body::WorkspaceAdopted(body)
+            | Body::WorkspaceRolledBack(body)
+            | Body::WorkspaceRemoved(body) => self.change_workspace(body),
+        }
+    }
+
+    fn change_node(&mut self, event: &Event) -> Change {
+        let id = event.node_id.ok_or("it names no node")?;
+        match &event.body {
+            Body::NodeCreated(body) => {
+                if body.patch.id != id || body.patch.run_id != self.run.id || self.nodes.contains_key(&id) {
+                    return Err("the node exists, or is another one");
+                }
+                self.run.counts.nodes = self.run.counts.nodes.max(body.patch.number);
+                self.nodes.insert(id, (*body.patch).clone());
+                Ok(vec![Entry::Node(id), Entry::Run])
+            }
+            Body::NodePatched(body) => {
+                self.nodes.get_mut(&id).ok_or(NO_NODE)?.merge(&body.patch);
+                Ok(vec![Entry::Node(id)])
+            }
+            Body::NodeDeleted(_) => {
+                let node = self.nodes.remove(&id).ok_or(NO_NODE)?;
+                self.configs.remove(&id);
+                self.run.retired.insert(node.alias);
+                let unread = self.inboxes.remove(&id).unwrap_or_default();
+                let mut entries = vec![Entry::Run, Entry::Node(id), Entry::Config(id)];
+                entries.extend(unread.into_keys().map(|number| Entry::Inbox(id, number)));
+                Ok(entries)
+            }
+            Body::UsageReported(body) => {
+                let node = self.nodes.get_mut(&id).ok_or(NO_NODE)?;
+                node.usage = node.usage.plus(&body.usage);
+                self.run.usage = self.run.usage.plus(&body.usage);
+                Ok(vec![Entry::Node(id), Entry::Run])
+            }
+            _ => Err("it is not about a node"),
+        }
+    }
+
+    /// Puts an item into an inbox.
+    fn deliver(&mut self, to: NodeId, item: Item) -> Change {
+        let node = self.nodes.get_mut(&to).ok_or(NO_NODE)?;
+        self.run.counts.messages += 1;
+        let number = self.run.counts.messages;
+        self.inboxes.entry(to).or_default().insert(number, InboxItem { number, item });
+        node.inbox_count += 1;
+        Ok(vec![Entry::Inbox(to, number), Entry::Node(to), Entry::Run])
+    }
+
+    fn hand_off(&mut self, envelope: &super::super::message::Envelope) -> Change {
+        let (from, to) = (envelope.from_node_id, envelope.to_node_id);
+        if !self.nodes.contains_key(&from) {
+            return Err(NO_NODE);
+        }
+        let mut entries = self.deliver(to, Item::Handoff(envelope.clone()))?;
+        let response = envelope.payload.response.clone().unwrap_or_default();
+        if response.expectation == Expectation::Required
+            && let Some(sender) = self.nodes.get_mut(&from)
+        {
+            sender.waiting_for = Some(envelope.id);
+            entries.push(Entry::Node(from));
+        }
+        // The answer frees whoever waits for it.
+        if let Some(node) = self.nodes.get_mut(&to)
+            && node.waiting_for.is_some()
+            && node.waiting_for.map(|id| id.to_string()) == response.reply_to
+        {
+            node.waiting_for = None;
+        }
+        Ok(entries)
+    }
+
+    fn request(&mut self, event: &Event, body: &ApprovalRequested) -> Change {
+        let node_id = event.node_id.filter(|node| self.nodes.contains_key(node)).ok_or(NO_NODE)?;
+        let approval = Approval {
+            id: body.approval_id,
+            node_id,
+            tool: body.tool.clone(),
+            context: body.context.clone(),
+            requested_at: event.ts,
+            expires_at: body.expires_at,
+            resolution: None,
+            resolved_by: None,
+        };
+        self.approvals.insert(approval.id, approval);
+        Ok(vec![Entry::Approval(body.approval_id)])
+    }
+
+    fn resolve(&mut self, event: &Event, body: &ApprovalResolved) -> Change {
+        let approval = self.approvals.get_mut(&body.approval_id).ok_or("there is no such request")?;
+        if approval.resolution.is_some() {
+            return Err("the request was answered before");
+        }
+        approval.resolution = Some(body.resolution.clone());
+        approval.resolved_by = Some(event.by.clone());
+        Ok(vec![Entry::Approval(body.approval_id)])
+    }
+
+    /// Ends a turn: what it read leaves the inbox, its artifacts and answered requests go with it.
+    fn end_turn(&mut self, event: &Event, end: &TurnEnd) -> Change {
+        let id = event.node_id.ok_or("it names no node")?;
+        let node = self.nodes.get_mut(&id).ok_or(NO_NODE)?;
+        let inbox = self.inboxes.entry(id).or_default();
+        let read: Vec<u64> =
+            inbox.values().filter(|item| end.consumed.contains(&item.id())).map(|item| item.number).collect();
+        if read.len() != end.consumed.len() {
+            return Err("it read what is not in the inbox");
+        }
+        inbox.retain(|number, _| !read.contains(number));
+        node.inbox_count = u64::try_from(inbox.len()).unwrap_or(u64::MAX);
+        if inbox.is_empty() {
+            self.inboxes.remove(&id);
+        }
+        node.turn =
+            Some(LastTurn { id: end.turn_id, number: end.number, status: end.status.word().to_owned() });
+        self.run.counts.turns = self.run.counts.turns.max(end.number);
+        let mut entries = vec![Entry::Node(id), Entry::Run, Entry::Turn(end.number)];
+        entries.extend(read.into_iter().map(|number| Entry::Inbox(id, number)));
+        let mut artifacts = BTreeMap::new();
+        self.artifacts.retain(|key, artifact| {
+            let kept = artifact.turn_id != Some(end.turn_id);
+            if !kept {
+                entries.push(Entry::Artifact(*key));
+                artifacts.insert(*key, artifact.clone());
+            }
+            kept
+        });
+        self.approvals.retain(|key, approval| {
+            let kept = approval.node_id != id || approval.resolution.is_none();
+            if !kept {
+                entries.push(Entry::Approval(*key));
+            }
+            kept
+        });
+        self.turns.insert(end.number, Turn { node_id: id, ended_at: event.ts, end: end.clone(), artifacts });
+        Ok(entries)
+    }
+
+    fn start_step(&mut self, step: &Step) -> Change {
+        if step.number != self.run.counts.steps + 1 || step.ended_at.is_some() {
+            return Err("steps are numbered in their order, and have not ended when they begin");
+        }
+        self.run.counts.steps = step.number;
+        self.steps.insert(step.number, step.clone());
+        Ok(vec![Entry::Step(step.number), Entry::Run])
+    }
+
+    fn change_step(&mut self, number: u64, change: impl FnOnce(&mut Step)) -> Change {
+        change(self.steps.get_mut(&number).ok_or("there is no such step")?);
+        Ok(vec![Entry::Step(number)])
+    }
+
+    fn change_workspace(&mut self, body: &WorkspaceChanged) -> Change {
+        self.workspaces.get_mut(&body.name).ok_or("there is no such workspace")?.merge(&body.patch);
+        Ok(vec![Entry::Workspace(body.name.clone())])
+    }
+
+    /// Whether a node works or waits for an answer.
+    #[must_use]
+    pub fn is_busy(node: &Node) -> bool {
+        matches!(node.status, NodeStatus::Running | NodeStatus::Blocked)
+    }
+
+    /// Whether an alias was given, to a node of today or of the past.
+    #[must_use]
+    pub fn is_taken(&self, alias: &Alias) -> bool {
+        self.run.retired.contains(alias) || self.node_named(alias).is_some()
+    }
+}
+
+const NO_NODE: &str = "there is no such node";

@@ -1,0 +1,164 @@
+//! Steps of flows, and turns of nodes: what is executed, and how it ended.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::artifact::Artifact;
+use super::ids::{ArtifactId, MessageId, NodeId, StepId, TurnId};
+use super::time::Timestamp;
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Opcode {
+    /// Runs an agent in the worktree.
+    RunAgent,
+    /// Runs validators.
+    RunValidation,
+    /// Lets a planner judge.
+    Evaluate,
+    /// Asks a person.
+    Gate,
+    /// Puts the worktree back to the base.
+    Rollback,
+    /// Ends the run.
+    Stop,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It did what it should.
+    Completed,
+    /// It failed.
+    Error,
+    /// It took too long.
+    KilledTimeout,
+    /// It was silent for too long.
+    KilledIdle,
+    /// It broke a rule.
+    KilledPolicy,
+    /// The planner: done.
+    Success,
+    /// The planner: not yet.
+    Partial,
+    /// The planner: cannot go on.
+    Blocked,
+    /// The planner: must not go on.
+    Unsafe,
+    /// The planner: a person decides.
+    NeedsHuman,
+    /// A person agreed.
+    GateApproved,
+    /// A person refused.
+    GateRejected,
+    /// Nobody answered in time.
+    GateTimedOut,
+}
+
+impl Outcome {
+    /// Whether a step with this opcode can end so.
+    #[must_use]
+    pub fn fits(self, opcode: Opcode) -> bool {
+        match self {
+            Self::Completed | Self::Error | Self::KilledTimeout | Self::KilledIdle | Self::KilledPolicy => {
+                true
+            }
+            Self::Success | Self::Partial | Self::Blocked | Self::Unsafe | Self::NeedsHuman => {
+                opcode == Opcode::Evaluate
+            }
+            Self::GateApproved | Self::GateRejected | Self::GateTimedOut => opcode == Opcode::Gate,
+        }
+    }
+}
+
+/// One attempt of a visit of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Its place in the run, from 1.
+    pub number: u64,
+    /// The step of the flow.
+    pub id: StepId,
+    /// What it does.
+    pub opcode: Opcode,
+    /// How many times the step was entered, with this one.
+    pub visit: u64,
+    /// The attempt of this visit, from 1.
+    pub attempt: u64,
+    /// The time of its start.
+    pub started_at: Timestamp,
+    /// The time of its end. `None` while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The next step, or `STOP`. `None` if there is no route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// A sentence about the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnStatus {
+    /// Its provider said that it is done.
+    Completed,
+    /// It is not.
+    Failed,
+    /// A person or a pause ended it.
+    Interrupted,
+}
+
+impl TurnStatus {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its number in the run, from 1.
+    pub number: u64,
+    /// How it ended.
+    pub status: TurnStatus,
+    /// The time of its start.
+    pub started_at: Timestamp,
+    /// The items that it has read. Empty if it did not complete.
+    #[serde(default)]
+    pub consumed: Vec<MessageId>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A turn that ended, with the artifacts that it made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// Its node. The node may have been removed since.
+    pub node_id: NodeId,
+    /// The time of its end.
+    pub ended_at: Timestamp,
+    /// Its end.
+    #[serde(flatten)]
+    pub end: TurnEnd,
+    /// Its artifacts.
+    pub artifacts: BTreeMap<ArtifactId, Artifact>,
+}
