@@ -36,6 +36,10 @@ macro_rules! points {
 points! {
     /// A ref is locked and not yet moved.
     RefLocked = "ref-locked",
+    /// The commit of an operation on a run is written; no ref points to it.
+    LedgerWritten = "ledger-written",
+    /// A remote took an operation on a run; the ref here does not point to it yet.
+    LedgerPushed = "ledger-pushed",
     /// The first refs of a transaction are moved; the others are locked and not yet moved.
     RefsHalfMoved = "refs-half-moved",
     /// A replacement file is complete under its draft name and not yet renamed.

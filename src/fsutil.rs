@@ -62,6 +62,16 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::create_new(path)?.write_all(bytes)
 }
 
+/// Writes a new file, complete from the first moment. Of two processes one wins.
+///
+/// # Errors
+/// Any error from writing; [`ErrorKind::AlreadyExists`] if the path exists.
+pub(crate) fn create_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = locked_draft(path.parent().unwrap_or(Path::new(".")))?;
+    draft.write_all(bytes)?;
+    draft.persist_noclobber(path).map(drop).map_err(|error| error.error)
+}
+
 /// Creates a file in `directory` that this process holds locked while it is open. It has a draft's
 /// name, so [`remove_drafts`] removes it if this process dies before renaming it.
 ///

@@ -32,6 +32,9 @@ pub(crate) const SLOTS: &str = "refs/aynig/deferred/";
 /// Deferred states of remotes, as a runner fetches them.
 pub(crate) const FETCHED_SLOTS: &str = "refs/aynig/slots/";
 
+/// Ledgers of runs, by id.
+pub(crate) const RUNS: &str = "refs/aynig/runs/";
+
 /// Where `doctor` tries to push; no ref here ever exists.
 pub(crate) const TRIED: &str = "refs/aynig/doctor/";
 

@@ -1,7 +1,7 @@
 //! Moves several refs of a remote together: one `git push --atomic` (CONTRACT 5.28).
 //!
 //! Invariant: every ref is pushed with the value that is expected of it, and the server moves all or none. If the
-//! reply is lost, the remote is queried by the caller.
+//! reply is lost, the remote is queried.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,17 +10,71 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::git::process::cancel::Purpose;
-use crate::git::refs::transaction::RefChange;
-use crate::git::remote::{PATIENCE, PLAIN_PUSH, Pushed, RemoteError, UNTRACKED, parse_push, server_words};
+use crate::git::refs::transaction::{RefChange, Together};
+use crate::git::remote::{
+    HASTE, PATIENCE, PLAIN_PUSH, Pushed, QUESTION, RemoteError, UNTRACKED, parse_push, server_words,
+};
 use crate::git::repo::open::Repo;
 
 /// Git's message about a server that cannot move several refs together.
 const NO_ATOMIC: &str = "does not support --atomic";
 
+/// Why a remote moved nothing, or why that is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmoved {
+    /// The server refused.
+    #[error("it refuses to move the refs: {0}")]
+    Refused(String),
+    /// The server could not; a retry may succeed.
+    #[error("it could not move the refs: {0}")]
+    Failed(String),
+    /// Neither the push nor the question was answered.
+    #[error("the push was not answered, and neither was the question what became of it")]
+    Unanswered(#[source] Box<RemoteError>),
+    /// The push broke off before it moved anything.
+    #[error("the push broke off before it moved anything")]
+    BrokeOff,
+}
+
 impl Repo {
+    /// Makes all `changes` on `remote`, or none if one of the refs has another value than expected. An unanswered
+    /// push is looked up.
+    pub(crate) fn move_together(
+        &self,
+        remote: &RemoteName,
+        changes: &[RefChange],
+        within: Duration,
+    ) -> Result<Together, Unmoved> {
+        let answer = match self.push_together(remote, changes, within) {
+            Ok(Pushed::Accepted) => return Ok(Together::Won),
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%remote, %error, "a push broke off; asking the remote what became of it");
+                Pushed::Unknown
+            }
+        };
+        let names: Vec<BString> = changes.iter().map(|change| change.name.clone()).collect();
+        let patience = if answer == Pushed::Unknown { QUESTION } else { HASTE };
+        let asked =
+            self.ask_refs(remote, &names, patience).map_err(|error| Unmoved::Unanswered(Box::new(error)))?;
+        let now = |change: &RefChange| asked.get(&change.name).copied();
+        if changes.iter().all(|change| now(change) == change.new) {
+            return Ok(Together::Won);
+        }
+        if let Some(change) = changes.iter().find(|change| now(change) != change.expected) {
+            return Ok(Together::Lost { name: change.name.clone(), actual: now(change) });
+        }
+        // All refs are as they were.
+        Err(match answer {
+            Pushed::Refused(reason) => Unmoved::Refused(reason),
+            Pushed::Failed(reason) => Unmoved::Failed(reason),
+            Pushed::Unknown | Pushed::Stale | Pushed::Accepted => Unmoved::BrokeOff,
+        })
+    }
+
     /// Pushes `changes` to `remote`, all or none. Returns the result for the whole push, as far as the reply shows.
     /// An `Err` means that the connection broke, and the refs may have been moved all the same.
-    pub(crate) fn push_together(
+    fn push_together(
         &self,
         remote: &RemoteName,
         changes: &[RefChange],

@@ -17,7 +17,7 @@
 //! | `atomic` | the push that moves several refs together |
 //! | [`probe`] | queries of `aynig doctor` |
 
-mod atomic;
+pub(crate) mod atomic;
 pub(crate) mod contents;
 pub mod objects;
 pub mod probe;
@@ -27,6 +27,7 @@ pub mod remote;
 pub mod repo;
 pub mod worktrees;
 
+pub use crate::git::atomic::Unmoved;
 pub(crate) use crate::git::contents::in_progress::Unconcluded;
 pub use crate::git::objects::commits::CommitError;
 pub use crate::git::process::call::{Git, ProcessError};

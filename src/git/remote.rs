@@ -267,6 +267,17 @@ impl Repo {
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
+    /// Fetches one ref of `remote` into the ref of the same name here. Does nothing if the remote does not have it.
+    pub(crate) fn fetch_ref(
+        &self,
+        remote: &RemoteName,
+        name: &str,
+        within: Duration,
+    ) -> Result<(), RemoteError> {
+        // A pattern may match nothing, where a name that is missing fails the fetch.
+        self.fetch(remote, &[format!("+{name}*:{name}*")], Purpose::Other, within)
+    }
+
     /// The branches of `remote` as last fetched.
     pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
         self.tips(&fetched_from(remote))

@@ -53,6 +53,7 @@ mod kept;
 mod land;
 mod lease;
 mod lease_length;
+mod ledger;
 mod left_behind;
 mod log;
 mod logs;

@@ -398,7 +398,7 @@ impl Repo {
     }
 
     /// The error for an object that could not be stored; on a full disk, with the free space.
-    fn unwritten(&self, error: &gix::Error) -> CommitError {
+    pub(super) fn unwritten(&self, error: &gix::Error) -> CommitError {
         let objects = self.common_dir().join("objects");
         let space = free_space_text(error, &objects).map(|space| format!("; {space}")).unwrap_or_default();
         CommitError::Unwritable {

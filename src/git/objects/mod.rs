@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `commits` | reads and writes commits |
 //! | `tree` | classifies a path in a tree, and follows its symbolic links |
+//! | `edit` | makes trees from others, and reads small files |
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
 //! | `landed` | whether a branch has the contents of a commit |
@@ -13,6 +14,7 @@
 
 pub mod bundle;
 pub mod commits;
+pub mod edit;
 pub(crate) mod landed;
 pub(crate) mod merge;
 pub mod quarantine;

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::slot_ref;
+use crate::git::atomic::Unmoved;
 use crate::git::refs::cas::Tip;
-use crate::git::remote::{HASTE, PATIENCE, Pushed, QUESTION};
+use crate::git::remote::{PATIENCE, QUESTION};
 use crate::git::{RefChange, RefError, Repo, Together};
 use crate::runner::authority::Authority;
 use crate::runner::authority::error::AuthorityError;
@@ -66,37 +67,15 @@ fn push(
     changes: &[RefChange],
     within: Duration,
 ) -> Result<Together, AuthorityError> {
-    let answer = match repo.push_together(remote, changes, within) {
-        Ok(Pushed::Accepted) => return Ok(Together::Won),
-        Ok(answer) => answer,
-        Err(error) => {
-            tracing::warn!(%remote, %error, "a push broke off; asking the remote what became of it");
-            Pushed::Unknown
-        }
-    };
-    let (owner, about) = (remote.clone(), branch.clone());
-    let names: Vec<BString> = changes.iter().map(|change| change.name.clone()).collect();
-    let asked = match repo.ask_refs(remote, &names, if answer == Pushed::Unknown { QUESTION } else { HASTE })
-    {
-        Ok(asked) => asked,
-        Err(error) => {
-            let why = crate::words::error_chain(&error);
-            return Err(AuthorityError::Unanswered { remote: owner, branch: about, why });
-        }
-    };
-    let now = |change: &RefChange| asked.get(&change.name).copied();
-    if changes.iter().all(|change| now(change) == change.new) {
-        return Ok(Together::Won);
-    }
-    if let Some(change) = changes.iter().find(|change| now(change) != change.expected) {
-        return Ok(Together::Lost { name: change.name.clone(), actual: now(change) });
-    }
-    // All refs are as they were.
-    Err(match answer {
-        Pushed::Refused(reason) => AuthorityError::Refused { remote: owner, branch: about, reason },
-        Pushed::Failed(reason) => AuthorityError::Failed { remote: owner, branch: about, reason },
-        Pushed::Unknown | Pushed::Stale | Pushed::Accepted => {
-            AuthorityError::Unmoved { remote: owner, branch: about }
+    repo.move_together(remote, changes, within).map_err(|error| {
+        let (remote, branch) = (remote.clone(), branch.clone());
+        match error {
+            Unmoved::Refused(reason) => AuthorityError::Refused { remote, branch, reason },
+            Unmoved::Failed(reason) => AuthorityError::Failed { remote, branch, reason },
+            Unmoved::Unanswered(error) => {
+                AuthorityError::Unanswered { remote, branch, why: crate::words::error_chain(&error) }
+            }
+            Unmoved::BrokeOff => AuthorityError::Unmoved { remote, branch },
         }
     })
 }

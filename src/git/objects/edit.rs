@@ -1,0 +1,89 @@
+//! Trees made from others by changing a few files, and the small files of a tree.
+//!
+//! Invariant: nothing is checked out, so no filter or hook runs. Only regular files are read: a link or a submodule in
+//! a tree of somebody else is an error.
+
+use bstr::ByteSlice;
+use gix::objs::tree::EntryKind;
+
+use crate::contract::ids::CommitId;
+use crate::git::objects::commits::CommitError;
+use crate::git::objects::tree::Walked;
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
+
+/// A file of a tree, not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The path from the top.
+    pub path: String,
+    /// The id of its content.
+    pub id: CommitId,
+}
+
+impl Repo {
+    /// Writes the tree that follows from `base` (`None`: the empty tree): each file gets a content, or goes. Paths are
+    /// joined by `/`; directories come and go with their files.
+    pub fn edit_tree(
+        &self,
+        base: Option<CommitId>,
+        files: &[(String, Option<Vec<u8>>)],
+    ) -> Result<CommitId, CommitError> {
+        let none = || self.no_files();
+        let unreadable = |why: String| CommitError::Unreadable { id: base.unwrap_or_else(none), why };
+        let root = match base {
+            None => gix::objs::Tree::empty(),
+            Some(base) => {
+                let tree = self.gix.find_tree(gits(base)).map_err(|error| unreadable(gix_chain(&error)))?;
+                tree.decode().map_err(|error| unreadable(error.to_string()))?.into()
+            }
+        };
+        let mut editor = gix::objs::tree::Editor::new(root, &self.gix.objects, self.gix.object_hash());
+        for (path, content) in files {
+            let parts = path.split('/').map(|part| part.as_bytes().as_bstr());
+            match content {
+                Some(content) => {
+                    let blob = self.gix.write_blob(content).map_err(|error| self.unwritten(&error))?;
+                    editor.upsert(parts, EntryKind::Blob, blob.detach())
+                }
+                None => editor.remove(parts),
+            }
+            .map_err(|error| unreadable(error.to_string()))?;
+        }
+        editor
+            .write(|tree| self.gix.write_object(tree).map(|id| id.detach()))
+            .map(|id| ours(&id))
+            .map_err(|error| self.unwritten(&error))
+    }
+
+    /// The files of a tree, recursively, at most `most`.
+    pub fn blobs_of(&self, root: CommitId, most: usize) -> Result<Vec<Blob>, CommitError> {
+        let refuse = |why: String| CommitError::Unreadable { id: root, why };
+        let mut files = Vec::new();
+        for Walked { path, kind, id } in self.walk(root)? {
+            match kind {
+                EntryKind::Tree => {}
+                EntryKind::Blob if files.len() < most => {
+                    let path = String::from_utf8(path.into()).map_err(|error| refuse(error.to_string()))?;
+                    files.push(Blob { path, id: ours(&id) });
+                }
+                EntryKind::Blob => return Err(refuse(format!("it holds more than {most} files"))),
+                EntryKind::BlobExecutable | EntryKind::Link | EntryKind::Commit => {
+                    return Err(refuse(format!("{path} is no plain file")));
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// The content of a file of at most `most` bytes. The length is known before it is read.
+    pub fn read_blob(&self, blob: &Blob, most: u64) -> Result<Vec<u8>, CommitError> {
+        let refuse =
+            |why: String| CommitError::Unreadable { id: blob.id, why: format!("{}: {why}", blob.path) };
+        let header = self.gix.find_header(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
+        if header.size() > most {
+            return Err(refuse(format!("it has {} bytes, and at most {most} are read", header.size())));
+        }
+        let object = self.gix.find_object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
+        Ok(object.data.clone())
+    }
+}

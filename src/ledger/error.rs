@@ -1,0 +1,103 @@
+//! What can go wrong with a ledger.
+
+use crate::contract::ids::{CommitId, RemoteName};
+use crate::git::remote::RemoteError;
+use crate::git::{CommitError, RefError, Unmoved};
+use crate::model::decide::Refusal;
+use crate::model::ids::{OpId, RunId};
+
+/// An operation that was not carried out, or a ledger that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The run does not allow it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no such run here.
+    #[error("there is no run {0:?} in this repository: `aynig orch run list` lists them")]
+    Unknown(String),
+    /// A prefix of several ids.
+    #[error("{text:?} could mean {}: type more of it", among(.runs))]
+    Ambiguous {
+        /// What was typed.
+        text: String,
+        /// The runs it could mean.
+        runs: Vec<RunId>,
+    },
+    /// The run was made by another version.
+    #[error("run {run} has contract version {version:?}: this aynig reads version 1")]
+    Version {
+        /// The run.
+        run: RunId,
+        /// Its version.
+        version: String,
+    },
+    /// The ledger's content is wrong.
+    #[error("the ledger of run {run} is damaged at {commit}: {why}")]
+    Damaged {
+        /// The run.
+        run: RunId,
+        /// The commit.
+        commit: CommitId,
+        /// What is wrong.
+        why: String,
+    },
+    /// The run is decided in another place.
+    #[error("run {run} is decided {place}: {hint}")]
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// The place.
+        place: String,
+        /// What helps.
+        hint: &'static str,
+    },
+    /// The remote could not be asked, or did not take the operation.
+    #[error("{remote}, where the run is decided, did not take the operation")]
+    Unmoved {
+        /// The remote.
+        remote: RemoteName,
+        /// Why.
+        #[source]
+        source: Unmoved,
+    },
+    /// The remote could not be read.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// A ref that was to be moved together with the ledger has another value.
+    #[error("{name} has moved meanwhile, so nothing was written: look at the run again")]
+    Moved {
+        /// The ref.
+        name: String,
+    },
+    /// The operation lost every race.
+    #[error(
+        "operation {op} lost {tries} races for the ledger of run {run}: try again when the run is quieter"
+    )]
+    Busy {
+        /// The run.
+        run: RunId,
+        /// The operation.
+        op: OpId,
+        /// How many times it was tried.
+        tries: u32,
+    },
+    /// An object could not be read or written.
+    #[error(transparent)]
+    Object(#[from] CommitError),
+    /// A ref could not be read or written.
+    #[error(transparent)]
+    Ref(#[from] RefError),
+    /// The id of this repository could not be read or written.
+    #[error("the id of this repository could not be read or written ({path})")]
+    Identity {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn among(runs: &[RunId]) -> String {
+    runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}

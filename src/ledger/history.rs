@@ -1,0 +1,77 @@
+//! The operations of a run, oldest first: what journals and doctors read.
+
+use super::error::LedgerError;
+use super::message::{self, Recorded};
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::model::event::Event;
+use crate::model::ids::{OpId, RunId};
+use crate::model::state::State;
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// Its commit.
+    pub commit: CommitId,
+    /// Its id.
+    pub op: OpId,
+    /// Its events.
+    pub events: Vec<Event>,
+}
+
+/// The operations after `after` (`None`: all) up to `tip`, oldest first. A line that is no event of record is passed
+/// over with a warning in the diagnosis.
+///
+/// # Errors
+/// [`LedgerError::Damaged`] if a commit is no operation, or `after` is not below `tip`.
+pub fn operations(
+    repo: &Repo,
+    run: RunId,
+    tip: CommitId,
+    after: Option<CommitId>,
+) -> Result<Vec<Operation>, LedgerError> {
+    let mut found = Vec::new();
+    let mut met = after.is_none();
+    for commit in repo.history(tip) {
+        let commit = commit?;
+        if Some(commit.id) == after {
+            met = true;
+            break;
+        }
+        let damaged = |why: &str| LedgerError::Damaged { run, commit: commit.id, why: why.to_owned() };
+        if commit.parents.len() > 1 {
+            return Err(damaged("it joins two histories, and a ledger is linear"));
+        }
+        let recorded = message::decode(&commit.message, run);
+        let Recorded { op, events, bad } =
+            recorded.ok_or_else(|| damaged("its message is none of an operation of this run"))?;
+        for (line, error) in bad {
+            tracing::warn!(commit = %commit.id, line, %error, "a line of a ledger was passed over");
+        }
+        found.push(Operation { commit: commit.id, op, events });
+    }
+    if !met {
+        let why = "it does not descend from what was read before".to_owned();
+        return Err(LedgerError::Damaged { run, commit: tip, why });
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Replays operations. Returns the state, and what did not fit.
+#[must_use]
+pub fn replay(operations: &[Operation]) -> (Option<State>, Vec<String>) {
+    let (mut state, mut faults) = (None::<State>, Vec::new());
+    for operation in operations {
+        for event in &operation.events {
+            let applied = match &mut state {
+                None => State::begin(event).map(|(begun, _)| state = Some(begun)),
+                Some(state) => state.apply(event).map(drop),
+            };
+            if let Err(fault) = applied {
+                faults.push(format!("{}: {fault}", operation.commit));
+            }
+        }
+    }
+    (state, faults)
+}

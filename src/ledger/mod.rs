@@ -1,0 +1,31 @@
+//! Ledgers: the state of a run and its history, as a ref of commits.
+//!
+//! The tree of the newest commit is the state, in small files. Each commit is one operation, with its events in the
+//! message. An operation is a compare-and-swap: read the newest commit, decide, write, move the ref from exactly
+//! there. Who loses decides anew.
+//!
+//! Invariant: a ledger is linear, and each operation is in it once. A ledger may be written by strangers: sizes, names
+//! and JSON are checked, and nothing in it becomes a path, a program or a setting.
+//!
+//! | file | contains |
+//! |---|---|
+//! | `message` | the message of an operation's commit |
+//! | [`tip`] | the newest commit, and its state |
+//! | [`place`] | where a run is decided: this repository or a remote |
+//! | [`operate`] | carries out operations |
+//! | [`history`] | the operations of a run, oldest first |
+//! | [`runs`] | lists runs, and finds one by slug, prefix or id |
+//! | [`error`] | what can go wrong |
+
+pub mod error;
+pub mod history;
+mod message;
+pub mod operate;
+pub mod place;
+pub mod runs;
+pub mod tip;
+
+pub use error::LedgerError;
+pub use operate::{Ledger, Operated};
+pub use place::Place;
+pub use tip::Tip;

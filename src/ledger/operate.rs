@@ -1,0 +1,291 @@
+//! Carries out operations: read, decide, write, and move the ref from exactly what was read.
+//!
+//! Invariant: an operation is in the ledger once or not at all, whoever dies or answers when. One that lost the race is
+//! decided anew; one whose answer was lost is found by its commit.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bstr::BString;
+
+use super::error::LedgerError;
+use super::message;
+use super::place::Place;
+use super::tip::{Tip, ledger_ref};
+use crate::clock;
+use crate::contract::ids::CommitId;
+use crate::crashpoint::{self, Point};
+use crate::git::objects::commits::NewCommit;
+use crate::git::remote::PATIENCE;
+use crate::git::{RefChange, RefError, Repo, Swap, Together};
+use crate::model::decide::{Command, Decided, NewRun, Op, Rules, create, decide};
+use crate::model::ids::RunId;
+use crate::model::state::State;
+
+/// How many races an operation may lose.
+const TRIES: u32 = 200;
+
+/// The first pause after a lost race at a remote, and the longest. Locally the lock of the ref is waited for.
+const PAUSES: (u64, u64) = (20, 2_000);
+
+/// How far back an operation with an id of the caller's is looked for.
+const REMEMBERED: usize = 1_000;
+
+/// A run's ledger, open for operations.
+#[derive(Debug)]
+pub struct Ledger<'r> {
+    repo: &'r Repo,
+    place: Place,
+    run: RunId,
+    tip: Tip,
+    rules: Rules,
+}
+
+/// The result of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operated {
+    /// Its commit. `None` if it changed nothing.
+    pub commit: Option<CommitId>,
+    /// What was decided.
+    pub decided: Decided,
+}
+
+impl<'r> Ledger<'r> {
+    /// Makes a run. `beside` are refs that come into being with it.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; nothing is written then.
+    pub fn create(
+        repo: &'r Repo,
+        place: Place,
+        new: &NewRun,
+        op: &Op,
+        beside: &[RefChange],
+    ) -> Result<Self, LedgerError> {
+        let decided = create(new, op)?;
+        let commit = write(repo, None, &decided, op)?;
+        match swap(repo, &place, new.id, None, commit, beside)? {
+            Together::Won => {
+                let tip = Tip::read(repo, new.id, commit)?;
+                Ok(Self { repo, place, run: new.id, tip, rules: Rules::default() })
+            }
+            Together::Lost { name, .. } => Err(LedgerError::Moved { name: name.to_string() }),
+        }
+    }
+
+    /// Opens the ledger of a run that is known here.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if it is unknown or damaged, or decided in a place that is not reached from here.
+    pub fn open(repo: &'r Repo, run: RunId) -> Result<Self, LedgerError> {
+        let tip = here(repo, run)?;
+        let place = Place::of(repo, run, &tip.state.run.decided_by)?;
+        Ok(Self { repo, place, run, tip, rules: Rules::default() })
+    }
+
+    /// The newest operation that is known.
+    #[must_use]
+    pub fn tip(&self) -> &Tip {
+        &self.tip
+    }
+
+    /// Reads what the place of decision has now.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if it cannot be asked, or its ledger is damaged.
+    pub fn refresh(&mut self) -> Result<(), LedgerError> {
+        if let Place::Remote(remote) = &self.place {
+            let fetch = || self.repo.fetch_ref(remote, &ledger_ref(self.run), PATIENCE);
+            // A killed process may have left its lock.
+            fetch().or_else(
+                |error| if self.repo.release_dead_locks().is_empty() { Err(error) } else { fetch() },
+            )?;
+        }
+        self.reread()
+    }
+
+    fn reread(&mut self) -> Result<(), LedgerError> {
+        let name = ledger_ref(self.run);
+        let now = self.repo.read_ref(name.as_str().into())?;
+        let now = now.ok_or_else(|| LedgerError::Unknown(self.run.to_string()))?;
+        if now != self.tip.id {
+            self.tip = Tip::read(self.repo, self.run, now)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out `commands`, all or none. `beside` are refs that are moved with the ledger, and only with it.
+    ///
+    /// # Errors
+    /// [`LedgerError`]. Nothing was written, except after an [`LedgerError::Unmoved`] without an answer, where the
+    /// same operation (the same id) may be tried again.
+    pub fn operate(
+        &mut self,
+        op: &Op,
+        commands: &[Command],
+        beside: &[RefChange],
+    ) -> Result<Operated, LedgerError> {
+        let mut sent: Vec<CommitId> = Vec::new();
+        // Asking a remote costs a connection, so what is known is tried first.
+        let mut fresh = self.place == Place::Here;
+        if fresh {
+            self.reread()?;
+        }
+        for lost in 0..TRIES {
+            if let Some(commit) = self.landed(op, &sent) {
+                let decided = Decided {
+                    events: Vec::new(),
+                    state: self.tip.state.clone(),
+                    changed: Default::default(),
+                };
+                return Ok(Operated { commit: Some(commit), decided });
+            }
+            let decided = match decide(&self.tip.state, commands, op, self.rules) {
+                Ok(decided) => decided,
+                // What is known may be old: only the newest state refuses.
+                Err(_) if !fresh => {
+                    self.refresh()?;
+                    fresh = true;
+                    continue;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            if decided.events.is_empty() && !fresh {
+                self.refresh()?;
+                fresh = true;
+                continue;
+            }
+            if decided.events.is_empty() && beside.is_empty() {
+                return Ok(Operated { commit: None, decided });
+            }
+            let commit = write(self.repo, Some(&self.tip), &decided, op)?;
+            sent.push(commit);
+            match swap(self.repo, &self.place, self.run, Some(self.tip.id), commit, beside)? {
+                Together::Won => {
+                    let tree = self.repo.commit(commit)?.tree;
+                    self.tip = Tip { id: commit, tree, state: decided.state.clone() };
+                    return Ok(Operated { commit: Some(commit), decided });
+                }
+                Together::Lost { name, .. } if name != ledger_ref(self.run) => {
+                    return Err(LedgerError::Moved { name: name.to_string() });
+                }
+                Together::Lost { .. } => {
+                    if self.place != Place::Here {
+                        clock::pause(pause(lost));
+                    }
+                    self.refresh()?;
+                    fresh = true;
+                }
+            }
+        }
+        Err(LedgerError::Busy { run: self.run, op: op.id, tries: TRIES })
+    }
+
+    /// Like [`operate`](Self::operate), for an operation that may have been tried before, by another process too: one
+    /// that is among the newest thousand is not carried out again.
+    ///
+    /// # Errors
+    /// Those of [`operate`](Self::operate).
+    pub fn repeat(
+        &mut self,
+        op: &Op,
+        commands: &[Command],
+        beside: &[RefChange],
+    ) -> Result<Operated, LedgerError> {
+        self.refresh()?;
+        match self.find(op.id) {
+            Some(commit) => Ok(self.unchanged(Some(commit))),
+            None => self.operate(op, commands, beside),
+        }
+    }
+
+    fn unchanged(&self, commit: Option<CommitId>) -> Operated {
+        let state = self.tip.state.clone();
+        Operated { commit, decided: Decided { events: Vec::new(), state, changed: BTreeSet::new() } }
+    }
+
+    /// The commit of this operation, if it landed although the answer was lost.
+    fn landed(&self, op: &Op, sent: &[CommitId]) -> Option<CommitId> {
+        if sent.is_empty() {
+            return None;
+        }
+        sent.iter()
+            .copied()
+            .find(|commit| self.repo.descends(self.tip.id, *commit))
+            .or_else(|| self.find(op.id))
+    }
+
+    /// The commit of an earlier operation with this id, among the newest.
+    #[must_use]
+    pub fn find(&self, op: crate::model::ids::OpId) -> Option<CommitId> {
+        let history = self.repo.history(self.tip.id).take(REMEMBERED);
+        let mut commits = history.map_while(Result::ok);
+        commits.find(|commit| message::op_of(&commit.message) == Some(op)).map(|commit| commit.id)
+    }
+}
+
+/// The state of a run as it is known here. The place of decision is not asked.
+///
+/// # Errors
+/// [`LedgerError`] if the run is unknown, or its ledger is damaged.
+pub fn here(repo: &Repo, run: RunId) -> Result<Tip, LedgerError> {
+    let head = repo.read_ref(ledger_ref(run).as_str().into())?;
+    Tip::read(repo, run, head.ok_or_else(|| LedgerError::Unknown(run.to_string()))?)
+}
+
+/// Writes the commit of an operation. No ref points at it yet.
+fn write(repo: &Repo, tip: Option<&Tip>, decided: &Decided, op: &Op) -> Result<CommitId, LedgerError> {
+    let files: Vec<(String, Option<Vec<u8>>)> =
+        decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))).collect();
+    let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
+    let before: Option<&State> = tip.map(|tip| &tip.state);
+    let message = message::encode(before, decided, op.id);
+    let parents: Vec<CommitId> = tip.map(|tip| tip.id).into_iter().collect();
+    let new = NewCommit { tree, parents: &parents, message: &message, attempt: None };
+    Ok(repo.write_commit(&new)?)
+}
+
+/// Moves the ledger, and the refs beside it. The ledger comes first: it shows what is due.
+fn swap(
+    repo: &Repo,
+    place: &Place,
+    run: RunId,
+    from: Option<CommitId>,
+    to: CommitId,
+    beside: &[RefChange],
+) -> Result<Together, LedgerError> {
+    let name = ledger_ref(run);
+    let ledger = RefChange { name: BString::from(name.as_str()), expected: from, new: Some(to) };
+    let changes: Vec<RefChange> = std::iter::once(ledger).chain(beside.iter().cloned()).collect();
+    crashpoint::reach(Point::LedgerWritten);
+    let moved = match place {
+        Place::Here => {
+            let moved = repo.swap_together(&changes, "aynig: operation");
+            // A killed process may have left its lock.
+            let dead = matches!(moved, Err(RefError::Locked { .. })) && !repo.release_dead_locks().is_empty();
+            return Ok(if dead { repo.swap_together(&changes, "aynig: operation")? } else { moved? });
+        }
+        Place::Remote(remote) => repo
+            .move_together(remote, &changes, PATIENCE)
+            .map_err(|source| LedgerError::Unmoved { remote: remote.clone(), source })?,
+    };
+    crashpoint::reach(Point::LedgerPushed);
+    if moved == Together::Won {
+        // The ref here is a copy of what the remote accepted. Another process may have fetched a newer one.
+        let known = repo.read_ref(name.as_str().into())?;
+        if known == from
+            && let Swap::Lost { .. } = repo.swap(name.as_str().into(), from, to, "aynig: accepted")?
+        {
+            tracing::debug!(%run, "another process has noted what the remote accepted");
+        }
+    }
+    Ok(moved)
+}
+
+/// How long to wait after `lost` races: doubled each time, and a random part of that.
+fn pause(lost: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    let most = longest.min(first.saturating_mul(1 << lost.min(16)));
+    let random = crate::model::ids::OpId::random().uuid().as_u64_pair().0;
+    Duration::from_millis(random % most + 1)
+}

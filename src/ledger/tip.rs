@@ -1,0 +1,103 @@
+//! The newest commit of a ledger, and the state in its tree.
+
+use super::error::LedgerError;
+use crate::contract::ids::CommitId;
+use crate::contract::layout::RUNS;
+use crate::git::Repo;
+use crate::git::objects::edit::Blob;
+use crate::model::ids::RunId;
+use crate::model::run::{CONTRACT_VERSION, SCHEMA};
+use crate::model::state::{Entry, State};
+
+/// The most files of a ledger that are read.
+const MAX_FILES: usize = 100_000;
+
+/// The longest file of a ledger that is read, in bytes. Contents of artifacts are longer, and not read here.
+const MAX_FILE: u64 = 1024 * 1024;
+
+/// The newest commit of a ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tip {
+    /// The commit.
+    pub id: CommitId,
+    /// Its tree.
+    pub tree: CommitId,
+    /// The state. Ended turns are loaded only by [`Tip::read_whole`].
+    pub state: State,
+}
+
+/// The ref of a run's ledger.
+#[must_use]
+pub fn ledger_ref(run: RunId) -> String {
+    format!("{RUNS}{run}")
+}
+
+/// What of the version is needed to refuse another one.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versions {
+    contract_version: String,
+    #[serde(default)]
+    schema: u32,
+}
+
+impl Tip {
+    /// Reads the state that decisions need from a commit of a ledger.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
+    pub fn read(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
+        Self::load(repo, run, commit, |entry| !matches!(entry, Entry::Turn(_)))
+    }
+
+    /// Reads all of the state.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
+    pub fn read_whole(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
+        Self::load(repo, run, commit, |_| true)
+    }
+
+    /// Reads `run.json` alone.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
+    pub fn read_run(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
+        Self::load(repo, run, commit, |entry| *entry == Entry::Run)
+    }
+
+    fn load(
+        repo: &Repo,
+        run: RunId,
+        commit: CommitId,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Self, LedgerError> {
+        let damaged = |why: String| LedgerError::Damaged { run, commit, why };
+        let tree = repo.commit(commit)?.tree;
+        let blobs = repo.blobs_of(tree, MAX_FILES).map_err(|error| damaged(error.to_string()))?;
+        let read = |blob: &Blob| repo.read_blob(blob, MAX_FILE).map_err(|error| damaged(error.to_string()));
+        let first = blobs.iter().find(|blob| blob.path == Entry::Run.path());
+        let content = read(first.ok_or_else(|| damaged("it has no run.json".to_owned()))?)?;
+        let versions: Versions =
+            serde_json::from_slice(&content).map_err(|error| damaged(format!("run.json: {error}")))?;
+        if versions.contract_version != CONTRACT_VERSION || versions.schema > SCHEMA {
+            let version = format!("{} (schema {})", versions.contract_version, versions.schema);
+            return Err(LedgerError::Version { run, version });
+        }
+        let mut state = State::from_run(&content).map_err(|error| damaged(error.to_string()))?;
+        if state.run.id != run {
+            return Err(damaged(format!("it is the ledger of {}", state.run.id)));
+        }
+        for blob in &blobs {
+            match Entry::parse(&blob.path) {
+                Some(Entry::Run) => {}
+                Some(entry) if wanted(&entry) => {
+                    state.load(&entry, &read(blob)?).map_err(|error| damaged(error.to_string()))?;
+                }
+                // Contents of artifacts, or a file of a later version.
+                Some(_) | None => {}
+            }
+        }
+        Ok(Self { id: commit, tree, state })
+    }
+}

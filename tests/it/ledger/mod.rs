@@ -1,0 +1,148 @@
+//! Ledgers of runs: many writers, kills between two writes, strangers, and the place where a run is decided.
+//!
+//! A writer is a process of its own: this test program, started again for the test `worker` alone.
+
+mod crashes;
+mod strangers;
+mod writers;
+
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use aynig::clock;
+use aynig::git::repo::open::GitVariables;
+use aynig::git::{Repo as Opened, Store};
+use aynig::ledger::history::{Operation, operations, replay};
+use aynig::ledger::operate::{Ledger, here};
+use aynig::ledger::{Place, Tip, runs};
+use aynig::model::by::By;
+use aynig::model::decide::{Command, NewRun, NodeSpec, Op};
+use aynig::model::ids::{Alias, NodeId, OpId, ProviderName, RunId, Slug};
+use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind};
+use aynig::model::time::Timestamp;
+
+use super::support::*;
+
+pub(super) fn open(path: &Path) -> Store {
+    Store::open(path, &GitVariables::default(), None).expect("a repository")
+}
+
+pub(super) fn op(id: OpId) -> Op {
+    let by =
+        By::Person { name: "Ann".to_owned(), email: "ann@example.org".to_owned(), runner: "host".to_owned() };
+    Op { id, at: Timestamp::from_millis(clock::wall_millis()).expect("a time"), by }
+}
+
+pub(super) fn new_run(repo: &Opened, place: &Place, id: RunId, slug: Slug) -> NewRun {
+    NewRun {
+        id,
+        slug,
+        kind: RunKind::Graph,
+        label: String::new(),
+        mode: Mode::Interactive,
+        global_mode: GlobalMode::Implementation,
+        base_ref: "refs/heads/main".to_owned(),
+        base_sha: "0".repeat(40),
+        decided_by: place.named(repo).expect("a place"),
+        done_when: None,
+        limits: Limits::default(),
+        replicate: Replicate::All,
+    }
+}
+
+/// Makes a run with one node, and returns both ids.
+pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
+    let (id, slug) = runs::fresh(repo).expect("refs");
+    let new = new_run(repo, place, id, slug);
+    let mut ledger =
+        Ledger::create(repo, place.clone(), &new, &op(OpId::random()), &[]).expect("a new ledger");
+    let spec = NodeSpec {
+        alias: Some(Alias::parse("a").expect("an alias")),
+        label: "a".to_owned(),
+        role_template: "orchestrator".to_owned(),
+        role_text: None,
+        provider: ProviderName::parse("custom").expect("a name"),
+        model: None,
+        capabilities: None,
+        permissions: None,
+        limits: Limits::default(),
+    };
+    ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(spec))], &[]).expect("a node");
+    (id, *ledger.tip().state.nodes.keys().next().expect("a node"))
+}
+
+pub(super) fn chat(node: NodeId, text: &str) -> Command {
+    Command::Chat { node: Some(node), content: text.to_owned(), interrupt: false }
+}
+
+/// A process that writes `count` messages, each named by `name` and its number, into the run of the repository at
+/// `path`.
+pub(super) fn writer(path: &Path, run: RunId, name: &str, count: usize) -> Process {
+    let mut process = Process::new(std::env::current_exe().expect("this program"));
+    hermetic(&mut process)
+        .args(["--exact", "--ignored", "--nocapture", "ledger::worker"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .env("AYNIG_TEST_WRITER", format!("{run} {name} {count}"))
+        .current_dir(path);
+    process
+}
+
+/// The operation's id of a message, so that a repeated writer repeats its operations.
+fn id_of(name: &str, number: usize) -> OpId {
+    OpId::parse("0c0c0c0c-0000-4000-8000-000000000000").expect("an id").derive(name, number)
+}
+
+/// Not a test: the body of [`writer`].
+#[test]
+#[ignore = "the body of the writers' processes"]
+fn worker() {
+    let Ok(order) = std::env::var("AYNIG_TEST_WRITER") else { return };
+    let words: Vec<&str> = order.split(' ').collect();
+    let [run, name, count] = words.as_slice() else { panic!("{order}") };
+    let (run, count): (_, usize) = (RunId::parse(run).expect("an id"), count.parse().expect("a number"));
+    let store = open(Path::new("."));
+    let repo = store.handle();
+    let mut ledger = Ledger::open(&repo, run).expect("a ledger");
+    let node = *ledger.tip().state.nodes.keys().next().expect("a node");
+    for number in 0..count {
+        let command = chat(node, &format!("{name} {number}"));
+        ledger.repeat(&op(id_of(name, number)), &[command], &[]).expect("an operation");
+    }
+}
+
+/// The messages in the inbox of the run's node, in their order.
+pub(super) fn messages(tip: &Tip) -> Vec<String> {
+    let inbox = tip.state.inboxes.values().flat_map(std::collections::BTreeMap::values);
+    let texts = inbox.map(|item| match &item.item {
+        aynig::model::message::Item::Message(message) => message.content.clone(),
+        aynig::model::message::Item::Handoff(_) => String::new(),
+    });
+    texts.collect()
+}
+
+/// What the writers should have left: each message once, each writer's in its order, and events that give the tree.
+pub(super) fn assert_whole(repo: &Repo, run: RunId, writers: &[&str], count: usize) {
+    let store = open(&repo.path);
+    let here = here(&store.handle(), run).expect("a ledger");
+    let found = messages(&here);
+    assert_eq!(found.len(), writers.len() * count, "{found:?}");
+    for writer in writers {
+        let own: Vec<&String> = found.iter().filter(|text| text.starts_with(&format!("{writer} "))).collect();
+        let wanted: Vec<String> = (0..count).map(|number| format!("{writer} {number}")).collect();
+        assert!(own.iter().copied().eq(wanted.iter()), "{own:?}");
+    }
+    let all = history(&store.handle(), run, &here);
+    let (replayed, faults) = replay(&all);
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(replayed.as_ref(), Some(&here.state), "replaying the events gives the tree of the tip");
+    let mut ids: Vec<OpId> = all.iter().map(|operation| operation.op).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all.len(), "an operation is there twice");
+    repo.git(["fsck", "--strict", "--no-dangling"]);
+}
+
+pub(super) fn history(repo: &Opened, run: RunId, tip: &Tip) -> Vec<Operation> {
+    operations(repo, run, tip.id, None).expect("a linear history")
+}

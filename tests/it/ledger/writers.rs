@@ -1,0 +1,61 @@
+//! Many writers at once: every operation lands once, in one line of history.
+
+use std::process::Child;
+
+use aynig::contract::ids::RemoteName;
+use aynig::ledger::Place;
+use aynig::ledger::operate::Ledger;
+
+use super::{Repo, assert_whole, open, run_with_node, sized, writer};
+
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+fn wait(children: Vec<Child>) {
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn eight_processes_write_into_one_ledger() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let (run, _) = run_with_node(&store.handle(), &Place::Here);
+    let count = sized(25, 200);
+    let start = |name: &&str| writer(&repo.path, run, name, count).spawn().expect("a process");
+    wait(NAMES.iter().map(start).collect());
+    assert_whole(&repo, run, &NAMES, count);
+}
+
+/// A repository whose remote `origin` is `hub`.
+pub(super) fn clone(hub: &Repo) -> Repo {
+    let clone = Repo::new();
+    clone.git(["remote", "add", "origin", &hub.path.display().to_string()]);
+    clone
+}
+
+#[test]
+fn eight_clones_write_through_one_hub() {
+    let hub = Repo::new();
+    let clones: Vec<Repo> = NAMES.iter().map(|_| clone(&hub)).collect();
+    let place = Place::Remote(RemoteName::parse("origin").expect("a name"));
+    let first = open(&clones[0].path);
+    let (run, _) = run_with_node(&first.handle(), &place);
+    for clone in &clones {
+        clone.git(["fetch", "--quiet", "origin", "+refs/aynig/runs/*:refs/aynig/runs/*"]);
+    }
+    let count = sized(4, 50);
+    let start =
+        |(name, clone): (&&str, &Repo)| writer(&clone.path, run, name, count).spawn().expect("a process");
+    wait(NAMES.iter().zip(&clones).map(start).collect());
+    assert_whole(&hub, run, &NAMES, count);
+    // Every clone comes to the same state, whoever wrote last.
+    for clone in &clones {
+        let store = open(&clone.path);
+        let repo = store.handle();
+        let mut ledger = Ledger::open(&repo, run).expect("a ledger");
+        ledger.refresh().expect("the hub");
+        assert_eq!(ledger.tip().id.to_string(), hub.head(&format!("refs/aynig/runs/{run}")));
+    }
+}
