@@ -14,20 +14,22 @@ const WORK: &str = r#"echo "$AYNIG_BRANCH $DWP_N" >>"$ROOM/ran"; next done"#;
 const SLOW: &str = "say at $$; await release; next done";
 
 /// The arguments of `set-state --when-free`.
-fn later<'a>(branch: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn later<'a>(branch: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["set-state", "--branch", branch, "--state", "work", "--when-free"];
     arguments.extend(more);
     arguments
 }
 
-fn slots(repo: &Repo) -> Vec<String> {
+pub(crate) fn slots(repo: &Repo) -> Vec<String> {
     let listed = repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/deferred/"]);
     listed.lines().map(str::to_owned).collect()
 }
 
 /// How many commits of a branch deliver something.
-fn deliveries(repo: &Repo, branch: &str) -> usize {
-    repo.git(["log", "--format=%(trailers:key=aynig-deferred,valueonly)", branch]).split_whitespace().count()
+pub(crate) fn deliveries(repo: &Repo, branch: &str) -> usize {
+    repo.git(["log", "--no-show-signature", "--format=%(trailers:key=aynig-deferred,valueonly)", branch])
+        .split_whitespace()
+        .count()
 }
 
 /// CONTRACT 5.32
@@ -163,6 +165,26 @@ fn a_runner_killed_anywhere_delivers_nothing_twice() {
             assert_eq!((repo.state("task"), repo.noted_lines("ran").len()), ("done".into(), 1), "{point}");
         }
     }
+}
+
+/// CONTRACT 5.24, 5.32
+#[cfg(debug_assertions)]
+#[test]
+fn a_sender_killed_over_its_slot_keeps_no_other_from_leaving_one() {
+    let repo = Repo::scene(&[("slow", "next rests"), ("work", WORK)]);
+    repo.ready("task", "slow");
+    let mut sender = repo.aynig_command();
+    let killed = sender.args(later("task", &["--trailer", "dwp-n: 0"])).env("AYNIG_CRASH_AT", "ref-locked");
+    assert_eq!(killed.output().expect("it runs").status.signal(), Some(9));
+    let lock = repo.path.join(".git/refs/aynig/deferred/task.lock");
+    assert!(lock.exists() && slots(&repo).is_empty());
+    // A pass removes the lock of the dead one.
+    repo.aynig_ok(["run", "--branch", "main"]);
+    repo.aynig_ok(later("task", &["--trailer", "dwp-n: 1"]));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!((repo.noted_lines("ran"), slots(&repo)), (vec!["task 1".to_owned()], vec![]));
+    assert!(!lock.exists());
+    repo.assert_tidy();
 }
 
 /// CONTRACT 5.34

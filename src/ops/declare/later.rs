@@ -126,16 +126,14 @@ pub fn when_free(
                 continue;
             }
             (Some(there), None) => return Err(taken(repo, &branch, there)),
-            (None, _) => {
-                let change = RefChange { name: slot_ref(&branch), expected: None, new: Some(slot) };
-                match authority.swap_together(repo, &branch, &[change], "aynig: defer state")? {
-                    Together::Won => left(slot, false),
-                    Together::Lost { .. } if tries < TRIES => continue,
-                    Together::Lost { actual, .. } => {
-                        return Err(taken(repo, &branch, actual.unwrap_or(slot)));
-                    }
+            (None, _) => match leave(repo, authority, &branch, slot)? {
+                Leaving::Left => left(slot, false),
+                Leaving::Delivered => {
+                    return Ok(Placed::Left(Left { delivered: true, ..left(slot, false) }));
                 }
-            }
+                Leaving::Lost(_) if tries < TRIES => continue,
+                Leaving::Lost(actual) => return Err(taken(repo, &branch, actual.unwrap_or(slot))),
+            },
         };
         if let Some(changes) = &mut changes {
             await_end(repo, authority, &branch, left.commit, changes)?;
@@ -192,6 +190,49 @@ fn slot_commit(
     Ok((slot, declared))
 }
 
+/// The result of leaving a slot.
+enum Leaving {
+    /// It waits.
+    Left,
+    /// It was delivered already.
+    Delivered,
+    /// Another one was left first.
+    Lost(Option<CommitId>),
+}
+
+/// Leaves a slot. If the answer to the push is lost, a runner may have delivered it before we look: whoever takes that
+/// for a failure sends it again.
+fn leave(repo: &Repo, authority: &Authority, branch: &BranchName, slot: CommitId) -> Result<Leaving, Error> {
+    let change = RefChange { name: slot_ref(branch), expected: None, new: Some(slot) };
+    let moved = authority.swap_together(repo, branch, &[change], "aynig: defer state");
+    if matches!(moved, Ok(Together::Won)) {
+        return Ok(Leaving::Left);
+    }
+    let found = authority.source().map_or(Ok(None), |_| arrived(repo, authority, branch, slot));
+    match (moved, found) {
+        (_, Ok(Some(arrived))) => Ok(arrived),
+        (Err(error), _) => Err(error.into()),
+        (Ok(_), Err(error)) => Err(error),
+        (Ok(Together::Lost { actual, .. }), Ok(None)) => Ok(Leaving::Lost(actual)),
+        (Ok(Together::Won), Ok(None)) => Ok(Leaving::Left),
+    }
+}
+
+/// Looks for a slot, and then for its delivery: in the other order one that is delivered in between is missed.
+fn arrived(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    slot: CommitId,
+) -> Result<Option<Leaving>, Error> {
+    if authority.slot(repo, branch)? == Some(slot) {
+        return Ok(Some(Leaving::Left));
+    }
+    let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
+    let head = authority.head(repo, branch, QUESTION)?;
+    Ok(head.filter(|head| is_delivered(repo, &kept, *head)).map(|_| Leaving::Delivered))
+}
+
 fn says_the_same(repo: &Repo, one: CommitId, other: CommitId) -> bool {
     match (repo.commit(one), repo.commit(other)) {
         (Ok(one), Ok(other)) => one.message == other.message,
@@ -217,11 +258,9 @@ fn await_end(
             )));
         }
     }
-    let head = authority.head(repo, branch, QUESTION)?;
-    let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
-    match head {
-        Some(head) if is_delivered(repo, &kept, head) => Ok(()),
-        Some(_) | None => {
+    match arrived(repo, authority, branch, slot)? {
+        Some(Leaving::Delivered) => Ok(()),
+        Some(Leaving::Left | Leaving::Lost(_)) | None => {
             let message = format!("{} was removed before it was delivered to {branch}", state_of(repo, slot));
             Err(Error::new(Kind::Conflict, message))
         }

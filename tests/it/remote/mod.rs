@@ -13,6 +13,7 @@ use super::support::*;
 
 mod cancel;
 mod claims;
+mod deferred;
 mod failures;
 pub(crate) mod guard;
 mod hanging;

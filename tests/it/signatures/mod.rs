@@ -4,6 +4,7 @@
 mod by_hand;
 mod cancel;
 mod commands;
+mod deferred;
 mod files;
 mod garbage;
 mod gpg;
