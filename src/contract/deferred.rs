@@ -82,6 +82,11 @@ pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
         .any(|trailer| trailer.key == DELIVERED_KEY && CommitId::parse_hex(&trailer.value) == Some(slot))
 }
 
+/// The slot that a commit with these trailers delivers.
+pub fn delivered(trailers: &Trailers) -> Option<CommitId> {
+    trailers.last(DELIVERED_KEY).and_then(CommitId::parse_hex)
+}
+
 /// The ruling of a pass on a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {

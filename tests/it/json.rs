@@ -270,8 +270,13 @@ fn cancelled(scenes: &mut Scenes) {
     let runner = repo.aynig_start(["run"]);
     repo.said("ready");
     let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("set-state", &["--when-free", "task", "--state", "later"]);
+    stage.ask("log", &["task"]);
     stage.ask("cancel", &["task", "--reason", "enough", "--wait"]);
     runner.finish();
+    stage.ask("log", &["task"]);
+    // It delivers the state.
+    stage.repo.aynig(["run"]);
     stage.ask("log", &["task"]);
 }
 

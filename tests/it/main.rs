@@ -21,6 +21,7 @@ mod cancel;
 mod chaos;
 mod circles;
 mod clean;
+mod clean_deferred;
 mod completions;
 mod configuration;
 mod contract;

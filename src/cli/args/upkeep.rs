@@ -45,6 +45,10 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) rescue: bool,
 
+    /// Only deferred states that cannot be delivered, since their branch is gone or was made anew; with --apply remove them
+    #[arg(long)]
+    pub(crate) deferred: bool,
+
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,

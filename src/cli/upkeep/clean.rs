@@ -32,11 +32,13 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         return Err(Error::usage(format!("--into {named}: there is no such branch"))
             .hint("`git branch --all` lists the branches there are"));
     }
-    let narrowed = arguments.logs || arguments.worktrees || arguments.rescue;
+    let narrowed = arguments.logs || arguments.worktrees || arguments.rescue || arguments.deferred;
     let wanted = CleanOptions {
         logs: arguments.logs || !narrowed,
         worktrees: arguments.worktrees || !narrowed,
         rescue: arguments.rescue || !narrowed,
+        deferred: arguments.deferred || !narrowed,
+        deferred_asked: arguments.deferred,
         older_than: arguments.older_than,
         keep: arguments.keep,
         main,
@@ -62,6 +64,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Logs => "logs",
         Kind::Sightings => "sightings",
         Kind::Rescue => "rescue",
+        Kind::Deferred => "deferred",
     }
 }
 

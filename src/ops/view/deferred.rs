@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use super::Time;
 use crate::contract::deferred::wakes;
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::git::Repo;
+use crate::runner::authority::Authority;
 use crate::runner::passes::deliver::sender;
 
 /// A state that waits until its branch is free.
@@ -38,11 +39,20 @@ pub(crate) fn deferred(repo: &Repo, slot: CommitId) -> Option<DeferredView> {
     })
 }
 
+/// Builds the view of what waits beside a branch now. `None` if nothing does, or if it cannot be asked.
+pub fn waiting(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<DeferredView> {
+    deferred(repo, authority.slot(repo, branch).ok()??)
+}
+
 impl DeferredView {
+    /// When it is set, for people.
+    pub fn when(&self) -> &'static str {
+        if self.wake { "when it is free or parked" } else { "when it rests" }
+    }
+
     fn note(&self) -> String {
         let state = self.state.as_deref().unwrap_or("a state");
-        let when = if self.wake { "when it is free or parked" } else { "when it rests" };
-        format!("{state}, left by {}, is set {when}", self.sender)
+        format!("{state}, left by {}, is set {}", self.sender, self.when())
     }
 
     /// Adds the deferred state to a reason.

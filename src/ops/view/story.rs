@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::contract::deferred::delivered;
 use crate::contract::head::{Event, InvalidHead};
 use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
@@ -9,6 +10,7 @@ use crate::contract::parking::asked_time;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use crate::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 
+use super::deferred::DeferredView;
 use super::{Time, text};
 use crate::ops::history::host::Host;
 
@@ -26,6 +28,8 @@ pub enum EntryView {
     Before(CommitsView),
     /// A commit whose state is invalid.
     Invalid(InvalidView),
+    /// A state that waits beside the branch. No commit of the branch.
+    Deferred(DeferredView),
 }
 
 /// An attempt.
@@ -78,6 +82,8 @@ pub struct StateView {
     reason: Option<String>,
     not_before: Option<Time>,
     again: bool,
+    /// The commit that waited beside the branch, if this delivers one. Its author is the author.
+    delivers: Option<CommitId>,
     #[serde(flatten)]
     question: QuestionView,
 }
@@ -201,6 +207,7 @@ impl StateView {
             reason: Stall::of(event).map(|stall| stall.reason),
             not_before: not_before(event),
             again: declared.again,
+            delivers: delivered(&event.message.trailers),
             question: QuestionView::new(event),
         }
     }

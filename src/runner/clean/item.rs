@@ -20,6 +20,10 @@ pub struct CleanOptions {
     pub worktrees: bool,
     /// Rescue refs.
     pub rescue: bool,
+    /// Deferred states that no pass can deliver.
+    pub deferred: bool,
+    /// Whether these were asked for by name. Else they stay.
+    pub deferred_asked: bool,
     /// The age in seconds from which logs and records are removed, and rescue refs whose work is in no
     /// branch. If `None`, logs have a default age and such rescue refs stay.
     pub older_than: Option<u64>,
@@ -47,6 +51,8 @@ pub enum Kind {
     Sightings,
     /// A rescue ref.
     Rescue,
+    /// A deferred state.
+    Deferred,
 }
 
 /// The treatment of an item.

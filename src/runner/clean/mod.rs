@@ -10,6 +10,7 @@ mod item;
 mod merged;
 mod rescues;
 mod settled;
+mod slots;
 mod worktrees;
 
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::runner::attempt::files;
 
 pub use item::{Action, CleanError, CleanOptions, Item, Kind};
 pub use merged::Merged;
+pub use slots::{Stranded, stranded};
 
 use item::disk_use;
 
@@ -65,6 +67,9 @@ pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
         let (more, left) = attempts::clean(repo, wanted)?;
         items.extend(more);
         retained = left;
+    }
+    if wanted.deferred {
+        items.extend(slots::clean(repo, wanted)?);
     }
     let merged = merged::merged(repo, wanted)?;
     let after = if wanted.apply {

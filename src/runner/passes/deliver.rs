@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-use crate::contract::deferred::{Refusal, Ruling, delivers, delivery_draft, ruling};
+use crate::contract::deferred::{Refusal, Rest, Ruling, delivers, delivery_draft, ruling};
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::slot_ref;
@@ -160,6 +160,23 @@ fn refusal_words(why: Refusal, slot: CommitId) -> String {
         Refusal::NoState => format!("the commit {slot} declares no state that can be set"),
         Refusal::Misplaced => format!("{slot} was left for another branch"),
         Refusal::Replaced => format!("the branch was made anew since {slot} was left for it"),
+    }
+}
+
+/// Why no pass can deliver a slot to the branch at `head`. `None` if one can, or if the slot cannot be read.
+pub fn undeliverable(
+    repo: &Repo,
+    branch: &BranchName,
+    head: Option<CommitId>,
+    slot: CommitId,
+) -> Option<String> {
+    let Some(head) = head else { return Some(format!("there is no branch {branch}")) };
+    let kept = repo.commit(slot).ok()?;
+    let delivered = is_delivered(repo, &kept, head);
+    let descends = |seen| repo.descends(head, seen);
+    match ruling((&kept.facts(), &kept.parents), branch, delivered, descends, || Rest::Busy) {
+        Ruling::Refuse(why) => Some(refusal_words(why, slot)),
+        Ruling::Drop | Ruling::Wait | Ruling::Deliver(_) => None,
     }
 }
 

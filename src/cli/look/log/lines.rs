@@ -12,6 +12,7 @@ use aynig::clock;
 use aynig::clock::{span, span_in_short};
 use aynig::contract::commits::OVERRIDES_KEY;
 use aynig::contract::commits::wish;
+use aynig::contract::deferred::delivered;
 use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
@@ -20,6 +21,7 @@ use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outco
 use aynig::contract::titles::default_subject;
 use aynig::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 use aynig::ops::history::host::Host;
+use aynig::ops::view::deferred::DeferredView;
 use aynig::runner::pluralize;
 
 /// Widths of the columns between the commit and the text; 0 hides a column. The event and the runner may take
@@ -191,6 +193,19 @@ impl Renderer<'_> {
         }
     }
 
+    /// Renders a state that waits beside the branch.
+    pub(crate) fn waiting(&self, waiting: &DeferredView) -> Vec<String> {
+        self.draw(&First {
+            id: waiting.commit.chars().take(10).collect(),
+            date: waiting.date.0,
+            style: CARE,
+            what: format!("({})", ui::sanitize(waiting.state.as_deref().unwrap_or("no state"))),
+            time: None,
+            who: ui::sanitize(&waiting.sender),
+            text: ui::sanitize(&format!("left by {}, is set {}", waiting.sender, waiting.when())),
+        })
+    }
+
     /// The first line. Without room for its text, the text gets a line of its own.
     fn draw(&self, first: &First) -> Vec<String> {
         let mut left = self.columns.unwrap_or(usize::MAX);
@@ -334,14 +349,23 @@ impl Renderer<'_> {
 
     fn declared(declared: &Declared) -> First {
         let event = &declared.event;
+        let who = text(declared.author.as_bstr());
+        let said = Self::said(event);
+        let text = match delivered(&event.message.trailers) {
+            None => said,
+            Some(_) => {
+                let left = format!("deferred by {who}");
+                if said.is_empty() { left } else { format!("{left}: {said}") }
+            }
+        };
         First {
             id: event.commit.short(),
             date: event.committed_at,
             style: if event.state.is_stalled() { BAD } else { GOOD },
             what: if declared.again { format!("{} again", event.state) } else { event.state.to_string() },
             time: None,
-            who: text(declared.author.as_bstr()),
-            text: Self::said(event),
+            who,
+            text,
         }
     }
 }

@@ -10,6 +10,7 @@ use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::history::History;
 use aynig::ops::history::host::Host;
+use aynig::ops::view::deferred::waiting;
 use aynig::ops::view::story::EntryView;
 use aynig::ops::{missing, status, target};
 
@@ -30,9 +31,11 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
     let head = target::existing_head(&repo, &authority, &branch)?;
     let mut history = History::new(&repo, &branch, head, arguments.max_count.unwrap_or(usize::MAX));
     let host = Host::new(&repo);
+    let waiting = waiting(&repo, &authority, &branch);
     if arguments.json {
         let views = history.map(|entry| entry.map(|entry| EntryView::new(&host, &entry)));
-        let mut entries = views.collect::<Result<Vec<EntryView>, Error>>()?;
+        let waiting = waiting.map(|waiting| Ok(EntryView::Deferred(waiting)));
+        let mut entries = waiting.into_iter().chain(views).collect::<Result<Vec<EntryView>, Error>>()?;
         if arguments.reverse {
             entries.reverse();
         }
@@ -41,7 +44,7 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
     }
     // The first entry is read before a pager starts, so that errors appear on the plain terminal.
     let first = history.next().transpose()?;
-    if matches!(first, None | Some(Entry::Before(_))) {
+    if waiting.is_none() && matches!(first, None | Some(Entry::Before(_))) {
         if arguments.max_count != Some(0) {
             ui::narrate(&ui::sanitize(&missing::no_event(&repo, &authority, &branch)));
         }
@@ -70,7 +73,13 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
                 return Ok(Exit::Done);
             }
         }
+        for line in waiting.iter().flat_map(|waiting| teller.waiting(waiting)) {
+            page.line(&line);
+        }
         return Ok(Exit::Done);
+    }
+    for line in waiting.iter().flat_map(|waiting| teller.waiting(waiting)) {
+        page.line(&line);
     }
     for entry in entries {
         if !teller.lines(&entry?).iter().all(|line| page.line(line)) {

@@ -1,4 +1,5 @@
-//! Checks of leftovers: worktrees whose runner is gone, and stale lock files of git.
+//! Checks of leftovers: worktrees whose runner is gone, deferred states that no pass can deliver, and stale lock files
+//! of git.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use aynig::contract::retention::age_words;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
 use aynig::ops::error::unlock;
+use aynig::runner::clean::stranded;
 use aynig::runner::landing::recover::lease_of;
 use aynig::runner::{error_chain, pluralize};
 
@@ -18,6 +20,7 @@ const YOUNG: i64 = 5;
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = worktrees(repo);
+    findings.extend(deferred(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
@@ -56,6 +59,24 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
         findings.push(Finding::ok("worktrees", format!("{in_use} in use, none left behind")));
     }
     findings
+}
+
+/// Counts the deferred states that no pass can deliver; reports nothing if there are none.
+fn deferred(repo: &Repo) -> Option<Finding> {
+    let next = "aynig clean --deferred";
+    match stranded(repo) {
+        Ok(slots) if slots.is_empty() => None,
+        Ok(slots) => {
+            let names: Vec<&str> = slots.iter().map(|slot| slot.name.as_str()).collect();
+            let states = pluralize(slots.len(), "deferred state");
+            Some(Finding::warning(
+                "deferred",
+                format!("{states} cannot be delivered: {}", names.join(", ")),
+                next,
+            ))
+        }
+        Err(error) => Some(Finding::error("deferred", error_chain(&error), "git fsck")),
+    }
 }
 
 /// Whether the attempt of a worktree still holds its branch, because a process of its command continues.
