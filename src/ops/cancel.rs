@@ -21,7 +21,7 @@ use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::{Repo, Swap};
-use crate::runner::attempt::cancel::find;
+use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::trust;
@@ -206,8 +206,7 @@ impl Case<'_> {
     /// The request that is on the lease, if there is one that its holder heeds.
     fn already(&self, lease: &Lease) -> Result<Option<Cancel>, Error> {
         let trust = Trust { require_signed: settings::require_signed(self.repo)?, ..Trust::default() };
-        let found = find(self.repo, lease.attempt(), lease.commit, None);
-        Ok(found.filter(|found| found.refused(self.repo, &trust).is_none()).map(|found| found.cancel))
+        Ok(of_lease(self.repo, &trust, lease))
     }
 
     fn asked(&self, lease: &Lease, commit: CommitId) -> Asked {

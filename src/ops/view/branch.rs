@@ -28,6 +28,7 @@ use crate::ops::view::lease::{UNNAMED, runner_words};
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
+use crate::runner::options::Trust;
 use crate::runner::shell_quote;
 use crate::runner::survey::verdict::{Leased, Reason, RunIn, Severity};
 use crate::runner::survey::words::{bounded, if_you_vouch, unsigned_lease};
@@ -262,7 +263,7 @@ fn under_lease(row: &mut BranchView, repo: &Repo, authority: &Authority, branch:
         let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
         let next = "the lease has run out; the next `aynig run` sets the branch stalled";
         row.reason = Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
-    } else if let Some(cancel) = of_lease(repo, &lease.lease) {
+    } else if let Some(cancel) = of_lease(repo, &Trust::default(), &lease.lease) {
         row.reason = Some(format!("cancel asked by {}", asked_words(&cancel)));
         // The body is the reason of the request.
         (row.cancel, row.wish) = (Some(cancel.by), None);

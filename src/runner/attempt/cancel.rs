@@ -11,43 +11,42 @@ use crate::runner::survey::trust;
 /// The most commits that are searched for a request.
 const MOST: usize = 100;
 
-/// A request, and its commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The requests on an attempt.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    pub(crate) commit: CommitId,
-    pub(crate) cancel: Cancel,
+    /// The newest that this runner heeds.
+    pub(crate) heeded: Option<Cancel>,
+    /// The newest above it that lacks a good signature where one is required, and why it is refused.
+    pub(crate) refused: Option<(Cancel, String)>,
 }
 
-/// Finds the newest request for `attempt` from `head` down to `floor`, which is not searched.
+/// Finds requests for `attempt` from `head` down to `floor`, which is not searched. A refused one hides none below it.
 pub(crate) fn find(
     repo: &Repo,
+    trust: &Trust,
     attempt: Option<AttemptId>,
     head: CommitId,
     floor: Option<CommitId>,
-) -> Option<Found> {
+) -> Found {
+    let mut found = Found::default();
     for stored in repo.history(head).flatten().take(MOST).take_while(|stored| Some(stored.id) != floor) {
         match Head::read(&stored.facts()) {
             Head::Working(lease) if lease.attempt() == attempt => {
                 let author = repo.author(stored.id).unwrap_or_default();
-                if let Some(cancel) = Cancel::of(&lease.message, &author) {
-                    return Some(Found { commit: stored.id, cancel });
+                let Some(cancel) = Cancel::of(&lease.message, &author) else { continue };
+                match trust::refused(repo, trust, stored.id) {
+                    None => return Found { heeded: Some(cancel), ..found },
+                    Some(why) => found.refused = found.refused.or(Some((cancel, why))),
                 }
             }
-            Head::Working(_) | Head::Ready(_) => return None,
+            Head::Working(_) | Head::Ready(_) => break,
             Head::Unmanaged | Head::Invalid(_) => {}
         }
     }
-    None
+    found
 }
 
 /// The request on a lease that is HEAD, or that renewals lie on.
-pub fn of_lease(repo: &Repo, lease: &Lease) -> Option<Cancel> {
-    find(repo, lease.attempt(), lease.commit, None).map(|found| found.cancel)
-}
-
-impl Found {
-    /// Why this runner does not heed it, if signatures are required.
-    pub(crate) fn refused(&self, repo: &Repo, trust: &Trust) -> Option<String> {
-        trust::refused(repo, trust, self.commit)
-    }
+pub fn of_lease(repo: &Repo, trust: &Trust, lease: &Lease) -> Option<Cancel> {
+    find(repo, trust, lease.attempt(), lease.commit, None).heeded
 }

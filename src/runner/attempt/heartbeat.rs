@@ -279,11 +279,9 @@ impl<'a> Heartbeat<'a> {
         if self.cancel.is_some() {
             return;
         }
-        let Some(found) = find(&self.repo, Some(self.claim.attempt), head, Some(self.held)) else { return };
-        match found.refused(&self.repo, self.trust) {
-            None => self.cancel = Some(found.cancel),
-            Some(why) => self.distrusted = Some((found.cancel, why)),
-        }
+        let found = find(&self.repo, self.trust, Some(self.claim.attempt), head, Some(self.held));
+        self.cancel = found.heeded;
+        self.distrusted = found.refused.or(self.distrusted.take());
     }
 
     fn renew_if_due(&mut self, head: CommitId) -> Beat {

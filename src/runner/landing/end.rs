@@ -167,9 +167,8 @@ impl<'a> End<'a> {
         if let Some(place) = self.follower() {
             catch_up(self.repo, claim, place, head);
         }
-        let cancel = find(self.repo, Some(claim.attempt), head, Some(claim.lease))
-            .filter(|found| found.refused(self.repo, &self.context.options.trust).is_none())
-            .map(|found| found.cancel);
+        let trust = &self.context.options.trust;
+        let cancel = find(self.repo, trust, Some(claim.attempt), head, Some(claim.lease)).heeded;
         Sight::Ours { head, worktree: self.position(head), cancel }
     }
 

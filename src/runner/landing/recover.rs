@@ -117,7 +117,7 @@ impl Closer<'_> {
             Err(why) => return self.unclosed(why, false),
         };
         let headline = self.headline(over);
-        let cancel = of_lease(self.repo, self.lease);
+        let cancel = of_lease(self.repo, &self.context.options.trust, self.lease);
         if let Some(cancel) = &cancel {
             notes.push(format!("Before that, it was {cancel}."));
         }
