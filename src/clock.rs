@@ -178,6 +178,13 @@ pub fn format_utc(seconds: i64) -> String {
         .map_or_else(|| format!("@{seconds}"), |utc| utc.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))
 }
 
+/// Formats milliseconds since the epoch as `2026-01-31T12:00:00.000Z`.
+#[must_use]
+pub fn format_utc_millis(millis: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(millis)
+        .map_or_else(|| format!("@{millis}"), |utc| utc.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
+}
+
 /// Formats whole seconds for people, in at most two units: `42 s`, `2 min 5 s`, `3 d 2 h`.
 #[must_use]
 pub fn span(seconds: u64) -> String {

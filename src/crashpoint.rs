@@ -106,6 +106,14 @@ points! {
     StalledWritten = "stalled-written",
     /// The branch is at the stalled commit; the dead runner's worktree still exists.
     StalledMoved = "stalled-moved",
+    /// A workspace is recorded, and nothing else of it is made.
+    WorkspaceNoted = "workspace-noted",
+    /// The workspace has its branch, and no worktree yet.
+    WorkspaceBranched = "workspace-branched",
+    /// The workspace has its worktree, and is not yet declared ready.
+    WorkspaceMade = "workspace-made",
+    /// The worktree of a half-made workspace is removed again; its branch is not.
+    WorkspaceUnmade = "workspace-unmade",
     /// The worktree of a dead runner is about to be rescued.
     AbandonedHeld = "abandoned-held",
 }

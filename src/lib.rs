@@ -47,3 +47,4 @@ pub mod session;
 pub mod stop;
 pub mod supervise;
 pub mod words;
+pub mod workspace;

@@ -25,7 +25,7 @@ use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
-use crate::cli::work::{answer, cancel, land, next, run, set_state, set_working};
+use crate::cli::work::{answer, cancel, land, next, run, set_state, set_working, workspace};
 use crate::cli::{internal, ui};
 
 /// The whole program.
@@ -102,6 +102,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Log(options) => log::run(&open()?, options),
         Verb::Events(options) => events::run(&open()?, options),
         Verb::Logs(options) => logs::run(&open()?, options),
+        Verb::Workspace(options) => workspace::run(&open()?, options),
         Verb::Clean(options) => clean::run(&open()?, options),
         Verb::Doctor(options) => doctor::run(&process, options),
         Verb::Init(options) => init::run(&open()?, options),

@@ -7,7 +7,7 @@
 //! | room | contents |
 //! |---|---|
 //! | [`args`] | the command line |
-//! | [`work`] | subcommands that move branches: `run`, `set-state`, `set-working`, `land`, `next` |
+//! | [`work`] | subcommands that move branches: `run`, `set-state`, `set-working`, `land`, `next`; workspaces |
 //! | [`look`] | read-only subcommands: `status`, `log`, `logs`, `events` |
 //! | [`upkeep`] | subcommands for the repository itself: `init`, `install`, `clean`, `doctor`, `hook` |
 //! | [`help`] | subcommands that explain: `manual`, `completions`, `demo` |

@@ -19,3 +19,4 @@ pub mod status;
 pub mod target;
 pub mod view;
 pub mod wait;
+pub mod workspace;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("contract", &[]),
     ("model", &[]),
     ("clock", &[]),
@@ -20,13 +20,30 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
     (
+        "workspace",
+        &["runner", "git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"],
+    ),
+    (
         "ops",
-        &["ledger", "model", "runner", "git", "contract", "supervise", "clock", "fsutil", "stop", "words"],
+        &[
+            "workspace",
+            "ledger",
+            "model",
+            "runner",
+            "git",
+            "contract",
+            "supervise",
+            "clock",
+            "fsutil",
+            "stop",
+            "words",
+        ],
     ),
     (
         "cli",
         &[
             "ops",
+            "workspace",
             "ledger",
             "model",
             "runner",

@@ -100,6 +100,10 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::PoolShelved
         | Point::PoolTaken
         | Point::PoolRefilled => vec![],
+        // See `workspace::crashes`.
+        Point::WorkspaceNoted | Point::WorkspaceBranched | Point::WorkspaceMade | Point::WorkspaceUnmade => {
+            vec![]
+        }
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

@@ -182,6 +182,7 @@ fn scenes() -> Scenes {
     cancelled(&mut scenes);
     landed(&mut scenes);
     installed(&mut scenes);
+    workspaces(&mut scenes);
     scenes
 }
 
@@ -297,6 +298,17 @@ fn landed(scenes: &mut Scenes) {
         stage.ask("land", &[branch]);
     }
     stage.ask("clean", &[]);
+}
+
+fn workspaces(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.workspaceRoot", repo.beside("state").to_str().expect("UTF-8")]);
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("workspace", &["create", "fix"]);
+    let run = repo.runs().join("other");
+    std::fs::create_dir(&run).expect("a directory");
+    std::fs::write(run.join("workspace-context.json"), "{}").expect("a file");
+    stage.ask("workspace", &["list"]);
 }
 
 fn installed(scenes: &mut Scenes) {

@@ -110,3 +110,4 @@ mod wait;
 mod waits_for;
 mod words;
 mod work_prefix;
+mod workspace;

@@ -23,6 +23,7 @@ mod parse;
 mod people;
 mod settings;
 mod upkeep;
+mod workspace;
 
 pub(crate) use crate::cli::args::parse::not_an_interval;
 use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_trailer, seconds};
@@ -35,6 +36,8 @@ pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
     Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
 };
+
+pub(crate) use crate::cli::args::workspace::{One, Workspace, WorkspaceVerb};
 
 /// All you need is git: run a workflow of states with nothing but a Git repository between the runners.
 #[derive(Debug, Parser)]
@@ -93,6 +96,8 @@ pub(crate) enum Verb {
     Events(Events),
     /// Show what a command printed
     Logs(Logs),
+    /// Make and show workspaces: a work branch with a worktree that lasts
+    Workspace(Workspace),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
     /// Check whether git, the repository, its commands and its remote are as a runner needs them

@@ -95,6 +95,23 @@ fn configuration() -> String {
     text
 }
 
+/// The section about the commands of a subcommand; it has no pages for them.
+fn commands(command: &Command) -> String {
+    let plain = |text: String| text.replace('-', "\\-").replace('\'', "\\*(Aq");
+    let mut text = String::new();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        let taken: String = verb.get_positionals().map(|taken| format!(" {taken}")).collect();
+        text.push_str(&format!(".TP\n\\fB{}\\fR{}\n{}.\n", verb.get_name(), plain(taken), plain(about)));
+        let is_own = |option: &&clap::Arg| !option.is_positional() && option.get_id() != "help";
+        for option in verb.get_arguments().filter(is_own) {
+            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!(".RS\n.TP\n{}\n{}\n.RE\n", plain(option.to_string()), plain(help)));
+        }
+    }
+    if text.is_empty() { text } else { format!(".SH COMMANDS\n{text}") }
+}
+
 /// Renders one page, with `end` as its last sections.
 fn page(mut command: Command, end: &str) -> String {
     let usage = command.render_usage().to_string();
@@ -102,8 +119,13 @@ fn page(mut command: Command, end: &str) -> String {
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_uppercase();
     // aynig(1) documents the options of all subcommands.
-    let is_verb = !command.has_subcommands();
+    let is_verb = command.get_name() != "aynig";
+    let end = if is_verb { format!("{}{end}", commands(&command)) } else { end.to_owned() };
     let command = command
+        .mut_subcommands(|verb| {
+            let hidden = is_verb || verb.is_hide_set();
+            verb.hide(hidden)
+        })
         .mut_args(|option| {
             let is_common = option.is_global_set() || option.get_id() == "help";
             let hidden = option.is_hide_set() || is_verb && is_common;

@@ -8,3 +8,4 @@ pub(crate) mod next;
 pub(crate) mod run;
 pub(crate) mod set_state;
 pub(crate) mod set_working;
+pub(crate) mod workspace;

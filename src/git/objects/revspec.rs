@@ -14,7 +14,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::contract::layout::{HEADS, TRACKED, fetched_from};
+use crate::contract::layout::{HEADS, TAGS, TRACKED, fetched_from};
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
 use crate::git::refs::cas::RefError;
@@ -112,6 +112,32 @@ impl Repo {
                 found: more.iter().map(|(full, _)| full.clone()).collect(),
             }),
         }
+    }
+
+    /// Resolves `name` to a commit as git does in the checkout we were started in. Also returns the
+    /// full name of the ref; of anything else, the commit's.
+    pub(crate) fn named_as_git_does(&self, name: &str) -> Result<(String, CommitId), NameError> {
+        let no_commit = |why: &str| NameError::NoCommit { name: name.to_owned(), why: why.to_owned() };
+        if name.is_empty() || name.starts_with('-') || name.chars().any(char::is_control) {
+            return Err(no_commit("it is no name a ref can have"));
+        }
+        let asked = |more: &[&str]| {
+            let git = self.git_here().args(["-c", "core.warnAmbiguousRefs=true", "rev-parse"]).args(more);
+            git.run_unchecked().map_err(|error| no_commit(&error.to_string()))
+        };
+        let found = asked(&["--verify", "--end-of-options", &format!("{name}^{{commit}}")])?;
+        if found.stderr.contains_str("is ambiguous") {
+            let places = ["", "refs/", TAGS, HEADS, TRACKED].map(|above| format!("{above}{name}"));
+            let is_there = |full: &String| matches!(self.followed(full), Ok(Some(_)));
+            let found = places.into_iter().filter(is_there).collect();
+            return Err(NameError::Ambiguous { name: name.to_owned(), found });
+        }
+        let Some(commit) = CommitId::parse_hex(found.text()).filter(|_| found.status.success()) else {
+            return Err(no_commit(&found.complaint()));
+        };
+        let full = asked(&["--symbolic-full-name", name])?.text();
+        let is_ref = full.starts_with("refs/") && !full.contains('\n');
+        Ok((if is_ref { full } else { commit.to_string() }, commit))
     }
 
     /// The value of a ref, after following symbolic refs (`refs/remotes/origin/HEAD`).

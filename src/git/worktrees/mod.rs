@@ -14,6 +14,7 @@
 //! | `pool` | clean worktrees kept for later steps |
 //! | `spare` | pooled worktrees that go to the next step of a run as they are |
 //! | `preserved` | worktrees left to the user, and rescue refs |
+//! | `managed` | worktrees of managed workspaces |
 //! | `carry` | a clean checkout that goes along with its branch |
 //! | `error` | why a worktree could not be created, read or removed |
 
@@ -21,6 +22,7 @@ pub(crate) mod carry;
 pub(crate) mod directory;
 pub(crate) mod error;
 pub(crate) mod held;
+pub(crate) mod managed;
 pub(crate) mod pool;
 pub(crate) mod presence;
 pub mod preserved;

@@ -43,7 +43,7 @@ impl Repo {
     pub fn kept_worktrees(&self) -> Result<Vec<Kept>, WorktreeError> {
         let kept = |Registered { checkout, owner }| match owner {
             Some(Owner::Kept { attempt, why }) => Some(Kept { checkout, attempt, why }),
-            Some(Owner::Attempt(_) | Owner::Pool | Owner::Spare) | None => None,
+            Some(Owner::Attempt(_) | Owner::Workspace(_) | Owner::Pool | Owner::Spare) | None => None,
         };
         Ok(self.linked_worktrees()?.into_iter().filter_map(kept).collect())
     }

@@ -16,10 +16,11 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil;
-use crate::git::process::call::Git;
+use crate::git::process::call::{Git, ProcessError};
 
 const ATTEMPT: &[u8] = b"aynig attempt ";
 const KEPT: &[u8] = b"aynig kept from attempt ";
+const WORKSPACE: &[u8] = b"aynig workspace of run ";
 const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
 
 const SPARE: &[u8] = b"aynig spare: clean, goes to the next step of a run under way";
@@ -62,6 +63,8 @@ pub(crate) enum Owner {
         /// Why it was left.
         why: String,
     },
+    /// A run, for as long as it lasts (CONTRACT 15.2). The attempt of its mark is the run's id.
+    Workspace(Mark),
     /// The pool of clean worktrees.
     Pool,
     /// A run in progress, for its next step.
@@ -92,7 +95,15 @@ impl Registered {
     pub fn mark(&self) -> Option<&Mark> {
         match &self.owner {
             Some(Owner::Attempt(mark)) => Some(mark),
-            Some(Owner::Kept { .. } | Owner::Pool | Owner::Spare) | None => None,
+            Some(Owner::Kept { .. } | Owner::Workspace(_) | Owner::Pool | Owner::Spare) | None => None,
+        }
+    }
+
+    /// The run and the branch of a managed workspace; `None` for any other owner.
+    pub(crate) fn workspace(&self) -> Option<&Mark> {
+        match &self.owner {
+            Some(Owner::Workspace(mark)) => Some(mark),
+            Some(Owner::Kept { .. } | Owner::Attempt(_) | Owner::Pool | Owner::Spare) | None => None,
         }
     }
 }
@@ -109,6 +120,9 @@ impl Owner {
                 text.into()
             }
             Self::Kept { attempt, why } => [KEPT, format!("{attempt}: {why}\n").as_bytes()].concat().into(),
+            Self::Workspace(Mark { attempt, branch, .. }) => {
+                [WORKSPACE, format!("{attempt} branch ").as_bytes(), branch.as_bstr()].concat().into()
+            }
             Self::Pool => POOL.into(),
             Self::Spare => SPARE.into(),
         }
@@ -130,6 +144,11 @@ impl Owner {
                 why: why.to_str_lossy().into_owned(),
             });
         }
+        if let Some(rest) = text.strip_prefix(WORKSPACE) {
+            let (run, branch) = rest.split_once_str(" branch ")?;
+            let (attempt, branch) = (AttemptId::parse(run)?, BranchName::new(branch).ok()?);
+            return Some(Self::Workspace(Mark { attempt, branch, remote: None }));
+        }
         let (attempt, branch) = text.strip_prefix(ATTEMPT)?.split_once_str(" branch ")?;
         // Neither name can contain a space.
         let (branch, remote) = match branch.split_once_str(" remote ") {
@@ -145,6 +164,11 @@ impl Workplace {
     /// A `git` call about this checkout, whatever a command did to its `.git` file.
     pub(crate) fn git<const N: usize>(&self, arguments: [&str; N]) -> Git {
         Git::inside(&self.path, &self.git_dir).args(arguments)
+    }
+
+    /// Writes the files and the index of a tree, over whatever is there.
+    pub(crate) fn fill(&self, tree: CommitId) -> Result<(), ProcessError> {
+        self.git(["read-tree", "--reset", "-u", "--no-recurse-submodules", &tree.to_string()]).run().map(drop)
     }
 
     /// The branch that HEAD is on; `None` if it is detached.
@@ -232,7 +256,7 @@ impl Workplace {
     }
 
     /// Writes the registration's `gitdir` file.
-    fn write_back_link(&self) -> std::io::Result<()> {
+    pub(crate) fn write_back_link(&self) -> std::io::Result<()> {
         let line = [self.path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
         fsutil::replace(&self.git_dir.join("gitdir"), &line)
     }
@@ -315,7 +339,8 @@ mod tests {
         let remote = Some(RemoteName::parse("origin").unwrap());
         for owner in [
             Owner::Attempt(Mark { attempt, branch: branch.clone(), remote: None }),
-            Owner::Attempt(Mark { attempt, branch, remote }),
+            Owner::Attempt(Mark { attempt, branch: branch.clone(), remote }),
+            Owner::Workspace(Mark { attempt, branch, remote: None }),
             Owner::Kept { attempt, why: "it holds: other repositories".to_owned() },
             Owner::Pool,
             Owner::Spare,

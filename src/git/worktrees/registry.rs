@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
 use crate::fsutil::{DirLock, FileLock};
@@ -27,7 +27,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::occupied;
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::registration::{
-    Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
+    Checkout, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
 };
 
 /// How long to wait for other runners on this host. They hold the registry for moments only, except
@@ -39,6 +39,20 @@ const LONGEST_PATH: u64 = 65_536;
 
 /// How often to try again when git removes the empty list at the same moment.
 const TRIES: u32 = 10;
+
+/// A worktree that is to be registered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewWorktree<'a> {
+    /// Its directory, which is made.
+    pub(crate) path: &'a Path,
+    pub(crate) owner: &'a Owner,
+    /// Names the registration. Never used before.
+    pub(crate) id: AttemptId,
+    /// The branch that HEAD is on; `None`: it is detached.
+    pub(crate) branch: Option<&'a BranchName>,
+    /// The commit of its files.
+    pub(crate) commit: CommitId,
+}
 
 /// The exclusive right to change the registry of worktrees, until dropped.
 #[derive(Debug)]
@@ -145,20 +159,17 @@ impl Repo {
         fsutil::remove_all(&beside).map_err(files("remove", &beside))
     }
 
-    /// Creates the empty worktree `path`, whose parent exists, and adds it to the list, marked and
-    /// locked by us. HEAD is the mark's branch if `attached`, else `commit`. Returns its
-    /// registration and our lock.
+    /// Creates an empty worktree, whose parent exists, and adds it to the list, marked and locked by
+    /// us. Returns its registration and our lock.
     pub(crate) fn register(
         &self,
         registry: &Registry<'_>,
-        path: &Path,
-        mark: &Mark,
-        commit: CommitId,
-        attached: bool,
+        new: &NewWorktree<'_>,
     ) -> Result<(PathBuf, FileLock), WorktreeError> {
         if self.only_git_can_register() {
-            return self.register_by_git(registry, path, mark, commit, attached);
+            return self.register_by_git(registry, new);
         }
+        let NewWorktree { path, commit, .. } = *new;
         let (beside, list) = (self.beside(), self.common_dir().join("worktrees"));
         std::fs::create_dir(&beside).map_err(files("make", &beside))?;
         let link = path.join(".git");
@@ -168,7 +179,7 @@ impl Repo {
         };
         written("gitdir", &[link.as_os_str().as_bytes(), b"\n"].concat())?;
         written("commondir", b"../..\n")?;
-        let head = if attached { head_on(&mark.branch) } else { format!("{commit}\n").into() };
+        let head = new.branch.map_or_else(|| format!("{commit}\n").into(), head_on);
         written("HEAD", &head)?;
         // This reflog distinguishes the command's commits from earlier ones.
         let logs = beside.join("logs");
@@ -176,11 +187,10 @@ impl Repo {
         std::fs::create_dir(&logs).map_err(files("make", &logs))?;
         written("logs/HEAD", &line)?;
         let locked = beside.join("locked");
-        let held = FileLock::replace(&locked, &Owner::Attempt(mark.clone()).text())
-            .map_err(files("write", &locked))?;
+        let held = FileLock::replace(&locked, &new.owner.text()).map_err(files("write", &locked))?;
         make_empty(path).map_err(files("make", path))?;
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeDrafted);
-        let git_dir = list.join(registration_name(mark.attempt));
+        let git_dir = list.join(registration_name(new.id));
         let mut tries = 0;
         loop {
             std::fs::create_dir_all(&list).map_err(files("make", &list))?;
@@ -192,7 +202,7 @@ impl Repo {
                 Err(error) if error.kind() == ErrorKind::CrossesDevices => {
                     drop(held);
                     self.clear_half_registered(registry)?;
-                    return self.register_by_git(registry, path, mark, commit, attached);
+                    return self.register_by_git(registry, new);
                 }
                 Err(error) => return Err(files("register", path)(error)),
             }
@@ -215,18 +225,16 @@ impl Repo {
     fn register_by_git(
         &self,
         _registry: &Registry<'_>,
-        path: &Path,
-        mark: &Mark,
-        commit: CommitId,
-        attached: bool,
+        new: &NewWorktree<'_>,
     ) -> Result<(PathBuf, FileLock), WorktreeError> {
+        let NewWorktree { path, commit, .. } = *new;
         let add = || {
             Git::shared(self.common_dir())
                 // Otherwise it would be as sparse as the user's checkout may be; without a pattern
                 // list it gets all files.
                 .args(["-c", "core.sparseCheckout=false"])
                 .args(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason"])
-                .arg(OsStr::from_bytes(&Owner::Attempt(mark.clone()).text()))
+                .arg(OsStr::from_bytes(&new.owner.text()))
                 .arg("--")
                 .arg(path)
                 .arg(commit.to_string())
@@ -242,9 +250,9 @@ impl Repo {
         let file = git_dir.join("locked");
         // Waits, since a scan may just be trying this lock to see whether its runner lives.
         let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
-        if attached {
+        if let Some(branch) = new.branch {
             let place = Workplace { path: path.to_owned(), git_dir: git_dir.clone() };
-            place.attach(&mark.branch).map_err(files("attach", &git_dir))?;
+            place.attach(branch).map_err(files("attach", &git_dir))?;
         }
         Ok((git_dir, held))
     }

@@ -25,7 +25,7 @@ use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::{
     Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch,
 };
-use crate::git::worktrees::registry::Registry;
+use crate::git::worktrees::registry::{NewWorktree, Registry};
 
 /// How often to try again when a command commits at the same moment.
 const TRIES: u32 = 10;
@@ -135,16 +135,20 @@ impl Repo {
         let mut worktree = {
             let registry = self.registry_lock()?;
             let path = self.choose_path(directory, mark)?;
-            let (git_dir, held) = self.register(&registry, &path, mark, commit, attached)?;
+            let new = NewWorktree {
+                path: &path,
+                owner: &Owner::Attempt(mark.clone()),
+                id: mark.attempt,
+                branch: attached.then_some(&mark.branch),
+                commit,
+            };
+            let (git_dir, held) = self.register(&registry, &new)?;
             self.note_place(&path, &git_dir).map_err(files("write in", &git_dir))?;
             crate::crashpoint::reach(crate::crashpoint::Point::WorktreeAdded);
             Worktree::held(Workplace { path, git_dir }, mark.clone(), attached, held)
         };
         // The long part runs without the lock: it writes files from the commit and touches no ref.
-        let checkout = Git::new(&worktree.path)
-            .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", &commit.to_string()])
-            .run();
-        if let Err(error) = checkout {
+        if let Err(error) = worktree.fill(commit) {
             if let Err(left) = self.remove_worktree(worktree) {
                 tracing::warn!(%left, "a worktree that could not be filled was left behind");
             }

@@ -48,6 +48,8 @@ pub(crate) enum Group {
     Security,
     /// Every writer of a state.
     Notify,
+    /// What is about runs and their workspaces.
+    Workspace,
     /// Read only if no other source names a role.
     Role,
     /// Read only if no other source names a remote.
@@ -147,7 +149,7 @@ impl Key {
     pub(crate) fn is_for_runs(&self) -> bool {
         match self.group {
             Group::Run | Group::Security | Group::Notify => true,
-            Group::Role | Group::Remote | Group::Runner => false,
+            Group::Workspace | Group::Role | Group::Remote | Group::Runner => false,
         }
     }
 
@@ -233,7 +235,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 28] = [
+pub static KEYS: [Key; 30] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -322,6 +324,22 @@ pub static KEYS: [Key; 28] = [
         }),
         default: Fallback::Value("work/"),
         help: "Branches whose name begins so are never run: work is kept there, not asked for",
+        ..PLAIN
+    },
+    Key {
+        name: "workspaceRoot",
+        group: Group::Workspace,
+        value: Value::Path(|settings, path| settings.workspace_root = Some(path)),
+        default: Fallback::Words("`$XDG_STATE_HOME/aynig/REPOSITORY-…`, outside of every checkout"),
+        help: "Where the worktrees of managed workspaces are made: an absolute path outside of every checkout",
+        ..PLAIN
+    },
+    Key {
+        name: "dataDir",
+        group: Group::Workspace,
+        value: Value::Path(|settings, path| settings.data_dir = Some(path)),
+        default: Fallback::Words("`aynig/data` in the git directory that all worktrees share"),
+        help: "Where the records of runs and workspaces are kept: an absolute path",
         ..PLAIN
     },
     Key {

@@ -38,6 +38,8 @@ impl Default for Settings {
             current_branch: CurrentBranch::Skip,
             branch: Vec::new(),
             work_prefix: String::new(),
+            workspace_root: None,
+            data_dir: None,
             commands_from: None,
             require_signed: false,
             states: Vec::new(),
@@ -143,6 +145,7 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
     let results = [
         Settings::read(repo, Key::is_for_runs).map(drop),
         Settings::read(repo, |key| key.group == Group::Role).map(drop),
+        workspace(repo).map(drop),
         remote(repo).map(drop),
     ];
     results.into_iter().filter_map(Result::err).collect()
@@ -151,6 +154,20 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
 /// `aynig.workPrefix`.
 pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
     Ok(Settings::read(repo, |key| key.name == "workPrefix")?.work_prefix)
+}
+
+/// The settings of workspaces.
+pub(crate) fn workspace(repo: &Repo) -> Result<Settings, Error> {
+    const OTHERS: [&str; 2] = ["workPrefix", "setup"];
+    let settings = Settings::read(repo, |key| key.group == Group::Workspace || OTHERS.contains(&key.name))?;
+    let paths = [("workspaceRoot", &settings.workspace_root), ("dataDir", &settings.data_dir)];
+    for (name, path) in paths {
+        if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
+            let wrong = format!("aynig.{name} = {} is no absolute path; nothing was changed", path.display());
+            return Err(Error::setup(wrong).hint(format!("set it: `git config aynig.{name} DIR`")));
+        }
+    }
+    Ok(settings)
 }
 
 /// `aynig.requireSigned`.

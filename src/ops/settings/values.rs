@@ -20,6 +20,10 @@ pub struct Settings {
     pub branch: Vec<String>,
     /// The beginning of the names of branches that are never run.
     pub(crate) work_prefix: String,
+    /// The directory of the worktrees of workspaces.
+    pub(crate) workspace_root: Option<PathBuf>,
+    /// The directory of all runs' records.
+    pub(crate) data_dir: Option<PathBuf>,
     /// The ref whose tree holds all commands.
     pub(crate) commands_from: Option<String>,
     pub(crate) require_signed: bool,

@@ -10,7 +10,8 @@
 //! | `claim` | takes branches by a `working` commit; the only maker of a [`claim::Claim`] |
 //! | `step` | runs one claimed branch to its end |
 //! | `keeper`, `heartbeat` | check and renew the lease |
-//! | `provision` | makes the worktree and runs the setup command |
+//! | `provision` | prepares the worktree and runs the setup command |
+//! | `include` | copies ignored files into a new worktree |
 //! | `environment` | the command's environment |
 //! | `files` | the attempt's files below `.git/aynig/` |
 //! | `ground` | the commits whose trees a new commit may take |
@@ -25,6 +26,7 @@ pub mod files;
 pub(crate) mod finished;
 pub mod ground;
 pub(crate) mod heartbeat;
+pub(crate) mod include;
 pub(crate) mod keeper;
 pub(crate) mod provision;
 pub(crate) mod step;

@@ -334,7 +334,7 @@ impl Display for Warning {
                 "the body has {bytes} bytes, too many for an environment variable: BODY is not set, the whole body is in \
                  the file BODY_PATH names"
             ),
-            Self::FilesNotCopied { list, count, cause } => not_copied(f, list, *count, *cause),
+            Self::FilesNotCopied { list, count, cause } => f.write_str(&cause.words(list, *count)),
             Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
             Self::InvalidDeclaration { state, line } => {
                 write!(f, "`{state}` wrote an invalid SET_STATE on {line}; it is ignored")
@@ -363,14 +363,17 @@ impl Display for Warning {
     }
 }
 
-fn not_copied(f: &mut Formatter<'_>, list: &str, count: usize, cause: NotCopied) -> Result {
-    let why = match cause {
-        NotCopied::LeadsElsewhere => "on this branch their directory is a link or a file",
-        NotCopied::NotIgnored => {
-            "this branch does not ignore them (.gitignore), so they could get into a commit"
-        }
-    };
-    write!(f, "{count} of the files that {list} lists were not copied into its worktree: {why}")
+impl NotCopied {
+    /// The warning about `count` files of the list.
+    pub(crate) fn words(self, list: &str, count: usize) -> String {
+        let why = match self {
+            Self::LeadsElsewhere => "on this branch their directory is a link or a file",
+            Self::NotIgnored => {
+                "this branch does not ignore them (.gitignore), so they could get into a commit"
+            }
+        };
+        format!("{count} of the files that {list} lists were not copied into its worktree: {why}")
+    }
 }
 
 fn remote_not_set(f: &mut Formatter<'_>, remote: &RemoteName, there: &BranchName) -> Result {

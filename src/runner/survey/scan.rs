@@ -399,7 +399,7 @@ fn in_use(
                 note(checkout.branch, InUse::Kept { path });
             }
             Some(Owner::Kept { .. }) => note(checkout.branch, InUse::InProgress { path }),
-            None | Some(Owner::Pool | Owner::Spare) => {
+            None | Some(Owner::Workspace(_) | Owner::Pool | Owner::Spare) => {
                 note(checkout.branch, InUse::CheckedOut { path });
             }
             // A runner's worktree: if the runner is alive, the branch is in use. If not, the claim will

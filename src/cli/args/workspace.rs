@@ -1,0 +1,62 @@
+//! The options of `aynig workspace`.
+
+use std::ffi::OsString;
+
+use clap::{Args, Subcommand};
+
+/// `aynig workspace`.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    after_help = "WORKSPACE is a slug, the beginning of a run's id, slug/name, a branch or a path. A workspace lasts until it is removed. Your \
+    checkout may be dirty, and is not touched.\n\
+    Exit codes: 0 done; 1 not done, or somebody was faster; 2 usage: no such workspace, name or base; 3 set-up."
+)]
+pub(crate) struct Workspace {
+    /// Print JSON: the workspaces meant, and what was done
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) verb: WorkspaceVerb,
+}
+
+/// The subcommands of `aynig workspace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkspaceVerb {
+    /// Make a workspace: a work branch at a base commit, and a worktree of its own
+    Create(Create),
+    /// List all workspaces
+    List,
+    /// Show a workspace: its context and the condition of its worktree
+    Show(One),
+    /// Print the path of a workspace's worktree
+    Path(One),
+}
+
+/// `aynig workspace create`.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// Its name: letters, digits, dots, underscores and dashes
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) workspace_name: String,
+
+    /// The ref or commit to begin from [default: the commit that is checked out here]
+    #[arg(
+        long,
+        value_name = "REF",
+        default_value = "HEAD",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) base: String,
+}
+
+/// A subcommand about one workspace.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    /// The workspace
+    #[arg(value_name = "WORKSPACE")]
+    pub(crate) workspace: OsString,
+}

@@ -1,0 +1,74 @@
+//! The worktrees of managed workspaces: made, found and locked (CONTRACT 15.2).
+//!
+//! Invariant: such a worktree is at the path that its context names, whatever its registration says
+//! now: what works in it may have changed that. The caller has checked the path.
+
+use std::path::Path;
+
+use crate::clock;
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::fsutil;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::error::{WorktreeError, files};
+use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::{Mark, Owner, Registered, Workplace};
+use crate::git::worktrees::registry::NewWorktree;
+use std::time::Duration;
+
+/// How often the lock of a registration is tried: a scan may hold it for a moment.
+const TRIES: u32 = 50;
+
+/// The pause between.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Repo {
+    /// All worktrees of workspaces.
+    pub(crate) fn workspace_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
+        let mut all = self.owned_worktrees()?;
+        all.retain(|registered| registered.workspace().is_some());
+        Ok(all)
+    }
+
+    /// Locks the worktree of a workspace at `path`; `None` if it is not registered. A registration
+    /// that names another place is set right.
+    pub(crate) fn hold_workspace(&self, path: &Path, mark: &Mark) -> Result<Option<Worktree>, WorktreeError> {
+        let _registry = self.registry_lock()?;
+        let all = self.workspace_worktrees()?;
+        let its = all.into_iter().find(|registered| registered.workspace() == Some(mark));
+        let Some(mut checkout) = its.map(|registered| registered.checkout) else { return Ok(None) };
+        if checkout.place.path != path {
+            checkout.place.path = path.to_owned();
+            checkout.place.write_back_link().map_err(files("write in", &checkout.place.git_dir))?;
+        }
+        for _ in 0..TRIES {
+            if let Some(worktree) = self.hold(&checkout, mark.clone())? {
+                return Ok(Some(worktree));
+            }
+            clock::pause(PAUSE);
+        }
+        Err(WorktreeError::Unsuitable { path: path.to_owned(), what: "held by another process" })
+    }
+
+    /// Makes the worktree of a workspace at `path`, on the branch of `mark`, with the files of
+    /// `commit`. `id` names its registration.
+    pub(crate) fn add_workspace(
+        &self,
+        path: &Path,
+        mark: &Mark,
+        id: AttemptId,
+        commit: CommitId,
+    ) -> Result<Worktree, WorktreeError> {
+        let owner = Owner::Workspace(mark.clone());
+        let worktree = {
+            let registry = self.registry_lock()?;
+            let above = path.parent().unwrap_or(path);
+            fsutil::create_private_dir_all(above).map_err(files("make", above))?;
+            let new = NewWorktree { path, owner: &owner, id, branch: Some(&mark.branch), commit };
+            let (git_dir, held) = self.register(&registry, &new)?;
+            self.note_place(path, &git_dir).map_err(files("write in", &git_dir))?;
+            Worktree::held(Workplace { path: path.to_owned(), git_dir }, mark.clone(), true, held)
+        };
+        worktree.fill(commit)?;
+        Ok(worktree)
+    }
+}

@@ -1,0 +1,278 @@
+//! The context of a workspace: the format of `workspace-context.json`, and the rules of its values
+//! (CONTRACT 15.3).
+//!
+//! Invariant: a value that was read obeys all rules, and none of its texts leads out of the place
+//! that the rules give it. Whether its path is a workspace's is [`super::place`]'s question.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The name of the file in the run's directory.
+pub(crate) const FILE: &str = "workspace-context.json";
+
+/// A longer file is no context.
+pub(crate) const MOST_BYTES: u64 = 64 * 1024;
+
+/// The shortest slug, in digits.
+pub(crate) const SHORTEST_SLUG: usize = 8;
+
+/// The longest name of a workspace.
+const LONGEST_NAME: usize = 50;
+
+/// A workspace as recorded on its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Context {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The main worktree, or the bare repository.
+    pub repo_root: PathBuf,
+    /// The worktree's top directory.
+    pub worktree_path: PathBuf,
+    /// The work branch.
+    pub branch_name: String,
+    /// The full name of the ref that the work began from, or a commit.
+    pub base_ref: String,
+    /// The commit that it led to.
+    pub base_sha: String,
+    /// The newest commit of the work branch that was seen.
+    pub head_sha: String,
+    /// The branch that the work is published as.
+    pub remote_branch: Option<String>,
+    /// Its proposal.
+    pub pr_url: Option<String>,
+    /// The run that it belongs to.
+    pub run_id: String,
+    /// When it was made: RFC 3339, UTC.
+    pub created_at: String,
+    /// How often its worktree was made.
+    pub generation: u32,
+    /// The runner that made it.
+    pub host: String,
+    /// The short id that people type.
+    pub slug: String,
+    /// Its name.
+    pub name: String,
+    /// What may be done with it.
+    pub state: State,
+}
+
+/// The state of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is being made.
+    Preparing,
+    /// It is complete.
+    Ready,
+}
+
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Preparing => "preparing",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+impl Context {
+    /// Reads a context that was found in the directory of the run `run`. An error is the reason why
+    /// it is none.
+    pub(crate) fn read(text: &[u8], run: &str) -> Result<Self, String> {
+        let value: serde_json::Value =
+            serde_json::from_slice(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {}
+            Some(version) => return Err(format!("it has version {version}; this aynig knows {VERSION}")),
+            None => return Err("it has no version".to_owned()),
+        }
+        let context: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        context.check(run).map(|()| context)
+    }
+
+    fn check(&self, run: &str) -> Result<(), String> {
+        let wrong = |field: &str| Err(format!("{field} has no legal value"));
+        let id = AttemptId::parse(self.run_id.as_bytes());
+        if self.run_id != run || id.is_none_or(|id| id.to_string() != run) {
+            return wrong("run_id");
+        }
+        if !is_slug_of(&self.slug, &self.run_id) {
+            return wrong("slug");
+        }
+        if check_name(&self.name).is_err() {
+            return wrong("name");
+        }
+        let below = format!("{}/{}", self.slug, self.name);
+        let branch = BranchName::new(self.branch_name.as_bytes());
+        if branch.is_err() || !self.branch_name.ends_with(&format!("/{below}")) {
+            return wrong("branch_name");
+        }
+        if !is_plain(&self.worktree_path) || !self.worktree_path.ends_with(&below) {
+            return wrong("worktree_path");
+        }
+        if !is_plain(&self.repo_root) {
+            return wrong("repo_root");
+        }
+        for (field, id) in [("base_sha", &self.base_sha), ("head_sha", &self.head_sha)] {
+            if CommitId::parse_hex(id).is_none() {
+                return wrong(field);
+            }
+        }
+        if self.generation == 0 {
+            return wrong("generation");
+        }
+        let optional = [self.remote_branch.as_ref(), self.pr_url.as_ref()].into_iter().flatten();
+        let texts = [&self.base_ref, &self.created_at, &self.host].into_iter().chain(optional);
+        if texts.into_iter().any(|text| text.is_empty() || text.chars().any(char::is_control)) {
+            return Err("a text in it is empty, or holds a control character".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The work branch.
+    pub fn branch(&self) -> BranchName {
+        BranchName::new(self.branch_name.as_bytes()).expect("checked when it was read or made")
+    }
+
+    /// The run.
+    pub(crate) fn run(&self) -> AttemptId {
+        AttemptId::parse(self.run_id.as_bytes()).expect("checked when it was read or made")
+    }
+
+    /// The commit that the work began from.
+    pub(crate) fn base(&self) -> CommitId {
+        CommitId::parse_hex(&self.base_sha).expect("checked when it was read or made")
+    }
+
+    /// What people type: `slug/name`.
+    pub fn handle(&self) -> String {
+        format!("{}/{}", self.slug, self.name)
+    }
+}
+
+/// Whether `slug` is the beginning of the run's id.
+fn is_slug_of(slug: &str, run: &str) -> bool {
+    slug.len() >= SHORTEST_SLUG && run.replace('-', "").starts_with(slug)
+}
+
+/// Whether a path is absolute, without `.` and `..`.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute()
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+/// Checks the name of a workspace: it is one part of a path and of a branch name.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if name.is_empty() {
+        Err("it is empty")
+    } else if name.len() > LONGEST_NAME {
+        Err("it is longer than 50 bytes")
+    } else if !name.bytes().all(allowed) {
+        Err("only letters, digits, dots, underscores and dashes are allowed")
+    } else if name.starts_with(['.', '-']) {
+        Err("it begins with a dot or a dash")
+    } else if is_left(name) {
+        Err("its end is that of a directory that a rollback leaves")
+    } else if BranchName::new(format!("x/{name}").as_bytes()).is_err() {
+        Err("no branch can be named so")
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a directory's name is one that a rollback leaves beside a worktree: `NAME.kept-1`, or
+/// `NAME.gone-1` while it is being removed.
+pub(crate) fn is_left(name: &str) -> bool {
+    let number = [".kept-", ".gone-"].iter().find_map(|mark| Some(name.rsplit_once(mark)?.1));
+    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d";
+
+    fn sample() -> Context {
+        let sha = "1".repeat(40);
+        Context {
+            version: VERSION,
+            repo_root: "/r".into(),
+            worktree_path: "/w/0a1b2c3d/fix".into(),
+            branch_name: "work/0a1b2c3d/fix".into(),
+            base_ref: "refs/heads/main".into(),
+            base_sha: sha.clone(),
+            head_sha: sha,
+            remote_branch: None,
+            pr_url: None,
+            run_id: RUN.into(),
+            created_at: "2026-01-31T12:00:00.000Z".into(),
+            generation: 1,
+            host: "h".into(),
+            slug: "0a1b2c3d".into(),
+            name: "fix".into(),
+            state: State::Ready,
+        }
+    }
+
+    /// CONTRACT 15.3
+    #[test]
+    fn what_is_written_reads_back_and_nothing_else_does() {
+        let text = serde_json::to_vec(&sample()).unwrap();
+        assert_eq!(Context::read(&text, RUN), Ok(sample()));
+        assert!(Context::read(&text, "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4e").is_err());
+        for (field, value) in [
+            ("version", "2"),
+            ("version", "\"1\""),
+            ("run_id", "\"../../x\""),
+            ("slug", "\"0a1b2c3\""),
+            ("slug", "\"0a1b2c3e\""),
+            ("name", "\"..\""),
+            ("name", "\"other\""),
+            ("branch_name", "\"main\""),
+            ("branch_name", "\"work/0a1b2c3d/../fix\""),
+            ("worktree_path", "\"/home/me/project\""),
+            ("worktree_path", "\"w/0a1b2c3d/fix\""),
+            ("worktree_path", "\"/w/../0a1b2c3d/fix\""),
+            ("repo_root", "\"-x\""),
+            ("base_sha", "\"HEAD\""),
+            ("head_sha", "7"),
+            ("generation", "0"),
+            ("host", "\"a\\u001b[2J\""),
+            ("state", "\"done\""),
+            ("extra", "1"),
+        ] {
+            let mut value_of = serde_json::to_value(sample()).unwrap();
+            value_of[field] = serde_json::from_str(value).unwrap();
+            let text = serde_json::to_vec(&value_of).unwrap();
+            assert!(Context::read(&text, RUN).is_err(), "{field} {value}");
+        }
+        for text in ["", "[]", "{", "null"] {
+            assert!(Context::read(text.as_bytes(), RUN).is_err(), "{text}");
+        }
+    }
+
+    /// CONTRACT 15.1
+    #[test]
+    fn names() {
+        for name in ["a", "fix-1", "A.b_c", "x.kept", "y.kept-z"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        let long = "x".repeat(51);
+        for name in [
+            "", ".", "..", "-a", ".a", "a/b", "a b", "ä", "a.lock", "a..b", "a.", "a.kept-1", "a.gone-2",
+            &long,
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Makes a workspace: context, work branch, worktree, in this order (CONTRACT 15.4).
+//!
+//! Why this order: the context names what is made next, so a process that dies in between leaves
+//! nothing that the next call cannot find and undo. A base that cannot be used, a name in the way or
+//! a place that is refused is found before anything is written.
+
+use bstr::ByteSlice;
+
+use crate::clock;
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::crashpoint::{Point, reach};
+use crate::fsutil::{self, DirLock};
+use crate::git::Swap;
+use crate::git::worktrees::directory::occupied;
+use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
+use crate::words::shell_quote;
+use std::time::Duration;
+
+use super::Workspaces;
+use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
+use super::refusal::{Refusal, Why};
+use super::store::{Held, LOCK};
+
+/// How long to wait for another process that begins or undoes a workspace.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many ids are tried. Two with the same beginning are one in four billion.
+const TRIES: u32 = 10;
+
+/// A new workspace.
+#[derive(Debug, Clone)]
+pub struct Created {
+    /// Its context.
+    pub context: Context,
+    /// What the user should know besides.
+    pub warnings: Vec<String>,
+}
+
+impl Workspaces<'_> {
+    /// Makes a workspace with an id of its own, from the commit that `base` leads to.
+    pub fn create(&self, name: &str, base: &str) -> Result<Created, Refusal> {
+        check_name(name).map_err(|why| {
+            Refusal::new(
+                Why::Usage,
+                format!("{name:?} is not a legal name of a workspace: {why}; nothing was changed"),
+            )
+        })?;
+        let (base_ref, base) = self.repo.named_as_git_does(base).map_err(|error| {
+            Refusal::new(Why::Usage, format!("--base: {error}; nothing was changed"))
+                .hint("`git for-each-ref` lists the refs there are")
+        })?;
+        self.check_prefix()?;
+        let root = self.fit(&self.root()?)?;
+        let mut held = None;
+        for _ in 0..TRIES {
+            held = self.begin(name, &root, (&base_ref, base))?;
+            if held.is_some() {
+                break;
+            }
+        }
+        let held = held.ok_or_else(|| Refusal::new(Why::Failed, "no id was free; nothing was changed"))?;
+        reach(Point::WorkspaceBranched);
+        self.complete(held)
+    }
+
+    /// Makes the worktree, and declares the workspace ready. After an error all of it is undone.
+    fn complete(&self, mut held: Held) -> Result<Created, Refusal> {
+        let made = self
+            .repo
+            .add_workspace(
+                &held.context.worktree_path,
+                &held.mark(),
+                AttemptId::random(),
+                held.context.base(),
+            )
+            .map_err(|error| Refusal::because("make its worktree", &error))
+            .and_then(|worktree| self.make_ready(&held, &worktree));
+        match made {
+            Ok(warnings) => {
+                reach(Point::WorkspaceMade);
+                held.context.state = State::Ready;
+                held.save()?;
+                Ok(Created { context: held.context.clone(), warnings })
+            }
+            Err(mut refusal) => {
+                match self.undo(held) {
+                    Ok(()) => refusal.message.push_str("; nothing of it is left"),
+                    Err(left) => refusal.hints.push(left.message),
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Records a workspace that is being made, and makes its branch; `None` if the id's beginning
+    /// is taken.
+    fn begin(
+        &self,
+        name: &str,
+        root: &std::path::Path,
+        (base_ref, base): (&str, CommitId),
+    ) -> Result<Option<Held>, Refusal> {
+        let run = AttemptId::random();
+        let slug: String = run.to_string().replace('-', "").chars().take(SHORTEST_SLUG).collect();
+        let branch_name = format!("{}{slug}/{name}", self.options.prefix);
+        let Ok(branch) = BranchName::new(branch_name.as_bytes()) else {
+            return Err(Refusal::new(Why::Usage, format!("no branch can be named {branch_name}")));
+        };
+        let context = Context {
+            version: VERSION,
+            repo_root: self.repo.top().to_owned(),
+            worktree_path: root.join(&slug).join(name),
+            branch_name,
+            base_ref: base_ref.to_owned(),
+            base_sha: base.to_string(),
+            head_sha: base.to_string(),
+            remote_branch: None,
+            pr_url: None,
+            run_id: run.to_string(),
+            created_at: clock::format_utc_millis(clock::wall_millis()),
+            generation: 1,
+            host: self.repo.runner_id().chars().filter(|c| !c.is_control()).collect(),
+            slug: slug.clone(),
+            name: name.to_owned(),
+            state: State::Preparing,
+        };
+        let held = {
+            let _runs = self.runs_lock()?;
+            let taken = self.all()?.iter().any(|entry| {
+                entry
+                    .directory
+                    .file_name()
+                    .is_some_and(|id| id.to_string_lossy().replace('-', "").starts_with(&slug))
+            });
+            let below = format!("refs/heads/{}{slug}/", self.options.prefix);
+            let branches =
+                self.repo.tips(&below).map_err(|error| Refusal::because("list branches", &error))?;
+            if taken || !branches.is_empty() || occupied(&context.worktree_path) {
+                return Ok(None);
+            }
+            let directory = self.runs().join(&context.run_id);
+            let lock = directory.join(LOCK);
+            let trying = format!("write in {}", directory.display());
+            let lock = fsutil::create_private_dir_all(&directory)
+                .and_then(|()| fsutil::create(&lock, b""))
+                .and_then(|()| DirLock::acquire(&lock, PATIENCE))
+                .map_err(|error| Refusal::because(&trying, &error))?;
+            let held = Held { directory, context, _lock: lock };
+            held.save()?;
+            held
+        };
+        reach(Point::WorkspaceNoted);
+        let log = "aynig: a workspace";
+        match self.repo.swap(branch.full_ref().as_bstr(), None, base, log) {
+            Ok(Swap::Won) => Ok(Some(held)),
+            Ok(Swap::Lost { .. }) => {
+                forget(&held);
+                Ok(None)
+            }
+            Err(error) => {
+                forget(&held);
+                Err(Refusal::because(&format!("make the branch {branch}"), &error))
+            }
+        }
+    }
+
+    /// Refuses to begin where a branch of a person has the name of a directory of ours.
+    fn check_prefix(&self) -> Result<(), Refusal> {
+        let prefix = self.options.prefix.trim_end_matches('/');
+        for (at, _) in prefix.match_indices('/').chain([(prefix.len(), "")]) {
+            let Ok(branch) = BranchName::new(&prefix.as_bytes()[..at]) else { continue };
+            let found = self.repo.branch_head(&branch);
+            if found.map_err(|error| Refusal::because("read a branch", &error))?.is_some() {
+                let shown = shell_quote(&branch.to_string());
+                return Err(Refusal::new(
+                    Why::Setup,
+                    format!("there is a branch {branch}, so none can be below it; nothing was changed"),
+                )
+                .hint(format!("rename it: `git branch --move {shown} NAME`"))
+                .hint("or set another prefix for work branches: `git config aynig.workPrefix PREFIX/`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lock under which workspaces begin, and half-made ones are judged.
+    fn runs_lock(&self) -> Result<DirLock, Refusal> {
+        let runs = self.runs();
+        fsutil::create_private_dir_all(&runs)
+            .and_then(|()| DirLock::acquire(&runs, PATIENCE))
+            .map_err(|error| Refusal::because(&format!("use {}", runs.display()), &error))
+    }
+
+    /// Undoes workspaces whose maker died. Returns their names; a failure is a warning.
+    pub fn undo_half_made(&self) -> Result<Vec<String>, Refusal> {
+        let entries = self.all()?;
+        let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
+        let mut told = Vec::new();
+        for context in contexts.filter(|context| context.state == State::Preparing) {
+            if !self.is_free(&context) {
+                continue;
+            }
+            let undone = self.hold(&context).and_then(|held| match held.context.state {
+                State::Preparing => self.undo(held).map(|()| true),
+                State::Ready => Ok(false),
+            });
+            match undone {
+                Ok(true) => told.push(format!(
+                    "{} was never complete, and its maker is gone; it was undone",
+                    context.handle()
+                )),
+                Ok(false) => {}
+                Err(refusal) => {
+                    told.push(format!("{} could not be undone: {}", context.handle(), refusal.message))
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// Removes what there is of a workspace that was never ready.
+    fn undo(&self, held: Held) -> Result<(), Refusal> {
+        let (path, base) = (held.context.worktree_path.clone(), held.context.base());
+        let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
+        let worktree = self.repo.hold_workspace(&path, &held.mark()).map_err(|error| because(&error))?;
+        if let Some(worktree) = worktree {
+            // Without an index git has not filled it, so there is nothing of anybody in it.
+            let is_filled = worktree.git_dir.join("index").exists();
+            let work = if is_filled { Work::On { base, kept: Some(base) } } else { Work::Saved };
+            match dispose(
+                self.repo,
+                worktree,
+                Disposal { work, head: base, pool: false, frees_branch: false },
+            ) {
+                Fate::Gone { .. } => {}
+                Fate::InUse { pids } => {
+                    let pid = pids.first().copied().unwrap_or_default();
+                    let message = format!("process {pid} works in {}", path.display());
+                    return Err(Refusal::new(Why::Conflict, message));
+                }
+                Fate::Kept { why } | Fate::Stuck { why, .. } => {
+                    return Err(Refusal::new(Why::Failed, format!("{}: {why}", path.display())));
+                }
+            }
+        }
+        reach(Point::WorkspaceUnmade);
+        let branch = held.context.branch();
+        match self.repo.delete_ref(branch.full_ref().as_bstr(), base).map_err(|error| because(&error))? {
+            Swap::Won | Swap::Lost { actual: None } => {}
+            Swap::Lost { actual: Some(_) } => {
+                tracing::warn!(%branch, "a branch of a half-made workspace has commits, and stays");
+            }
+        }
+        self.leave_root(&path);
+        forget(&held);
+        Ok(())
+    }
+
+    /// Removes the directory of the run's worktrees if it is empty, and the root above it.
+    pub(super) fn leave_root(&self, worktree: &std::path::Path) {
+        for above in worktree.ancestors().skip(1).take(2) {
+            if std::fs::remove_dir(above).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Removes the record of a workspace that is not there.
+pub(super) fn forget(held: &Held) {
+    let removed = std::fs::remove_file(held.directory.join(FILE))
+        .and_then(|()| std::fs::remove_file(held.directory.join(LOCK)));
+    fsutil::remove_drafts(&held.directory);
+    // A run keeps its other files there.
+    if let Err(error) = removed.and_then(|()| std::fs::remove_dir(&held.directory)) {
+        tracing::debug!(directory = %held.directory.display(), %error, "left in place");
+    }
+}

@@ -1,0 +1,67 @@
+//! Managed workspaces: a work branch, its base commit and a worktree that lasts as long as its run
+//! (CONTRACT.md §15).
+//!
+//! # Theory of operation
+//!
+//! The *context* (`workspace-context.json` in the run's directory) names all three, and is written
+//! before anything is made. Whoever changes a workspace holds the lock beside it. A change that was
+//! interrupted is seen by its state, and the next call finishes or undoes it.
+//!
+//! Git's registration has the last word about a worktree ([`crate::git::worktrees`]), so it is
+//! addressed by that and never through its `.git` file. A path of the context counts only if it can
+//! be a workspace's place at all.
+//!
+//! | file | contains |
+//! |---|---|
+//! | `context` | the context: its format, and the rules of its values |
+//! | `place` | where a worktree may be |
+//! | `refusal` | why nothing was done |
+//! | `store` | the contexts of this repository; finds, locks and writes them |
+//! | `create` | makes a workspace, and undoes a half-made one |
+//! | `ready` | ignored files and `aynig.setup` in a new worktree |
+
+pub mod context;
+mod create;
+mod place;
+mod ready;
+pub mod refusal;
+mod store;
+
+use std::path::PathBuf;
+
+use crate::git::Repo;
+use crate::stop::Stop;
+
+pub use create::Created;
+pub use store::{Entry, Fault};
+
+/// Settings of workspaces.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory of all worktrees, absolute; `None`: the default.
+    pub root: Option<PathBuf>,
+    /// The directory of all runs.
+    pub data: PathBuf,
+    /// The beginning of the names of work branches.
+    pub prefix: String,
+    /// The command line run in a new worktree.
+    pub setup: Option<String>,
+    /// This executable.
+    pub program: PathBuf,
+    /// Ends long operations early.
+    pub stop: Stop,
+}
+
+/// The workspaces of a repository.
+#[derive(Debug)]
+pub struct Workspaces<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) options: Options,
+}
+
+impl<'a> Workspaces<'a> {
+    /// The workspaces of `repo`.
+    pub fn new(repo: &'a Repo, options: Options) -> Self {
+        Self { repo, options }
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a request about a workspace was not fulfilled, in words for people.
+
+use crate::words::error_chain;
+
+/// What the caller can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The request is wrong in itself.
+    Usage,
+    /// There is no such workspace.
+    NotFound,
+    /// Something moved meanwhile, or is in use.
+    Conflict,
+    /// The request was valid, and was not fulfilled.
+    Failed,
+    /// The environment is wrong.
+    Setup,
+}
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its kind.
+    pub why: Why,
+    /// The object and the cause.
+    pub message: String,
+    /// The next steps.
+    pub hints: Vec<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(why: Why, message: impl Into<String>) -> Self {
+        Self { why, message: message.into(), hints: Vec::new() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// A failure with the text of `error`; `trying` is the action.
+    pub(crate) fn because(trying: &str, error: &dyn std::error::Error) -> Self {
+        Self::new(Why::Setup, format!("could not {trying}: {}", error_chain(error)))
+    }
+}

@@ -1,0 +1,250 @@
+//! The contexts of a repository's workspaces: finds, locks and writes them.
+//!
+//! Invariant: a context is changed only while the lock beside it is held, and read again after the
+//! lock was taken. It is replaced as a whole.
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bstr::ByteSlice;
+
+use crate::fsutil::{self, DirLock, FileLock};
+use crate::git::worktrees::registration::Mark;
+
+use super::Workspaces;
+use super::context::{Context, FILE, MOST_BYTES};
+use super::place::{checkouts_around, default_root, judge, resolved};
+use super::refusal::{Refusal, Why};
+
+/// The lock of a workspace, beside its context.
+pub(super) const LOCK: &str = "workspace.lock";
+
+/// How long to wait for another process that changes the workspace. One that fills a large worktree takes a
+/// while.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The fewest characters that name a run.
+const FEWEST: usize = 4;
+
+/// A workspace that was found.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The directory of its run.
+    pub directory: PathBuf,
+    /// Its context, or why that cannot be used.
+    pub context: Result<Context, Fault>,
+}
+
+/// A context that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub file: PathBuf,
+    /// The reason.
+    pub why: String,
+}
+
+/// A workspace that this process has locked.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) directory: PathBuf,
+    pub(super) context: Context,
+    pub(super) _lock: DirLock,
+}
+
+impl Held {
+    /// Writes the context.
+    pub(super) fn save(&self) -> Result<(), Refusal> {
+        let file = self.directory.join(FILE);
+        let text = serde_json::to_vec_pretty(&self.context)
+            .map_err(|error| Refusal::because(&format!("write {}", file.display()), &error))?;
+        fsutil::replace(&file, &[&text[..], b"\n"].concat())
+            .map_err(|error| Refusal::because(&format!("write {}", file.display()), &error))
+    }
+
+    /// The mark of its worktree.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { attempt: self.context.run(), branch: self.context.branch(), remote: None }
+    }
+}
+
+impl Workspaces<'_> {
+    /// The directory of all runs.
+    pub(super) fn runs(&self) -> PathBuf {
+        self.options.data.join("runs")
+    }
+
+    /// All workspaces, by the time they were made.
+    pub fn all(&self) -> Result<Vec<Entry>, Refusal> {
+        let runs = self.runs();
+        let entries = match std::fs::read_dir(&runs) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Refusal::because(&format!("list {}", runs.display()), &error)),
+        };
+        let mut found: Vec<Entry> = entries.flatten().filter_map(|entry| entry_at(entry.path())).collect();
+        let key = |entry: &Entry| {
+            let made = entry.context.as_ref().map(|context| context.created_at.clone());
+            (made.unwrap_or_default(), entry.directory.clone())
+        };
+        found.sort_by_key(key);
+        Ok(found)
+    }
+
+    /// Finds a workspace by its slug or the beginning of its run's id, by `slug/name`, branch or path.
+    pub fn find(&self, named: &OsStr) -> Result<Context, Refusal> {
+        let entries = self.all()?;
+        let contexts: Vec<&Context> =
+            entries.iter().filter_map(|entry| entry.context.as_ref().ok()).collect();
+        let meant: Vec<&Context> =
+            contexts.iter().copied().filter(|context| is_named(context, named)).collect();
+        let shown = named.to_string_lossy();
+        match meant[..] {
+            [context] => Ok(context.clone()),
+            [] => {
+                let mut refusal = Refusal::new(Why::NotFound, format!("there is no workspace {shown}")).hint(
+                    "`aynig workspace list` lists them; one is named by its slug, slug/name, branch or path",
+                );
+                let faults = entries.iter().filter_map(|entry| entry.context.as_ref().err());
+                for Fault { file, why } in faults {
+                    refusal = refusal.hint(format!("{} cannot be used: {why}", file.display()));
+                }
+                Err(refusal)
+            }
+            _ => {
+                let names: Vec<String> = meant.iter().map(|context| context.handle()).collect();
+                Err(Refusal::new(Why::Usage, format!("{shown} can mean {}", names.join(" or "))))
+            }
+        }
+    }
+
+    /// Locks a workspace, and reads its context again.
+    pub(super) fn hold(&self, context: &Context) -> Result<Held, Refusal> {
+        let directory = self.runs().join(&context.run_id);
+        let lock = directory.join(LOCK);
+        let trying = format!("lock {}", context.handle());
+        let held = DirLock::acquire(&lock, PATIENCE).map_err(|error| Refusal::because(&trying, &error))?;
+        let gone = || Refusal::new(Why::NotFound, format!("{} was removed meanwhile", context.handle()));
+        let entry = entry_at(directory).ok_or_else(gone)?;
+        match entry.context {
+            Ok(context) => {
+                self.check_path(&context)?;
+                Ok(Held { directory: entry.directory, context, _lock: held })
+            }
+            Err(Fault { file, why }) => {
+                Err(Refusal::new(Why::Setup, format!("{} cannot be used: {why}", file.display())))
+            }
+        }
+    }
+
+    /// Whether no process changes the workspace now.
+    pub(super) fn is_free(&self, context: &Context) -> bool {
+        let lock = self.runs().join(&context.run_id).join(LOCK);
+        matches!(FileLock::try_acquire(&lock), Ok(Some(_)))
+    }
+
+    /// The directory of all worktrees.
+    pub(super) fn root(&self) -> Result<PathBuf, Refusal> {
+        if let Some(root) = &self.options.root {
+            return Ok(root.clone());
+        }
+        let variable =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let states = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+        let states = states.ok_or_else(|| {
+            Refusal::new(Why::Setup, "nothing says where worktrees are to be: HOME is not set")
+                .hint("name a directory outside of every checkout: `git config aynig.workspaceRoot DIR`")
+        })?;
+        Ok(default_root(&states, self.repo.top(), self.repo.common_dir()))
+    }
+
+    /// Resolves a directory for a worktree and judges it.
+    pub(super) fn fit(&self, wanted: &Path) -> Result<PathBuf, Refusal> {
+        let trying = format!("use {}", wanted.display());
+        let real = resolved(wanted).map_err(|error| Refusal::because(&trying, &error))?;
+        let runs = resolved(&self.runs()).map_err(|error| Refusal::because(&trying, &error))?;
+        let linked = self.repo.linked_worktrees().map_err(|error| Refusal::because(&trying, &error))?;
+        let mut checkouts = checkouts_around(&real);
+        checkouts.extend(self.repo.main_checkout().map(|main| main.path.clone()));
+        // The worktree itself is one of them.
+        checkouts.extend(linked.into_iter().map(|one| one.checkout.place.path).filter(|path| *path != real));
+        match judge(&real, &runs, &checkouts, self.repo.common_dir()) {
+            None => Ok(real),
+            Some(unfit) => Err(Refusal::new(
+                Why::Setup,
+                format!("a worktree cannot be at {}: {unfit}; nothing was changed", wanted.display()),
+            )
+            .hint("name a directory outside of every checkout: `git config aynig.workspaceRoot DIR`")),
+        }
+    }
+
+    /// Refuses a context whose path is not one that a workspace can have.
+    fn check_path(&self, context: &Context) -> Result<(), Refusal> {
+        let path = &context.worktree_path;
+        let computed = self.root().map(|root| root.join(&context.slug).join(&context.name));
+        let is_ours = || {
+            let all = self.repo.workspace_worktrees().unwrap_or_default();
+            all.iter().any(|one| {
+                one.workspace().is_some_and(|mark| mark.attempt == context.run())
+                    && one.checkout.place.path == *path
+            })
+        };
+        let parent = path.parent().unwrap_or(path);
+        let is_real = resolved(parent).is_ok_and(|real| real == parent);
+        if is_real
+            && (is_ours() || computed.is_ok_and(|computed| resolved(&computed).is_ok_and(|one| one == *path)))
+        {
+            return self.fit(parent).map(drop);
+        }
+        let file = self.runs().join(&context.run_id).join(FILE);
+        Err(Refusal::new(
+            Why::Setup,
+            format!(
+                "{} names {}, which is not the worktree of {}; nothing was changed",
+                file.display(),
+                path.display(),
+                context.handle()
+            ),
+        )
+        .hint("if aynig.workspaceRoot was changed, set it back to what it was"))
+    }
+}
+
+/// Reads the workspace in the directory of a run; `None` if there is none.
+fn entry_at(directory: PathBuf) -> Option<Entry> {
+    let file = directory.join(FILE);
+    file.symlink_metadata().ok()?;
+    let context = read(&file, directory.file_name()?);
+    Some(Entry { directory, context: context.map_err(|why| Fault { file, why }) })
+}
+
+fn read(file: &Path, run: &OsStr) -> Result<Context, String> {
+    let opened = fsutil::open_plain(file).map_err(|error| error.to_string())?;
+    if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
+        return Err(format!("it is longer than {MOST_BYTES} bytes"));
+    }
+    let text = fsutil::tail_of(&opened, MOST_BYTES).map_err(|error| error.to_string())?;
+    Context::read(&text, &run.to_string_lossy())
+}
+
+/// Whether a text names the workspace.
+fn is_named(context: &Context, named: &OsStr) -> bool {
+    let path = Path::new(named);
+    if path.is_absolute() {
+        let real = resolved(path).unwrap_or_else(|_| path.to_owned());
+        return real.starts_with(&context.worktree_path);
+    }
+    let Ok(text) = named.as_bytes().to_str() else { return false };
+    let text = text.strip_prefix("refs/heads/").unwrap_or(text);
+    let is_run = |text: &str| {
+        let id = context.run_id.replace('-', "");
+        let text = text.replace('-', "");
+        text.len() >= FEWEST && id.starts_with(&text.to_lowercase())
+    };
+    text == context.branch_name
+        || is_run(text)
+        || text.rsplit_once('/').is_some_and(|(run, name)| name == context.name && is_run(run))
+}
