@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value};
 
+use super::alike::nearest;
 use super::carried::{Ask, KeepTrailers};
 use super::commits::advance_draft;
 use super::declaration::Declaration;
@@ -20,6 +21,16 @@ pub(crate) const PROTOCOL_WORD: &str = "SET_STATE";
 
 /// The longest protocol line in bytes, without its line end.
 pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024;
+
+/// The fields of a declaration.
+const FIELDS: [&str; 7] =
+    ["state", "subject", "body", "lease_seconds", "keep_body", "keep_trailers", "trailers"];
+
+/// Names, in a declared commit, fields of the declaration that nothing reads.
+const MISSPELT_KEY: &str = "aynig-misspelt-fields";
+
+/// How many of them are named.
+const MAX_NAMED: usize = 5;
 
 /// How many malformed lines are kept with their reasons; the rest are only counted.
 pub(crate) const MAX_MALFORMED_KEPT: usize = 20;
@@ -158,6 +169,8 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
     let Value::Object(fields) = value else {
         return Err(format!("the payload is {}, not an object", kind(&value)));
     };
+    let mut trailers = trailers(&fields)?;
+    trailers.extend(misspelt(&fields));
     let declaration = Declaration {
         state: state(&fields)?,
         subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
@@ -165,7 +178,7 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         lease_seconds: lease_seconds(&fields)?,
         keep_body: flag(&fields, "keep_body")?,
         keep_trailers: keep_trailers(&fields)?,
-        trailers: trailers(&fields)?,
+        trailers,
     };
     // A declaration that cannot be written is reported now, not when the command has ended and its
     // work waits to be landed.
@@ -174,6 +187,24 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
         .encode()
         .map_err(|error| error.to_string())?;
     Ok(declaration)
+}
+
+/// Names the fields that nothing reads and that are probably misspelt, each with the one that was meant.
+fn misspelt(fields: &Map<String, Value>) -> Option<Trailer> {
+    let unread = fields.iter().filter(|(_, value)| !value.is_null());
+    let near = unread.filter_map(|(name, _)| Some((name, nearest(name, FIELDS)?)));
+    let legible = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '?' };
+    let names: Vec<String> = near
+        .take(MAX_NAMED)
+        .map(|(name, near)| format!("{} ({near}?)", name.chars().map(legible).collect::<String>()))
+        .collect();
+    (!names.is_empty()).then(|| Trailer::new(MISSPELT_KEY, names.join(", ")))
+}
+
+/// The fields of its declaration that a commit says nothing read, in words.
+pub fn misspelt_fields(trailers: &Trailers) -> Option<String> {
+    let names = plain_line(trailers.last(MISSPELT_KEY)?, MAX_LINE_CHARS);
+    Some(format!("its SET_STATE has fields that nothing reads: {names}"))
 }
 
 fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {

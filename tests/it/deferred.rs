@@ -345,3 +345,36 @@ fn a_branch_that_was_made_anew_gets_no_old_state() {
     assert!(err(&output).contains("was made anew"), "{}", told(&output));
     assert!(!repo.beside("ran").exists(), "nothing was run");
 }
+
+/// CONTRACT 5.32
+#[test]
+fn a_deferred_state_is_withdrawn() {
+    let hub = Repo::scene(&[("work", WORK)]);
+    let clone = hub.clone_beside("clone");
+    hub.branch_with_message("task", b"s\n\ndwp-state: a\ndwp-not-before: 2999-01-01T00:00:00Z\n");
+    let head = hub.head("task");
+    let withdraw = ["set-state", "--withdraw", "task"];
+    assert_refused(&hub.aynig(withdraw), 1, &["no deferred state waits for task"]);
+    for (repo, remote) in [(&hub, &[][..]), (&clone, &["--remote", "origin"])] {
+        repo.aynig_ok([&later("task", &[]), remote].concat());
+        let taken = repo.aynig([&later("task", &["--body", "another"]), remote].concat());
+        assert!(err(&taken).contains("aynig set-state --withdraw task"), "{}", told(&taken));
+        let output = repo.aynig_ok([&withdraw[..], remote].concat());
+        assert!(out(&output).contains("the deferred state work was withdrawn"), "{}", told(&output));
+        assert_eq!((slots(&hub), hub.head("task")), (Vec::new(), head.clone()));
+        assert_eq!(repo.aynig([&withdraw[..], remote].concat()).status.code(), Some(1));
+    }
+}
+
+/// CONTRACT 5.32, 5.34
+#[test]
+fn what_was_delivered_is_not_withdrawn() {
+    let repo = Repo::scene(&[("work", WORK)]);
+    repo.branch_with_message("task", b"s\n\ndwp-state: a\ndwp-not-before: 2999-01-01T00:00:00Z\n");
+    repo.aynig_ok(later("task", &[]));
+    let slot = repo.head("refs/aynig/deferred/task");
+    // As a runner leaves it that was killed between its two writes.
+    repo.branch_from("task", "task", format!("s\n\ndwp-state: done\naynig-deferred: {slot}\n").as_bytes());
+    assert_refused(&repo.aynig(["set-state", "--withdraw", "task"]), 1, &["delivered already"]);
+    assert_eq!(slots(&repo).len(), 1);
+}

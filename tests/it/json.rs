@@ -216,6 +216,7 @@ fn branches(scenes: &mut Scenes) {
     // A first sighting of the lease.
     stage.repo.aynig(["run", "--branch", "held"]);
     stage.ask("status", &["--all"]);
+    stage.ask("set-state", &["--withdraw", "held"]);
     stage.ask("status", &["late", "none*"]);
     stage.ask("wait", &["*", "--timeout", "0"]);
     stage.ask("wait", &["rests", "late", "--state", "done"]);

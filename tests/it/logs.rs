@@ -149,19 +149,37 @@ const HOSTILE: &str = r"printf '\033]0;TITLE\007a\033[2J\033]52;c;ZXZpbA==\007\0
 
 #[test]
 fn a_terminal_is_shown_colours_and_no_other_sequences() {
-    let repo = Repo::with_commands(&[("build", &format!("{HOSTILE}; {HOSTILE} >&2; exit 1"))]);
+    let repo = Repo::with_commands(&[
+        ("build", &format!("{HOSTILE}; exit 1")),
+        ("broken", &format!("{HOSTILE} >&2; exit 1")),
+    ]);
     repo.ready("work", "build");
+    repo.ready("other", "broken");
     repo.aynig(["run"]);
     let raw = repo.aynig_ok(["logs", "--branch", "work"]).stdout;
     assert!(raw.starts_with(b"\x1b]0;TITLE\x07"), "a pipe is given every byte: {raw:?}");
     let coloured = "^[]0;TITLE^Ga^[[2J^[]52;c;ZXZpbA==^G\u{1b}[1;31mred\u{1b}[0m\tend\r\n50%^M<U+009B>x<U+202E>y\u{fffd}\u{1b}[38;5;1m\u{1b}[0m";
-    for options in [[].as_slice(), &["--stderr"], &["-f"]] {
-        let arguments: Vec<&str> = ["logs", "--branch", "work"].iter().chain(options).copied().collect();
+    for options in [["work"].as_slice(), &["other", "--stderr"], &["work", "-f"]] {
+        let arguments: Vec<&str> = ["logs"].iter().chain(options).copied().collect();
         assert_eq!(on_terminal(&repo, &[], &arguments), coloured, "{options:?}");
         let bare =
             coloured.replace("\u{1b}[1;31m", "").replace("\u{1b}[0m", "").replace("\u{1b}[38;5;1m", "");
         assert_eq!(on_terminal(&repo, &[("NO_COLOR", "1")], &arguments), bare, "{options:?}");
     }
+}
+
+#[test]
+fn a_failed_attempt_that_printed_on_both_streams_shows_both() {
+    let repo = Repo::with_commands(&[("bad", "echo begun; echo trouble >&2; exit 1")]);
+    repo.ready("bad", "bad");
+    repo.aynig(["run"]);
+    let failed = repo.aynig_ok(["logs", "bad"]);
+    assert_eq!(out(&failed), "begun\ntrouble\n");
+    assert!(err(&failed).contains("standard error: "), "{}", err(&failed));
+    assert_eq!(out(&repo.aynig_ok(["logs", "bad", "--stderr"])), "trouble\n");
+    // After a success it is only mentioned.
+    let done = after_a_run().aynig_ok(["logs", "work"]);
+    assert!(done.stdout == STDOUT && err(&done).contains("add --stderr"), "{}", err(&done));
 }
 
 #[test]

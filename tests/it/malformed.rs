@@ -34,13 +34,46 @@ fn an_invalid_line_is_shown_by_run_status_and_log() {
         "{status}"
     );
     let rows = listed(&repo.aynig_ok(["status", "task", "--json"]));
-    assert_eq!((&rows[0]["kind"], &rows[0]["ended"]), (&"working".into(), &"invalidDeclaration".into()));
+    assert_eq!((&rows[0]["kind"], &rows[0]["ended"]), (&"invalid".into(), &"invalidDeclaration".into()));
     assert!(rows[0]["reason"].as_str().expect("words").contains(CUT_OFF), "{rows}");
     let log = listed(&repo.aynig_ok(["log", "task", "--json"]));
     assert_eq!(log[0]["ended"], "invalidDeclaration");
     assert!(log[0]["reason"].as_str().expect("words").contains(CUT_OFF), "{log}");
-    repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
-    assert_eq!(repo.state("task"), "work", "nobody holds it");
+    let all = repo.aynig_ok(["status", "--all"]);
+    assert!(err(&all).contains("1 branch: 1 invalid"), "{}", err(&all));
+    let again = repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
+    assert_eq!((repo.state("task").as_str(), err(&again).as_str()), ("work", ""), "nobody holds it");
+}
+
+/// CONTRACT 4.17, 6.16
+#[test]
+fn the_title_of_what_stalled_so_names_the_cause() {
+    let repo = Repo::scene(&[("work", &format!("echo '{CUT_OFF}'"))]);
+    repo.ready("task", "work");
+    repo.aynig_ok(["run", "--lease-seconds", "1"]);
+    repo.run_until("task", "stalled", &["run"]);
+    let title = repo.git(["log", "-1", "--format=%s", "task"]);
+    assert!(title.contains("SET_STATE was invalid"), "{title}");
+}
+
+/// CONTRACT 4.9
+#[test]
+fn a_misspelt_field_is_named_by_run_status_and_log() {
+    let line = r#"SET_STATE {"state":"done","boddy":"long","subject":"s","keepBody":true,"title":"\u0007x"}"#;
+    let (repo, run) = held(&format!("echo '{line}'"));
+    assert_eq!(repo.state("task"), "done", "it counts");
+    for (name, text) in [
+        ("run", err(&run)),
+        ("commit", repo.message("task")),
+        ("status", out(&repo.aynig_ok(["status", "task"]))),
+        ("status --all", out(&repo.aynig_ok(["status", "--all"]))),
+        ("log", out(&repo.aynig_ok(["log", "task"]))),
+        ("log --json", listed(&repo.aynig_ok(["log", "task", "--json"]))[0]["reason"].to_string()),
+    ] {
+        assert!(text.contains("boddy (body?), keepBody (keep_body?)"), "{name}: {text}");
+    }
+    let (_, ran) = held(r#"echo 'SET_STATE {"state":"done","subject":"s","body":null,"note":null}'"#);
+    assert_eq!(err(&ran), "");
 }
 
 /// CONTRACT 4.10, 4.17, 6.3

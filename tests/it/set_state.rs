@@ -200,6 +200,22 @@ fn a_reply_that_cannot_be_added_changes_nothing() {
 }
 
 #[test]
+fn to_ask_again_for_a_state_without_a_command_is_questioned() {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    for (branch, state) in [("over", "done"), ("open", "build")] {
+        repo.ready(branch, state);
+    }
+    let output = repo.aynig_ok(["set-state", "--retry", "over"]);
+    assert!(err(&output).contains("over has no command for done"), "{}", err(&output));
+    assert_eq!(err(&repo.aynig_ok(["set-state", "--retry", "open"])), "");
+    assert_eq!(
+        err(&repo.aynig_ok(["set-state", "--state", "done", "open"])),
+        "",
+        "that is how a workflow ends"
+    );
+}
+
+#[test]
 fn an_unborn_branch_gets_its_first_commit() {
     let repo = Repo::unborn();
     repo.write("first", "1");

@@ -364,7 +364,7 @@ fn a_lease_that_was_kept_says_in_the_end_how_its_command_ended() {
         let output = later.arg("run").env("AYNIG_CLOCK_OFFSET_SECONDS", "9999").output().expect("aynig runs");
         assert_eq!(repo.state("task"), "stalled", "{}", told(&output));
         let message = repo.message("task");
-        assert!(message.contains(&format!("its command had ended: {words}")), "{message}");
+        assert!(message.contains(&format!("`work` had ended: {words}")), "{message}");
         assert!(!message.contains("did not renew it"), "{message}");
     }
 }

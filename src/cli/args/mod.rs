@@ -207,6 +207,10 @@ pub(crate) struct SetState {
     #[arg(long, conflicts_with = "force")]
     pub(crate) when_free: bool,
 
+    /// Remove the state that --when-free has left beside the branch
+    #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers", "keep_body", "reply_source", "lease_seconds", "force", "when_free", "accept_unsigned"])]
+    pub(crate) withdraw: bool,
+
     /// With --when-free: also replace a parked state, and one that waits for an answer
     #[arg(long, requires = "when_free")]
     pub(crate) wake: bool,

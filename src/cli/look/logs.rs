@@ -64,19 +64,17 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     let about = format!("attempt {}: {}", found.run_id, log.display());
     ui::narrate(&styled(FAINT, ui::sanitize(&about)));
     print(&repo, &found, &log, arguments.follow)?;
-    if arguments.stderr || !found.record.as_ref().is_some_and(Record::printed_errors_alone) {
-        return Ok(Exit::Done);
-    }
+    let is_empty = |log: &Path| std::fs::metadata(log).map_or(0, |found| found.len()) == 0;
+    let errors = log_of(&repo, &found, true).ok().filter(|errors| !arguments.stderr && !is_empty(errors));
+    let Some(errors) = errors else { return Ok(Exit::Done) };
+    let begins = if is_empty(&log) { "nothing was printed there; " } else { "" };
     if has_failed(&repo, &found) {
-        let log = log_of(&repo, &found, true)?;
-        let about = format!("nothing was printed there; standard error: {}", log.display());
+        let about = format!("{begins}standard error: {}", errors.display());
         ui::narrate(&styled(FAINT, ui::sanitize(&about)));
-        print(&repo, &found, &log, false)?;
+        print(&repo, &found, &errors, false)?;
     } else {
-        ui::narrate(&styled(
-            FAINT,
-            "nothing was printed here, but there is something on standard error: add --stderr",
-        ));
+        let about = format!("{begins}something is on standard error: add --stderr");
+        ui::narrate(&styled(FAINT, about));
     }
     Ok(Exit::Done)
 }

@@ -110,6 +110,11 @@ pub(crate) fn advise(advice: &[Advice]) {
             Advice::NoCommand { branch, state, near } => {
                 ui::warn(&format!("{branch} has no command for {state}; did you mean {near}?"));
             }
+            Advice::NothingRuns { branch, state } => {
+                ui::warn(&format!(
+                    "{branch} has no command for {state}, so nothing runs; `--state STATE` asks for another state"
+                ));
+            }
             Advice::Misspelt(slip) => ui::warn(&slip.to_string()),
         }
     }

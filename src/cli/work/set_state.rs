@@ -41,6 +41,22 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply },
     };
     let named: Vec<OsString> = arguments.name.iter().chain(&options.branch).cloned().collect();
+    if arguments.withdraw && named.len() < 2 {
+        let branch = named.first().map(|one| branch_name(one)).transpose()?;
+        let removed = declare::withdraw(&repo, &authority, &Onto { branch, ..conditions(options) })?;
+        if options.json {
+            print_json(&[SetView::withdrawn(&repo, &removed)]);
+        } else {
+            let name = styled(STRONG, ui::sanitize(&removed.branch.to_string()));
+            let still = format!("(`git show {}` still shows it)", removed.slot.short());
+            ui::answer(&format!(
+                "{name}  {} was withdrawn  {}",
+                ui::sanitize(&removed.words),
+                styled(FAINT, still)
+            ));
+        }
+        return Ok(Exit::Done);
+    }
     if named.len() > 1 && !arguments.retry {
         return Err(Error::usage(
             "one state is set on one branch, and several are named; nothing was changed",

@@ -69,6 +69,17 @@ pub struct Left {
     pub delivered: bool,
 }
 
+/// A deferred state that was removed.
+#[derive(Debug)]
+pub struct Withdrawn {
+    /// The branch.
+    pub branch: BranchName,
+    /// The commit of the slot.
+    pub slot: CommitId,
+    /// What it would have set, in words.
+    pub words: String,
+}
+
 /// Sets a state at once if the branch is free, else leaves it beside the branch.
 pub fn when_free(
     repo: &Repo,
@@ -140,6 +151,33 @@ pub fn when_free(
             left.delivered = true;
         }
         return Ok(Placed::Left(left));
+    }
+}
+
+/// Removes the deferred state of a branch.
+pub fn withdraw(repo: &Repo, authority: &Authority, onto: &Onto) -> Result<Withdrawn, Error> {
+    let target = Target::look(repo, authority, onto)?;
+    target.check_expected(repo, authority, &onto.expected)?;
+    let (branch, head) = (&target.branch, &target.head);
+    let look = format!("look with `aynig status {}`", shell_quote(&branch.to_string()));
+    let Some(slot) = authority.slot(repo, branch)? else {
+        return Err(
+            Error::failed(format!("no deferred state waits for {branch}; nothing was changed")).hint(look)
+        );
+    };
+    let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
+    let gone = |how: &str| {
+        Error::new(Kind::Conflict, format!("{} was {how}; nothing was changed", state_of(repo, slot)))
+            .hint(look.clone())
+    };
+    // A killed runner may have left the slot behind its delivery.
+    if head.as_ref().is_some_and(|head| is_delivered(repo, &kept, head.id)) {
+        return Err(gone("delivered already"));
+    }
+    let change = RefChange { name: slot_ref(branch), expected: Some(slot), new: None };
+    match authority.swap_together(repo, branch, &[change], "aynig: withdraw state")? {
+        Together::Won => Ok(Withdrawn { branch: branch.clone(), slot, words: state_of(repo, slot) }),
+        Together::Lost { .. } => Err(gone("delivered or replaced meanwhile")),
     }
 }
 
@@ -274,11 +312,13 @@ fn taken(repo: &Repo, branch: &BranchName, slot: CommitId) -> Error {
         state_of(repo, slot),
         sender(repo, slot)
     );
-    Error::new(Kind::Conflict, message).hint(format!(
-        "`--wait` waits until it was delivered; look with `aynig status {}` and `git show {}`",
-        shell_quote(&branch.to_string()),
-        slot.short()
-    ))
+    let name = shell_quote(&branch.to_string());
+    Error::new(Kind::Conflict, message)
+        .hint(format!(
+            "`--wait` waits until it was delivered; look with `aynig status {name}` and `git show {}`",
+            slot.short()
+        ))
+        .hint(format!("`aynig set-state --withdraw {name}` removes it"))
 }
 
 /// The state that a slot declares, for messages.

@@ -24,7 +24,7 @@ use crate::contract::waits_for::WaitsFor;
 
 use super::error::{Error, Kind};
 pub use answer::{Asked, lines, question, question_at};
-pub use later::{Later, Left, Placed, when_free};
+pub use later::{Later, Left, Placed, Withdrawn, when_free, withdraw};
 pub use lease::lease;
 pub use state::{check, state};
 pub(in crate::ops) use target::lease_below;
@@ -160,6 +160,13 @@ pub enum Holder {
 /// A fact about a landed commit that the caller should show.
 #[derive(Debug)]
 pub enum Advice {
+    /// Nothing runs the state that was asked for again.
+    NothingRuns {
+        /// The branch.
+        branch: BranchName,
+        /// The state.
+        state: StateName,
+    },
     /// The checkout's own commits, which the remote did not have, were pushed together with it.
     PushedAlong {
         /// The remote.

@@ -6,9 +6,10 @@ use crate::contract::alike::misspelt;
 use crate::contract::carried::{KeepTrailers, is_of_one_commit, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::StateName;
+use crate::contract::kept::Kept;
 use crate::contract::lease::requested_seconds;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
-use crate::contract::message::Draft;
+use crate::contract::message::{Draft, Message};
 use crate::contract::parking::{NOT_BEFORE_KEY, Parking, parking};
 use crate::contract::trailers::{Trailer, Trailers, is_runner_managed};
 use crate::contract::waits_for::{Answers, WaitsFor};
@@ -70,17 +71,22 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         return Err(misread(landed.commit.id, "a state"));
     };
     let branch = landed.before.branch.clone();
-    let overridden = landed.before.foreign_lease().map(|(lease, left)| Advice::Overridden {
+    // Whoever asks again after an invalid declaration was told to.
+    let again = matches!(request.wanted, Wanted::Retry { .. });
+    let foreign = landed.before.foreign_lease();
+    let foreign =
+        foreign.filter(|(lease, _)| !(again && matches!(Kept::of(&lease.message), Some(Kept::Invalid(_)))));
+    let overridden = foreign.map(|(lease, left)| Advice::Overridden {
         branch: branch.clone(),
         lease: lease.clone(),
         left,
         holder: holder(repo, authority, lease),
     });
-    let slip = slip(repo, &landed.commit, &state).map(|near| Advice::NoCommand {
-        branch,
-        state: state.clone(),
-        near,
-    });
+    let slip = match slip(repo, &landed.commit, &state) {
+        Some(Some(near)) => Some(Advice::NoCommand { branch, state: state.clone(), near }),
+        Some(None) if again => Some(Advice::NothingRuns { branch, state: state.clone() }),
+        Some(None) | None => None,
+    };
     let mut written = landed.written(state);
     written.advice.extend(overridden.into_iter().chain(slip));
     written.advice.extend(misspelt(given).into_iter().map(Advice::Misspelt));
@@ -186,15 +192,17 @@ fn retry(
     })
 }
 
-/// Returns the command that a state without one nearly has the name of. Such a state is allowed.
-fn slip(repo: &Repo, commit: &Stored, state: &StateName) -> Option<String> {
+/// For a state without a command, the command that it nearly has the name of, if any. Such a state is allowed.
+fn slip(repo: &Repo, commit: &Stored, state: &StateName) -> Option<Option<String>> {
+    let waits = WaitsFor::of(&Message::parse(&commit.message).trailers).is_some();
     // If commands come from another tree, this tree proves nothing.
-    if settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
+    if waits || settings::trust(repo).is_ok_and(|trust| trust.commands_from.is_some()) {
         return None;
     }
     match Resolver::new(None).in_commit(repo, commit.id, commit.tree, state) {
         Err(NoCommand::Missing { .. }) => {
-            missing::command(repo, repo.directory_in(commit.tree, ".aynig").ok()??, state)
+            let commands = repo.directory_in(commit.tree, ".aynig").ok()??;
+            Some(missing::command(repo, commands, state))
         }
         _ => None,
     }

@@ -3,8 +3,9 @@
 //! Invariant: all remaining times are relative to one `now`, and can be recomputed for another
 //! ([`BranchView::retime`]) without reading the repository.
 
+mod json;
+
 use bstr::ByteSlice;
-use serde::{Serialize, Serializer};
 
 use crate::clock;
 use crate::contract::bounds::Bound;
@@ -15,6 +16,7 @@ use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
+use crate::contract::protocol::misspelt_fields;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
@@ -22,9 +24,8 @@ use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::ops::missing;
-use crate::ops::view::Time;
 use crate::ops::view::deferred::DeferredView;
-use crate::ops::view::lease::{UNNAMED, runner_words};
+use crate::ops::view::lease::runner_words;
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
@@ -276,7 +277,7 @@ fn under_lease(row: &mut BranchView, repo: &Repo, authority: &Authority, branch:
 fn ready(row: &mut BranchView, command: &str, run_in: RunIn, most: u32) {
     row.command = Some(command.to_owned());
     let in_place = (run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
-    let reasons: Vec<String> = row.again(most).into_iter().chain(in_place).collect();
+    let reasons: Vec<String> = row.again(most).into_iter().chain(in_place).chain(row.why.clone()).collect();
     row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
 }
 
@@ -421,6 +422,8 @@ impl BranchView {
     pub fn label(&self) -> &'static str {
         match self {
             _ if self.is_stalled() => "stalled",
+            // Its command ended with an invalid declaration, and nobody works.
+            Self { kind: "working", mistake: true, ended: Some(_), .. } => "invalid",
             Self { rests: true, .. } => "rests",
             Self { kind, .. } => kind,
         }
@@ -449,7 +452,8 @@ fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
         row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
         row.interrupted = interrupted_before(&event.message.trailers);
         row.rescue = rescued(&event.message.trailers).map(ToString::to_string);
-        row.why = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
+        let stalled = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
+        row.why = stalled.or_else(|| misspelt_fields(&event.message.trailers));
     }
 }
 
@@ -475,79 +479,6 @@ fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
             Watched::Over { seen, wanted } | Watched::Remaining { seen, wanted, .. } => (seen, wanted),
         }),
     });
-}
-
-impl Serialize for BranchView {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The fields of the lease are flattened, and `null` if there is none.
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Flat<'a> {
-            branch: &'a str,
-            commit: Option<&'a str>,
-            state: Option<&'a str>,
-            kind: &'a str,
-            origin_state: Option<&'a str>,
-            run_id: Option<&'a str>,
-            runner: Option<&'a str>,
-            lease_seconds: Option<u64>,
-            expires_at: Option<Time>,
-            seconds_left: Option<i64>,
-            not_before: Option<Time>,
-            preferred_runner: Option<&'a str>,
-            preferred_until: Option<Time>,
-            seconds_seen: Option<u64>,
-            command: Option<&'a str>,
-            note: Option<&'a str>,
-            cause: Option<&'a str>,
-            deferred: Option<&'a DeferredView>,
-            subject: Option<&'a str>,
-            asked: Option<&'a str>,
-            date: Option<Time>,
-            reason: Option<&'a str>,
-            ended: Option<&'static str>,
-            cancel_by: Option<&'a str>,
-            interrupted: Option<u32>,
-            rescue_ref: Option<&'a str>,
-            waits_for: Option<&'a str>,
-            answers: Option<&'a [String]>,
-            seconds_waited: Option<u64>,
-        }
-        let waits = self.waits.as_ref();
-        let lease = self.lease.as_ref();
-        Flat {
-            branch: &self.branch,
-            commit: self.commit.as_deref(),
-            state: self.state.as_deref(),
-            kind: self.label(),
-            origin_state: self.origin.as_deref(),
-            run_id: lease.map(|lease| lease.run_id.as_str()),
-            runner: lease.map(|lease| lease.runner.as_str()).filter(|name| *name != UNNAMED),
-            lease_seconds: lease.map(|lease| lease.seconds),
-            expires_at: lease.map(|lease| Time(lease.expires_at)),
-            seconds_left: lease.map(|lease| lease.left),
-            not_before: self.not_before.map(Time),
-            preferred_runner: self.preferred.as_ref().map(|(runner, _)| runner.as_str()),
-            preferred_until: self.preferred.as_ref().map(|(_, until)| Time(*until)),
-            seconds_seen: lease.and_then(|lease| lease.seen).map(|(seen, _)| seen),
-            command: self.command.as_deref(),
-            note: self.reason.as_deref(),
-            cause: self.cause,
-            deferred: self.deferred.as_ref(),
-            subject: self.subject.as_deref(),
-            asked: self.asked.as_deref(),
-            date: self.committed_at.map(Time),
-            reason: self.why.as_deref(),
-            ended: self.ended,
-            cancel_by: self.cancel.as_deref(),
-            interrupted: self.interrupted,
-            rescue_ref: self.rescue.as_deref(),
-            waits_for: waits.map(|waits| waits.whom.as_str()),
-            answers: waits.and_then(|waits| waits.answers.as_deref()),
-            seconds_waited: waits.map(|waits| waits.age),
-        }
-        .serialize(serializer)
-    }
 }
 
 #[cfg(test)]

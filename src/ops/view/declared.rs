@@ -6,7 +6,7 @@ use super::Time;
 use super::deferred::{DeferredView, deferred};
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::Repo;
-use crate::ops::declare::{Left, Written, WrittenLease};
+use crate::ops::declare::{Left, Withdrawn, Written, WrittenLease};
 use crate::ops::error::Error;
 
 /// A state commit that has landed.
@@ -65,6 +65,11 @@ impl SetView {
             deferred: deferred(repo, left.commit),
             ..Self::new(&left.branch, outcome)
         }
+    }
+
+    /// The state beside the branch was removed.
+    pub fn withdrawn(repo: &Repo, withdrawn: &Withdrawn) -> Self {
+        Self { deferred: deferred(repo, withdrawn.slot), ..Self::new(&withdrawn.branch, "withdrawn") }
     }
 
     /// The state could not be set.

@@ -7,6 +7,7 @@ use crate::contract::head::{Event, InvalidHead};
 use crate::contract::ids::{CommitId, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::parking::asked_time;
+use crate::contract::protocol::misspelt_fields;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use crate::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 
@@ -168,7 +169,7 @@ impl AttemptView {
             elapsed_ms: attempt.seconds().map(|seconds| seconds.saturating_mul(1000)),
             subject: event.map(|event| text(&event.message.subject)),
             reason: match event {
-                Some(event) => host.again(event).or_else(|| Some(Stall::of(event)?.reason)),
+                Some(event) => host.again(event).or_else(|| why(event)),
                 None => attempt.kept.as_ref().map(Kept::words),
             },
             ended: attempt.kept.as_ref().map(Kept::word),
@@ -204,7 +205,7 @@ impl StateView {
             state: event.state.clone(),
             author: text(&declared.author),
             subject: text(&event.message.subject),
-            reason: Stall::of(event).map(|stall| stall.reason),
+            reason: why(event),
             not_before: not_before(event),
             again: declared.again,
             delivers: delivered(&event.message.trailers),
@@ -238,6 +239,11 @@ impl CommitsView {
             subject: newest.map(|mark| text(&mark.subject)),
         }
     }
+}
+
+/// Why it stalled, or what of its declaration was ignored.
+fn why(event: &Event) -> Option<String> {
+    Stall::of(event).map(|stall| stall.reason).or_else(|| misspelt_fields(&event.message.trailers))
 }
 
 fn not_before(event: &Event) -> Option<Time> {

@@ -15,7 +15,7 @@ use bstr::ByteSlice;
 use nix::sys::signal::Signal;
 
 use crate::contract::declaration::Declaration;
-use crate::contract::protocol::{MalformedLine, Observed, ProtocolReader};
+use crate::contract::protocol::{MalformedLine, Observed, ProtocolReader, misspelt_fields};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::FreeSpace;
 use crate::git::worktrees::registration::Mark;
@@ -328,6 +328,12 @@ fn warn_of_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, 
         observed.malformed_count.saturating_sub(u64::try_from(observed.malformed.len()).unwrap_or(u64::MAX));
     if more > 0 {
         context.warn(Some(&claim.branch), Warning::MoreInvalidDeclarations { count: more });
+    }
+    if let Some(declared) = observed.declaration.as_ref().filter(|_| ending.is_success())
+        && let Some(words) = misspelt_fields(&declared.trailers.iter().cloned().collect())
+    {
+        let state = claim.trigger.state.clone();
+        context.warn(Some(&claim.branch), Warning::FieldsMisspelt { state, words });
     }
     if observed.declaration.is_some() && !ending.is_success() {
         tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");

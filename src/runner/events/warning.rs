@@ -170,7 +170,14 @@ pub enum Warning {
         /// The line.
         line: MalformedLine,
     },
-    /// More such lines.
+    /// A valid declaration has fields that nothing reads.
+    FieldsMisspelt {
+        /// The state whose command wrote it.
+        state: StateName,
+        /// The fields, in words.
+        words: String,
+    },
+    /// More invalid declarations.
     MoreInvalidDeclarations {
         /// Their number.
         count: u64,
@@ -255,6 +262,7 @@ impl Warning {
             Self::FilesNotCopied { .. } => "filesNotCopied",
             Self::Submodules { .. } => "submodules",
             Self::InvalidDeclaration { .. } | Self::MoreInvalidDeclarations { .. } => "invalidDeclaration",
+            Self::FieldsMisspelt { .. } => "fieldsMisspelt",
             Self::DiskFull { .. } => "diskFull",
             Self::WorkNotSaved { .. } => "workNotSaved",
             Self::CancelNotTrusted { .. } => "cancelNotTrusted",
@@ -339,6 +347,7 @@ impl Display for Warning {
             Self::InvalidDeclaration { state, line } => {
                 write!(f, "`{state}` wrote an invalid SET_STATE on {line}; it is ignored")
             }
+            Self::FieldsMisspelt { state, words } => write!(f, "`{state}` has ended: {words}"),
             Self::MoreInvalidDeclarations { count } => {
                 write!(f, "{count} more invalid SET_STATE lines are in its log")
             }

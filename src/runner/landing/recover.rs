@@ -179,20 +179,22 @@ impl Closer<'_> {
         };
         let state = lease.origin.as_ref().map_or("?", |origin| origin.as_str());
         let stored = self.repo.commit(lease.commit).ok();
-        let end = match stored.and_then(|stored| Kept::of(&Message::parse(&stored.message))) {
-            None => "its runner did not renew it".to_owned(),
-            Some(kept) => format!("its command had ended: {}", kept.words()),
+        let kept = stored.and_then(|stored| Kept::of(&Message::parse(&stored.message)));
+        let over = match over {
+            Over::Dated(over) => format!("ended {} before it was found here", clock::span(over)),
+            Over::Seen(seen) => {
+                let lasts = clock::span(lease.seconds);
+                format!("lasts {lasts} and was seen here for {}", clock::span(seen))
+            }
         };
-        match over {
-            Over::Dated(over) => format!(
-                "The lease of {runner} for `{state}` ended {} before it was found here; {end}.",
-                clock::span(over)
-            ),
-            Over::Seen(seen) => format!(
-                "The lease of {runner} for `{state}` lasts {} and was seen here for {}; {end}.",
-                clock::span(lease.seconds),
-                clock::span(seen)
-            ),
+        // The first words become the title.
+        match kept {
+            None => {
+                format!("The lease of {runner} for `{state}` {over}; its runner did not renew it.")
+            }
+            Some(kept) => {
+                format!("`{state}` had ended: {}; the lease that {runner} kept {over}.", kept.words())
+            }
         }
     }
 

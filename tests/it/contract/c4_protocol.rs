@@ -298,7 +298,10 @@ fn c4_runner_managed_trailers_are_refused() {
 #[test]
 fn c4_unknown_fields_are_ignored() {
     let repo = leads_to(r#"SET_STATE {"state":"x","priority":9,"Subject":"no","nested":{"state":"y"}}"#, "x");
-    assert_eq!(repo.message("work"), "chore: set x\n\ndwp-state: x");
+    assert_eq!(
+        repo.message("work"),
+        "chore: set x\n\ndwp-state: x\naynig-misspelt-fields: Subject (subject?)"
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ use aynig::contract::deferred::delivered;
 use aynig::contract::head::Event;
 use aynig::contract::lease::{Liveness, liveness_at};
 use aynig::contract::parking::{Parking, parking};
+use aynig::contract::protocol::misspelt_fields;
 use aynig::contract::requeue::interrupted_before;
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
 use aynig::contract::titles::default_subject;
@@ -401,13 +402,15 @@ fn names(commits: &Commits) -> String {
 
 /// The event's text: why it stalled, else its subject unless the runner generated it.
 fn what_it_says(event: &Event) -> String {
-    match Stall::of(event) {
+    let ignored = misspelt_fields(&event.message.trailers).map(|words| ui::sanitize(&format!("; {words}")));
+    let said = match Stall::of(event) {
         Some(stall) if !stall.reason.is_empty() => ui::sanitize(&stall.reason),
         Some(_) | None if event.message.subject == default_subject(&event.state) => {
             wish(&event.message, &event.state).map(text).unwrap_or_default()
         }
         Some(_) | None => text(event.message.subject.as_bstr()),
-    }
+    };
+    said + &ignored.unwrap_or_default()
 }
 
 fn runner(name: &BStr) -> String {

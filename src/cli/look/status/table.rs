@@ -61,7 +61,7 @@ fn style(row: &BranchView) -> anstyle::Style {
     match row.kind {
         WAITS if !row.mistake => CALL,
         "ready" => GOOD,
-        "working" => CARE,
+        "working" if !row.mistake => CARE,
         "expired" | "invalid" => BAD,
         _ if row.state.as_deref() == Some("stalled") || row.mistake => BAD,
         _ if row.rests => FAINT,
