@@ -10,7 +10,7 @@ use chrono::DateTime;
 use super::trailers::Trailers;
 
 /// The trailer that parks a state.
-pub(crate) const NOT_BEFORE_KEY: &str = "dwp-not-before";
+pub const NOT_BEFORE_KEY: &str = "dwp-not-before";
 
 /// Whether a state may be run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -256,7 +256,7 @@ fn what_fails_is_asked_again_later_and_then_a_person_is_asked() {
     ]);
     let mut said = String::new();
     for (seconds, tries, state) in
-        [(0, 2, "plan"), (500, 2, "plan"), (700, 3, "plan"), (1_100, 3, "plan"), (1_300, 4, "needs-person")]
+        [(0, 2, "plan"), (500, 2, "plan"), (700, 3, "plan"), (1_500, 3, "plan"), (2_100, 4, "needs-person")]
     {
         let output = at(&repo, seconds);
         write!(said, "{}", told(&output)).expect("text");

@@ -208,6 +208,38 @@ fn a_state_that_is_set_by_hand_is_parked_well_or_not_at_all_and_asked_again_at_o
 }
 
 #[test]
+fn a_wait_may_be_given_as_a_duration() {
+    let repo = Repo::scene(&[(
+        "work",
+        "\"$AYNIG_BIN\" next later --trailer 'dwp-not-before: +1h30m' --trailer 'dwp-not-after: +1h'",
+    )]);
+    let until = |seconds: i64| seconds_from_now(seconds)[..16].to_owned();
+    repo.git(["branch", "task"]);
+    let set = ["set-state", "task", "--state", "work", "--trailer"];
+    for odd in ["+soon", "+", "+-5m", "+99999999999", "+10000000w"] {
+        let trailer = format!("dwp-not-before: {odd}");
+        assert_refused(&repo.aynig(set.into_iter().chain([&*trailer])), 2, &[odd, "2026-01-31T17:42:00Z"]);
+    }
+    // The minute may change between the two clocks.
+    let around = [until(7_200), {
+        repo.aynig_ok(set.into_iter().chain(["dwp-not-before: +2h"]));
+        until(7_200)
+    }];
+    let read = repo.trailer("task", "dwp-not-before");
+    assert!(around.iter().any(|time| read.starts_with(time)), "{read}: {around:?}");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "work");
+    repo.aynig_ok(set.into_iter().chain(["dwp-not-before: +0"]));
+    let around = [until(5_400), {
+        repo.aynig_ok(["run"]);
+        until(5_400)
+    }];
+    let read = repo.trailer("task", "dwp-not-before");
+    assert!(around.iter().any(|time| read.starts_with(time)), "{read}: {around:?}");
+    assert_eq!(repo.trailer("task", "dwp-not-after"), "+1h", "only this one is a time");
+}
+
+#[test]
 fn the_status_of_a_stalled_branch_says_what_to_type() {
     let repo = Repo::scene(&[("work", "exit 1")]);
     repo.ready("task", "work");

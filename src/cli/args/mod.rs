@@ -311,7 +311,7 @@ pub(crate) struct Text {
     #[arg(long, alias = "prompt-stdin", group = "body_source")]
     pub(crate) body_stdin: bool,
 
-    /// Add a trailer (repeatable); commands get it as a variable
+    /// Add a trailer (repeatable); commands get it as a variable. `dwp-not-before: +2h` becomes the time two hours from now
     #[arg(long, value_name = "KEY: VALUE", action = ArgAction::Append, value_parser = parse_trailer)]
     pub(crate) trailer: Vec<Trailer>,
 

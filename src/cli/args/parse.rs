@@ -2,13 +2,18 @@
 
 use std::ops::RangeInclusive;
 
+use aynig::clock::{format_utc, wall_seconds};
 use aynig::contract::duration::parse_duration;
 use aynig::contract::ids::{RemoteName, RoleName, StateName};
+use aynig::contract::parking::NOT_BEFORE_KEY;
 use aynig::contract::protocol::parse_trailer_arg;
 use aynig::contract::retention::parse_age;
 use aynig::contract::trailers::Trailer;
 use aynig::ops::error::Error;
 use aynig::ops::settings::keys;
+
+/// The longest wait, a hundred years in seconds: the year needs four digits.
+const LONGEST_WAIT: i64 = 100 * 366 * 86_400;
 
 /// Parses a whole number within `range`. The error names the range.
 pub(crate) fn number(
@@ -25,8 +30,17 @@ pub(crate) fn parse_state(text: &str) -> Result<StateName, String> {
     StateName::parse(text).map_err(|error| error.to_string())
 }
 
+/// Parses a trailer. `dwp-not-before: +2h` becomes the time two hours from now.
 pub(crate) fn parse_trailer(text: &str) -> Result<Trailer, String> {
-    parse_trailer_arg(text).map_err(|error| error.to_string())
+    let trailer = parse_trailer_arg(text).map_err(|error| error.to_string())?;
+    Ok(from_now(&trailer).unwrap_or(trailer))
+}
+
+/// The time in a trailer that says how long to wait; `None` for any other trailer.
+fn from_now(trailer: &Trailer) -> Option<Trailer> {
+    let wait = std::str::from_utf8(&trailer.value).ok()?.strip_prefix('+')?;
+    let wait = i64::try_from(parse_duration(wait)?).ok().filter(|wait| *wait <= LONGEST_WAIT)?;
+    (trailer.key == NOT_BEFORE_KEY).then(|| Trailer::new(NOT_BEFORE_KEY, format_utc(wall_seconds() + wait)))
 }
 
 pub(crate) fn parse_remote(text: &str) -> Result<RemoteName, String> {
