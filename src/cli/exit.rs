@@ -12,7 +12,8 @@ use crate::cli::ui::sanitize;
 pub(crate) enum Exit {
     /// Done; also: nothing to do, or another runner was faster.
     Done,
-    /// A command of this pass did not end well, or a state could not be set because the branch moved.
+    /// A command of this pass did not end well, a state could not be set because the branch moved, or there is no
+    /// branch of the name that was given.
     Failed,
     /// The command line is wrong.
     Usage,
@@ -64,8 +65,8 @@ impl From<Exit> for ExitCode {
 impl From<Kind> for Exit {
     fn from(kind: Kind) -> Self {
         match kind {
-            Kind::Failed | Kind::Conflict => Self::Failed,
-            Kind::Usage | Kind::NotFound => Self::Usage,
+            Kind::Failed | Kind::Conflict | Kind::NotFound => Self::Failed,
+            Kind::Usage => Self::Usage,
             Kind::Setup => Self::Setup,
             Kind::Remote => Self::Remote,
             Kind::Bug => Self::Bug,

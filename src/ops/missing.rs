@@ -99,22 +99,19 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
     }
     if let Some(near) = nearest(&branch.to_string(), &names) {
         error = error.hint(format!("did you mean {near}?"));
-    }
-    if want == Purpose::Write && !branch.to_string().starts_with("refs/") {
-        let make = format!("git branch {}", shell_quote(&branch.to_string()));
-        error = error.hint(match remote {
-            Some(remote) => format!(
-                "make it there, of what is checked out here: `git push {remote} {}`",
-                shell_quote(&format!("HEAD:refs/heads/{branch}"))
-            ),
-            None if repo.parse_commit("HEAD").is_some() => format!("make it: `{make}`"),
-            None if tips.is_empty() => format!("{NO_COMMIT}, then `{make}`"),
-            None => format!("make it, of a commit there is: `{make} START`"),
-        });
+    } else if want == Purpose::Write
+        && let Some(remote) = remote
+        && !branch.to_string().starts_with("refs/")
+    {
+        // Only git creates branches of a remote (CONTRACT 5.20).
+        error = error.hint(format!(
+            "to create it from what is checked out here: `git push {remote} {}`",
+            shell_quote(&format!("HEAD:refs/heads/{branch}"))
+        ));
     }
     match remote {
         Some(remote) => error.hint(format!("`git ls-remote --heads {remote}` lists its branches")),
-        None if tips.is_empty() => error,
+        None if tips.is_empty() => error.hint(NO_COMMIT),
         None => error.hint("`git branch` lists the branches there are"),
     }
 }

@@ -8,6 +8,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::git::remote::PATIENCE;
 use crate::runner::authority::Authority;
+use crate::runner::options::is_glob;
 
 use super::error::Error;
 use super::missing::{Purpose, missing};
@@ -97,9 +98,19 @@ pub struct Selected {
     pub by_glob: bool,
 }
 
-/// Whether a text is a glob. No name of a branch contains these characters.
-pub fn is_glob(named: &OsStr) -> bool {
-    named.as_bytes().iter().any(|byte| b"*?[".contains(byte))
+/// Reports the first name of these that no branch has, as last fetched. Globs may match nothing.
+pub fn all_exist(repo: &Repo, authority: &Authority, named: &[String]) -> Result<(), Error> {
+    let names = named.iter().filter(|name| !is_glob(name.as_bytes()));
+    let names: Vec<BranchName> = names.map(|name| branch_name(name.as_ref())).collect::<Result<_, _>>()?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let tips = authority.branches(repo).map_err(|error| Error::because("list the branches", &error))?;
+    let there: std::collections::HashSet<&BranchName> = tips.iter().map(|tip| &tip.branch).collect();
+    match names.iter().find(|name| !there.contains(name)) {
+        None => Ok(()),
+        Some(gone) => Err(missing(repo, authority, gone, Purpose::Read)),
+    }
 }
 
 /// Returns the branches that names and globs select, in the order of the names. A glob is matched with the
@@ -108,7 +119,7 @@ pub fn selected(repo: &Repo, authority: &Authority, named: &[OsString]) -> Resul
     let mut chosen: Vec<Selected> = Vec::new();
     let mut tips = None;
     for one in named {
-        if !is_glob(one) {
+        if !is_glob(one.as_bytes()) {
             chosen.push(Selected { branch: branch_name(one)?, by_glob: false });
             continue;
         }

@@ -20,7 +20,7 @@ use crate::runner::survey::rest::{Outlook, outlook};
 use crate::runner::survey::{self, CommandsFrom, Question, Survey};
 
 use super::app::Process;
-use super::error::{Error, Kind};
+use super::error::Error;
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 use super::run::survey_options;
@@ -144,7 +144,7 @@ impl<'a> Wait<'a> {
         };
         wait.look()?;
         if let Some(gone) = wait.branches.iter().find(|one| one.came == Came::Gone) {
-            return Err(Error { kind: Kind::Failed, ..missing(repo, authority, &gone.name, Purpose::Read) });
+            return Err(missing(repo, authority, &gone.name, Purpose::Read));
         }
         // A glob is for branches that take part.
         let is_idle = |one: &Waited| one.row.as_ref().is_some_and(|row| row.kind == "unmanaged");

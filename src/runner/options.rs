@@ -58,6 +58,11 @@ impl Selection {
     }
 }
 
+/// Whether a text is a glob. No name of a branch contains these characters.
+pub fn is_glob(named: &[u8]) -> bool {
+    named.iter().any(|byte| b"*?[".contains(byte))
+}
+
 /// Limits on the commands, commits and trailers that a run accepts (CONTRACT 13.1 to 13.5, 3.13).
 #[derive(Debug, Clone, Default)]
 pub struct Trust {

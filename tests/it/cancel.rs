@@ -144,7 +144,7 @@ fn a_branch_that_waits_is_stalled_and_others_say_why_not() {
         assert!(out(&output).contains(words), "{}", told(&output));
         assert_eq!(repo.head(branch), before);
     }
-    assert_exit(&cancel(&repo, &["tusk"]), 2);
+    assert_exit(&cancel(&repo, &["tusk"]), 1);
     assert_exit(&repo.aynig(["run"]), 0);
     repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
     assert_eq!(repo.state("task"), "work");

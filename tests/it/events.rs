@@ -80,7 +80,7 @@ fn no_event_is_an_answer_too() {
 fn what_cannot_be_meant_is_refused() {
     let repo = Repo::new();
     assert_refused(&repo.aynig(["events", "-n", "2"]), 2, &["--history"]);
-    assert_refused(&repo.aynig(["events", "--branch", "none"]), 2, &["no branch none", "`git branch` lists"]);
+    assert_refused(&repo.aynig(["events", "--branch", "none"]), 1, &["no branch none", "`git branch` lists"]);
     repo.git(["checkout", "--quiet", "--detach"]);
     assert_refused(&repo.aynig(["events"]), 3, &["detached", "--branch"]);
     let unborn = Repo::unborn();

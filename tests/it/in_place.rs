@@ -48,7 +48,7 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
         (&["run", "--json"], warning),
         // Timers use these options, and cron mails every output.
         (&["run", "--drain"], ""),
-        (&["run", "--branch", "other"], "warning: no branch matches --branch"),
+        (&["run", "--branch", "other*"], "warning: no branch matches other*; `git branch`"),
     ] {
         let output = repo.aynig_ok(arguments.iter().copied());
         assert!(

@@ -376,7 +376,7 @@ fn where_nothing_was_ever_declared_it_says_so() {
     let output = repo.aynig_ok(["log"]);
     assert_eq!(out(&output), "");
     assert!(err(&output).contains("main has no state event yet"), "{}", err(&output));
-    assert_refused(&repo.aynig(["log", "nowhere"]), 2, &["no branch nowhere", "`git branch` lists"]);
+    assert_refused(&repo.aynig(["log", "nowhere"]), 1, &["no branch nowhere", "`git branch` lists"]);
     assert_refused(&repo.aynig(["log", "main", "--branch", "main"]), 2, &["cannot be used with"]);
     assert_refused(&Repo::unborn().aynig(["log"]), 3, &["no commit yet"]);
     repo.ready("task", "build");

@@ -229,7 +229,8 @@ fn a_branch_is_named_as_elsewhere() {
     };
     assert_eq!(rows(&["ready"]), ["\"ready\""]);
     assert_eq!(rows(&["l*", "--branch", "held"]), ["\"held\"", "\"late\"", "\"link\""]);
-    let output = repo.aynig_ok(["status", "nowhere"]);
+    assert_refused(&repo.aynig(["status", "nowhere"]), 1, &["there is no branch nowhere"]);
+    let output = repo.aynig_ok(["status", "nowhere*"]);
     assert!(err(&output).contains("no branch matches"), "{}", err(&output));
     assert_refused(
         &repo.aynig(["status", "--watch", "2"]),

@@ -137,6 +137,11 @@ impl Narrator {
         self.above_live(|| ui::narrate(line));
     }
 
+    /// Whether a warning was printed.
+    pub(crate) fn has_warned(&self) -> bool {
+        self.said.lock().is_ok_and(|said| !said.is_empty())
+    }
+
     fn once(&self, line: String) {
         let fresh = self.said.lock().is_ok_and(|mut said| said.insert(line.clone()));
         if fresh {

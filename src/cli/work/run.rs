@@ -22,8 +22,9 @@ use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::{Notice, Outcome, StepReport};
 use aynig::runner::events::said::Said;
 use aynig::runner::events::warning::Warning;
+use aynig::runner::options::is_glob;
 use aynig::runner::passes::pass::{PassError, Summary};
-use aynig::runner::{error_chain, pluralize};
+use aynig::runner::{error_chain, pluralize, shell_quote};
 use aynig::stop::{Cause, Stop, Subscription};
 
 use crate::cli::args::{Run, not_an_interval};
@@ -65,6 +66,13 @@ fn given(arguments: &Run) -> Vec<(&'static Key, OsString)> {
     let key = KEYS.iter().find(|key| key.name == "branch").expect("it is a setting");
     let globs = arguments.names.iter().map(|glob| (key, OsString::from(glob)));
     arguments.settings.0.iter().cloned().chain(globs).collect()
+}
+
+/// The branches that were named on the command line, without globs.
+fn named(arguments: &Run) -> Vec<String> {
+    let given = given(arguments).into_iter().filter(|(key, _)| key.name == "branch");
+    let names = given.map(|(_, name)| name.to_string_lossy().into_owned());
+    names.filter(|name| !is_glob(name.as_bytes())).collect()
 }
 
 /// Runs with the settings of this moment. `None` if they have changed since.
@@ -234,6 +242,10 @@ impl Warnings {
         }
     }
 
+    fn has(&self, is_wanted: impl Fn(&Warning) -> bool) -> bool {
+        self.0.lock().is_ok_and(|kept| kept.iter().any(|(_, warning)| is_wanted(warning)))
+    }
+
     fn take(&self) -> Vec<Value> {
         let kept = self.0.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
         let one = |(branch, warning): (Option<BranchName>, Warning)| {
@@ -259,9 +271,14 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Whether a warning is about a name on the command line that no branch has.
+    fn misnames(&self, warning: &Warning) -> bool {
+        matches!(warning, Warning::NoSuchBranch { name, .. } if named(self.arguments).contains(name))
+    }
+
     fn add(&mut self, summary: &Summary, stop: &Stop) {
         let idle = !summary.did_something() && summary.failed.is_empty() && stop.cause().is_none();
-        if idle && self.arguments.watch.is_none() {
+        if idle && self.arguments.watch.is_none() && !self.warnings.has(|one| self.misnames(one)) {
             self.nothing_done(summary);
         }
         self.ran |= summary.did_something();
@@ -269,6 +286,10 @@ impl Answer<'_> {
             self.exit = Exit::Failed;
         } else if !summary.failed.is_empty() && self.exit == Exit::Done {
             self.exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
+        }
+        let misnamed = self.arguments.watch.is_none() && self.warnings.has(|one| self.misnames(one));
+        if misnamed && self.exit == Exit::Done {
+            self.exit = Exit::Failed;
         }
         let warnings = self.warnings.take();
         if self.arguments.json {
@@ -283,7 +304,18 @@ impl Answer<'_> {
         {
             self.narrator.tell(&warning);
         }
-        if !self.arguments.json && ui::somebody_listens() {
+        let named = named(self.arguments);
+        if self.arguments.json {
+        } else if !named.is_empty() && !self.narrator.has_warned() {
+            // Whoever names a branch waits for an answer, terminal or not.
+            let quoted: Vec<String> = named.iter().map(|name| shell_quote(name)).collect();
+            let line = format!(
+                "nothing to do on {}; `aynig status {}` says why",
+                named.join(", "),
+                quoted.join(" ")
+            );
+            ui::narrate(&styled(FAINT, sanitize(&line)));
+        } else if ui::somebody_listens() {
             let looked = pluralize(summary.branches, "branch");
             ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
         }

@@ -1,6 +1,7 @@
 //! `aynig set-state`: one commit that declares the next state of a branch.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use aynig::git::Repo;
@@ -8,9 +9,10 @@ use aynig::ops::app::App;
 use aynig::ops::declare::{self, Content, Later, Left, Onto, Placed, StateRequest, Wanted, Written};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
-use aynig::ops::target::{Selected, branch_name, is_glob, is_stalled, selected};
+use aynig::ops::target::{Selected, branch_name, is_stalled, selected};
 use aynig::ops::view::declared::SetView;
 use aynig::runner::authority::Authority;
+use aynig::runner::options::is_glob;
 
 use crate::cli::args::SetState;
 use crate::cli::exit::{Exit, render};
@@ -63,7 +65,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         )
         .hint("name one branch a call; only `--retry` takes several"));
     }
-    if named.len() > 1 || (arguments.retry && named.iter().any(|one| is_glob(one))) {
+    if named.len() > 1 || (arguments.retry && named.iter().any(|one| is_glob(one.as_bytes()))) {
         let onto = Onto { force: arguments.force, ..conditions(options) };
         let request = StateRequest { onto, wanted };
         return retry_all(app, &authority, &repo, arguments, &named, &request);

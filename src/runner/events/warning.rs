@@ -40,8 +40,19 @@ pub enum Warning {
         /// One of these branches.
         there: BranchName,
     },
-    /// `--branch` matches nothing.
+    /// A branch that was named does not exist.
+    NoSuchBranch {
+        /// The name.
+        name: String,
+        /// A branch that was probably meant.
+        near: Option<String>,
+        /// The remote whose branches were looked at. `None` for this repository's.
+        remote: Option<RemoteName>,
+    },
+    /// The globs of a run match no branch.
     NoBranchSelected {
+        /// The globs.
+        globs: Vec<String>,
         /// The remote whose branches were looked at. `None` for this repository's.
         remote: Option<RemoteName>,
     },
@@ -242,6 +253,7 @@ impl Warning {
             Self::LockRemoved { .. } => "lockRemoved",
             Self::SightingsNotKept { .. } => "sightingsNotKept",
             Self::RemoteNotSet { .. } => "remoteNotSet",
+            Self::NoSuchBranch { .. } => "noSuchBranch",
             Self::NoBranchSelected { .. } => "noBranchSelected",
             Self::NotRun { .. } => "notRun",
             Self::SkippedCurrent { .. } => "skippedCurrent",
@@ -302,7 +314,15 @@ impl Display for Warning {
                 directory.display()
             ),
             Self::RemoteNotSet { remote, there } => remote_not_set(f, remote, there),
-            Self::NoBranchSelected { remote } => none_selected(f, remote.as_ref()),
+            Self::NoSuchBranch { name, near, remote } => {
+                let near = near.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                write!(f, "there is no branch {name}{near}; ")?;
+                lists_branches(f, remote.as_ref())
+            }
+            Self::NoBranchSelected { globs, remote } => {
+                write!(f, "no branch matches {}; ", globs.join(" or "))?;
+                lists_branches(f, remote.as_ref())
+            }
             Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
             Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
             Self::Excluded(exclusion) => exclusion.fmt(f),
@@ -394,13 +414,13 @@ fn remote_not_set(f: &mut Formatter<'_>, remote: &RemoteName, there: &BranchName
     )
 }
 
-fn none_selected(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {
-    f.write_str("no branch matches --branch, or aynig.branch; `")?;
+fn lists_branches(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {
+    f.write_str("`")?;
     match remote {
         None => f.write_str("git branch")?,
         Some(remote) => write!(f, "git ls-remote --heads {remote}")?,
     }
-    f.write_str("` lists the branches there are")
+    f.write_str("` lists the branches")
 }
 
 fn skipped_current(f: &mut Formatter<'_>, state: &StateName, remote: Option<&RemoteName>) -> Result {

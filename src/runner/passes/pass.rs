@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
+use crate::contract::alike::nearest;
 use crate::contract::bounds::Bound;
 use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
@@ -22,7 +23,7 @@ use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::{Notice, StepReport};
 use crate::runner::landing::recover::{Closing, Over, recover, sweep};
 use crate::runner::landing::salvage::HandingOn;
-use crate::runner::options::Takeover;
+use crate::runner::options::{Takeover, is_glob};
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::deliver::deliver;
 use crate::runner::passes::dispatch::{Dispatched, Unclaimed, dispatch};
@@ -364,12 +365,26 @@ fn earlier(known: Option<i64>, time: i64) -> Option<i64> {
     Some(known.map_or(time, |known| known.min(time)))
 }
 
+/// Reports names without a branch; without any, globs that match none.
 fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
     let selection = &context.options.selection;
-    if selection.globs.is_empty() || branches.iter().any(|branch| selection.admits(&branch.name)) {
-        return;
+    let remote = context.authority.source();
+    let names = || branches.iter().map(|branch| branch.name.to_string());
+    let mut all_there = true;
+    for name in selection.named.iter().filter(|named| !is_glob(named.as_bytes())) {
+        if !names().any(|there| there == *name) {
+            let near = nearest(name, names());
+            context.warn(None, Warning::NoSuchBranch { name: name.clone(), near, remote: remote.cloned() });
+            all_there = false;
+        }
     }
-    context.warn(None, Warning::NoBranchSelected { remote: context.authority.source().cloned() });
+    if all_there
+        && !selection.globs.is_empty()
+        && !branches.iter().any(|branch| selection.admits(&branch.name))
+    {
+        let globs = selection.named.clone();
+        context.warn(None, Warning::NoBranchSelected { globs, remote: remote.cloned() });
+    }
 }
 
 /// The evidence that a lease has expired.

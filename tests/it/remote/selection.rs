@@ -139,15 +139,15 @@ fn logs_of_a_remotes_branch() {
     assert_refused(&there.aynig(ask), 1, &["by test-host", "logs stay where the command ran"]);
     assert_refused(
         &here.aynig(["logs", "--remote", "origin", "--branch", "nope"]),
-        2,
+        1,
         &["no branch nope on origin"],
     );
     assert_refused(&here.aynig(["logs", "--remote", "nowhere"]), 2, &["nowhere", "git remote"]);
-    for (more, why) in
-        [(&["--attempt", &run][..], "cannot be used with"), (&["nope"], "no branch nope on origin")]
+    for (more, code, why) in
+        [(&["--attempt", &run][..], 2, "cannot be used with"), (&["nope"], 1, "no branch nope on origin")]
     {
         let output = here.aynig(["logs", "--remote", "origin"].into_iter().chain(more.iter().copied()));
-        assert_refused(&output, 2, &[why]);
+        assert_refused(&output, code, &[why]);
     }
     assert_eq!(out(&here.aynig_ok(["logs", "--remote", "origin", "task"])), format!("first\n{rest}"));
 }

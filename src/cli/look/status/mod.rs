@@ -33,11 +33,11 @@ struct Subject {
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
+    not_an_interval(arguments.watch, &arguments.names)?;
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     authority.refresh(&repo)?;
     let subject = subject(&repo, &app.process, &authority, arguments)?;
-    not_an_interval(arguments.watch, &arguments.names)?;
     if let Some(seconds) = arguments.watch {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
@@ -72,6 +72,7 @@ fn subject(
         kinds: arguments.kind.iter().cloned().chain(waiting).collect(),
     };
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
+    target::all_exist(repo, authority, &named)?;
     if arguments.all || !named.is_empty() || !filter.is_empty() {
         let globs = globs("--branch", &named)?;
         let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
