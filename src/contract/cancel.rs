@@ -13,6 +13,7 @@ use super::head::Event;
 use super::lease::SECONDS_KEY;
 use super::message::{Draft, Message};
 use super::report::plain_line;
+use super::titles::request_title;
 use super::trailers::Trailer;
 
 /// The trailer of a request; its value is a [`Then::word`]. A stalled commit of a cancellation has it, too.
@@ -62,11 +63,26 @@ impl Cancel {
     }
 }
 
+impl Cancel {
+    /// The request itself, which may not have been carried out yet: `asked by Jane: wrong branch`.
+    pub fn asked(&self) -> String {
+        let again = if self.then == Then::Requeue { ", to run it again" } else { "" };
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        format!("asked by {}{again}{why}", self.by)
+    }
+}
+
+/// What became of the attempt.
 impl fmt::Display for Cancel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cancelled by {}", self.by)?;
         if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
     }
+}
+
+/// Whether a lease is a request to stop.
+pub(crate) fn is_request(lease: &Message) -> bool {
+    lease.trailers.last(CANCEL_KEY).is_some()
 }
 
 /// Marks the stalled commit of a cancellation.
@@ -95,7 +111,8 @@ pub(crate) fn cancel_draft(lease: &Message, then: Then, left: u64, reason: &[u8]
         })
         .collect();
     draft.trailers.push(Trailer::new(CANCEL_KEY, then.word()));
-    Draft { body: BString::from(reason), ..draft }
+    let subject = request_title(&draft.trailers, then == Then::Requeue);
+    Draft { subject, body: BString::from(reason), ..draft }
 }
 
 #[cfg(test)]
@@ -111,7 +128,7 @@ mod tests {
         assert_eq!(Cancel::of(&message, b"Jane"), None);
         let text =
             cancel_draft(&message, Then::Requeue, 12, b"wrong branch").encode().expect("it can be written");
-        let expected = "chore: set working\n\nwrong branch\n\ndwp-state: working\ndwp-run-id: r\n\
+        let expected = "cancel: a lease, to run it again\n\nwrong branch\n\ndwp-state: working\ndwp-run-id: r\n\
                         dwp-lease-seconds: 12\ndwp-pr: 7\naynig-cancel: requeue\n";
         assert_eq!(text, expected);
         let request = Message::parse(&text);

@@ -12,7 +12,7 @@ use super::head::{Event, STATE_KEY};
 use super::ids::{AttemptId, RemoteName, StateName};
 use super::lease::{ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY};
 use super::message::{Draft, Message, broken_trailer_rule};
-use super::titles::{default_subject, lease_title, stalled_title};
+use super::titles::{default_subject, lease_title, repeats_state, stalled_title};
 use super::trailers::{Trailer, Trailers, trim};
 
 pub(crate) const SOURCE_KEY: &str = "dwp-source";
@@ -117,7 +117,7 @@ fn writable(body: &str) -> BString {
 /// The first line of the body, if the subject is only the default one: the work requested, in the
 /// words of its author. `None` if the subject describes it, or nothing does.
 pub fn wish<'a>(message: &'a Message, state: &StateName) -> Option<&'a BStr> {
-    if message.subject != default_subject(state) {
+    if !repeats_state(message.subject.as_bstr(), state) {
         return None;
     }
     message.body.lines().map(ByteSlice::trim).find(|line| !line.is_empty()).map(BStr::new)

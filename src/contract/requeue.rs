@@ -62,9 +62,16 @@ impl OnInterrupt {
     }
 }
 
+impl Interrupted {
+    /// What followed: `asked again (1 of 3)`.
+    pub(crate) fn asked_again(self) -> String {
+        format!("asked again ({} of {})", self.times, self.most.max(self.times))
+    }
+}
+
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "interrupted, asked again ({} of {})", self.times, self.most.max(self.times))
+        write!(f, "interrupted, {}", self.asked_again())
     }
 }
 

@@ -8,7 +8,7 @@ use bstr::{BStr, BString, ByteSlice};
 use super::head::STATE_KEY;
 use super::ids::{BranchName, StateName};
 use super::message::{Draft, Message};
-use super::titles::default_subject;
+use super::titles::repeats_state;
 use super::trailers::Trailers;
 
 /// The text given by the user.
@@ -69,7 +69,7 @@ fn asked(commits: &[Message]) -> Option<(BString, BString)> {
         let state = StateName::parse(state(message)?.to_str().ok()?).ok()?;
         (state != StateName::working() && !state.is_stalled()).then_some((message, state))
     })?;
-    let plain = message.subject == default_subject(&state);
+    let plain = repeats_state(message.subject.as_bstr(), &state);
     Some((if plain { BString::default() } else { message.subject.clone() }, message.body.clone()))
 }
 

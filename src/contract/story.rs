@@ -8,7 +8,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::cancel::Cancel;
+use super::cancel::{Cancel, is_request};
 use super::commits::stalled_run;
 use super::head::{CommitFacts, Event, Head, InvalidHead};
 use super::ids::{CommitId, StateName};
@@ -66,6 +66,8 @@ pub struct LeaseMark {
     pub committed_at: i64,
     /// Its length, in seconds.
     pub seconds: u64,
+    /// Whether it is a request to stop, and no renewal.
+    pub request: bool,
 }
 
 /// One leased execution, or a lease made by hand.
@@ -203,9 +205,20 @@ impl Attempt {
         Some(event.committed_at.saturating_sub(self.first().committed_at))
     }
 
+    /// Its leases without the requests, newest first.
+    fn held_leases(&self) -> impl Iterator<Item = &LeaseMark> {
+        std::iter::once(&self.newest).chain(&self.earlier).filter(|lease| !lease.request)
+    }
+
+    /// How often its lease was renewed.
+    pub fn renewals(&self) -> usize {
+        self.held_leases().count().saturating_sub(1)
+    }
+
     /// Seconds from its first lease to its newest, by commit dates.
     pub fn held(&self) -> i64 {
-        self.newest.committed_at.saturating_sub(self.first().committed_at)
+        let newest = self.held_leases().next().unwrap_or(&self.newest);
+        newest.committed_at.saturating_sub(self.first().committed_at)
     }
 
     /// Seconds between the end of its last lease and its own end, by commit dates; `None` if it
@@ -238,7 +251,12 @@ impl Attempt {
 }
 
 fn mark(lease: &Lease) -> LeaseMark {
-    LeaseMark { commit: lease.commit, committed_at: lease.committed_at, seconds: lease.seconds }
+    LeaseMark {
+        commit: lease.commit,
+        committed_at: lease.committed_at,
+        seconds: lease.seconds,
+        request: is_request(&lease.message),
+    }
 }
 
 impl Commits {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every subject made here is one line that encodes, whatever a lease or a command wrote.
 
-use bstr::BString;
+use bstr::{BStr, BString};
 
 use super::ids::StateName;
 use super::lease::{ORIGIN_KEY, RUNNER_KEY};
@@ -28,6 +28,23 @@ pub(crate) fn lease_title(lease: &Trailers) -> BString {
         return default_subject(&StateName::working());
     }
     BString::from(format!("working: {state} ({runner})"))
+}
+
+/// The subject of a request to stop the attempt of this lease: `cancel: STATE`.
+pub(crate) fn request_title(lease: &Trailers, again: bool) -> BString {
+    let state = lease.last(ORIGIN_KEY).map(|value| plain_line(value, MOST)).unwrap_or_default();
+    let state = if state.trim().is_empty() { "a lease" } else { state.trim() };
+    BString::from(format!("cancel: {state}{}", if again { ", to run it again" } else { "" }))
+}
+
+/// The subject of an answer: `answer: STATE`.
+pub fn answer_title(state: &StateName) -> BString {
+    BString::from(format!("answer: {state}"))
+}
+
+/// Whether a subject only repeats the state.
+pub fn repeats_state(subject: &BStr, state: &StateName) -> bool {
+    subject == default_subject(state) || subject == answer_title(state)
 }
 
 /// The subject of a stalled commit with this body: `stalled: WHY`. The first line of the body says why.
@@ -79,7 +96,8 @@ mod tests {
         #[test]
         fn any_title_encodes_as_itself(text in any::<String>()) {
             let lease = [Trailer::new(ORIGIN_KEY, text.as_str()), Trailer::new(RUNNER_KEY, text.as_str())];
-            for subject in [stalled_title(&text), lease_title(&lease.into_iter().collect())] {
+            let lease: Trailers = lease.into_iter().collect();
+            for subject in [stalled_title(&text), lease_title(&lease), request_title(&lease, true)] {
                 let draft = Draft { subject: subject.clone(), body: BString::default(), trailers: Trailers::new() };
                 let bytes = draft.encode();
                 prop_assert!(bytes.is_ok(), "{:?}", bytes);

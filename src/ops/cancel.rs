@@ -8,6 +8,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::clock;
 use crate::contract::cancel::{Cancel, Then, cancel_draft, is_cancelled, mark};
 use crate::contract::commits::{stalled_draft, stalled_run};
+use crate::contract::deferred::Rest;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
@@ -24,7 +25,7 @@ use crate::git::{Repo, Swap};
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
-use crate::runner::survey::trust;
+use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
 use super::declare::{Written, lease_below};
@@ -169,10 +170,11 @@ impl Case<'_> {
     fn without_lease(&self, event: &Event) -> Result<Option<Outcome>, Error> {
         let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
         let state = &event.state;
-        if state.is_stalled() && (is_cancelled(event) || self.rests(state)) {
+        if state.is_stalled() && (is_cancelled(event) || rests(self.repo, self.authority, self.stored, state))
+        {
             return nothing("it is stalled already".to_owned(), self.request.then == Then::Stall);
         }
-        if self.rests(state) {
+        if rests(self.repo, self.authority, self.stored, state) {
             return nothing(format!("its state {state} has no command, so nothing runs"), false);
         }
         if self.request.then == Then::Requeue {
@@ -182,15 +184,6 @@ impl Case<'_> {
         let failed = event.message.trailers.last(ORIGIN_KEY).filter(|_| state.is_stalled());
         let failed = failed.and_then(|origin| StateName::parse(origin).ok());
         self.stall(Some(failed.as_ref().unwrap_or(state)), None)
-    }
-
-    /// Whether no role has a command for the state.
-    fn rests(&self, state: &StateName) -> bool {
-        let elsewhere = settings::trust(self.repo).is_ok_and(|trust| trust.commands_from.is_some());
-        let Ok(Some(aynig)) = self.repo.directory_in(self.stored.tree, ".aynig") else { return !elsewhere };
-        let wanted = format!("/command/{state}");
-        let paths = self.repo.paths_in(aynig).unwrap_or_default();
-        !elsewhere && !paths.iter().any(|path| format!("/{path}").ends_with(&wanted))
     }
 
     /// Refuses a command that would stop itself.
@@ -334,7 +327,14 @@ fn ended(event: &Event, asked: &Asked) -> End {
     }
 }
 
-/// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run.
+/// Whether no command will run for the state, and nobody's answer is waited for (CONTRACT 5.33).
+fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName) -> bool {
+    let trust = settings::trust(repo).ok();
+    let from = trust.and_then(|trust| trust::commands_from(repo, authority, &trust).ok());
+    from.is_some_and(|from| rest::of_state(repo, from.as_ref(), stored, state) == Rest::Rests)
+}
+
+/// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run or answered.
 pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool {
     let Ok(Some(stored)) =
         head_of(repo, authority, branch).map(|head| head.and_then(|id| repo.commit(id).ok()))
@@ -343,7 +343,7 @@ pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool 
     };
     match Head::read(&stored.facts()) {
         Head::Working(_) => true,
-        Head::Ready(event) => !event.state.is_stalled(),
+        Head::Ready(event) => !is_cancelled(&event) && !rests(repo, authority, &stored, &event.state),
         Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &stored).is_some(),
     }
 }

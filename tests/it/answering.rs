@@ -34,7 +34,7 @@ fn an_answer_keeps_what_was_asked_and_names_it() {
     let message = repo.message("task");
     assert!(message.contains("\n\nIs it right?\n\n[reply from approval by Test Person, 2"), "{message}");
     assert!(message.contains("Z]\n\nNames, please.\n\n"), "{message}");
-    assert_eq!(repo.git(["log", "-1", "--format=%an", "task"]), "Test Person");
+    assert_eq!(repo.git(["log", "-1", "--format=%an: %s", "task"]), "Test Person: answer: implement");
     // The next one is not said to be an answer.
     repo.aynig_ok(["set-state", "--branch", "task", "--state", "approved", "--keep-trailers=all"]);
     assert_eq!((read("aynig-answers"), read("issue")), (String::new(), "7".into()));

@@ -48,7 +48,10 @@ fn the_holder_stops_saves_the_work_and_says_who_asked() {
     assert!(message.contains("`work` was cancelled by Jane: wrong branch."), "{message}");
     assert!(message.contains(&saved), "{message}");
     let log = out(&repo.aynig_ok(["log", "task"]));
-    assert!(log.contains("cancelled by Jane: wrong branch, to stall"), "{log}");
+    assert!(log.contains("cancel   asked by Jane: wrong branch\n") && !log.contains("renewed"), "{log}");
+    let titles = repo.git(["log", "-3", "--format=%s", "task"]);
+    let stalled = "stalled: `work` was cancelled by Jane: wrong branch";
+    assert_eq!(titles, format!("{stalled}\ncancel: work\nworking: work (test-host)"));
     let log = out(&repo.aynig_ok(["log", "task", "--json"]));
     assert!(log.contains(r#""cancelBy":"Jane","cancelReason":"wrong branch""#), "{log}");
     repo.assert_tidy();
@@ -160,16 +163,17 @@ fn globs_name_those_that_are_leased_or_wait() {
     repo.ready("feature/c", "done");
     repo.ready("feature/d", "stalled");
     let output = cancel(&repo, &["feature/*", "--json"]);
-    assert_exit(&output, 1);
+    assert_exit(&output, 0);
     let rows = listed(&output);
     let named: Vec<&str> =
         rows.as_array().expect("a list").iter().filter_map(|row| row["branch"].as_str()).collect();
-    assert_eq!(named, ["feature/a", "feature/b", "feature/c"]);
+    assert_eq!(named, ["feature/a", "feature/b"], "a glob passes over what rests");
     assert_eq!(
         [repo.state("feature/a"), repo.state("feature/b"), repo.state("task")],
         ["stalled", "stalled", "work"]
     );
-    assert_exit(&cancel(&repo, &["nothing/*"]), 1);
+    assert_refused(&cancel(&repo, &["feature/*"]), 1, &["the 4 that match rest"]);
+    assert_refused(&cancel(&repo, &["nothing/*"]), 1, &["no branch matches"]);
     assert_exit(&cancel(&repo, &[]), 2);
 }
 
@@ -265,4 +269,52 @@ fn a_stop_of_the_runner_is_no_answer_to_a_request() {
     assert_exit(&runner.finish(), 143);
     assert_eq!(repo.state("task"), "stalled");
     assert!(repo.message("task").contains("cancelled by Jane"), "{}", repo.message("task"));
+}
+
+/// CONTRACT 5.31, 11.21
+#[test]
+fn a_question_is_cancelled_whether_its_state_has_a_command_or_not() {
+    let repo = repo(WORK);
+    for (branch, state) in [("without", "approval"), ("with", "work")] {
+        let asks = format!("please\n\ndwp-state: {state}\ndwp-waits-for: ana\n");
+        repo.branch_with_message(branch, asks.as_bytes());
+        assert_exit(&cancel(&repo, &[branch, "--requeue"]), 0);
+        assert_exit(&cancel(&repo, &[&branch.replace("with", "w*th"), "--reason", "not needed"]), 0);
+        assert_eq!([repo.state(branch), repo.trailer(branch, "dwp-origin-state")], ["stalled", state]);
+        repo.aynig_ok(["set-state", branch, "--retry"]);
+        assert_eq!([repo.state(branch), repo.trailer(branch, "dwp-waits-for")], [state, "ana"]);
+    }
+}
+
+/// CONTRACT 5.30
+#[test]
+fn the_log_of_a_running_attempt_says_asked_and_not_cancelled() {
+    let repo = repo("trap 'say termed yes' TERM; say ready $$; await release; next done");
+    let runner = repo.aynig_start(["run", "--grace-seconds", "3600"]);
+    repo.said("ready");
+    assert_exit(&cancel(&repo, &["task", "--requeue", "--reason", "again, please"]), 0);
+    let log = out(&repo.aynig_ok(["log", "task"]));
+    assert!(log.contains("cancel   asked by Jane, to run it again: again, please\n"), "{log}");
+    assert!(!log.contains("cancelled") && !log.contains("renewed"), "{log}");
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "task"]), "cancel: work, to run it again");
+    repo.said("termed");
+    repo.release("release");
+    assert_exit(&runner.finish(), 0);
+    assert_eq!(repo.state("task"), "work");
+}
+
+/// CONTRACT 5.30
+#[test]
+fn a_lease_by_hand_keeps_the_request_for_its_recovery() {
+    let repo = repo(WORK);
+    repo.aynig_ok(["set-working", "task", "--lease-seconds", "2"]);
+    assert_exit(&cancel(&repo, &["task", "--reason", "enough"]), 0);
+    let status = out(&repo.aynig_ok(["status", "task"]));
+    assert!(status.contains("cancel asked by Jane: enough"), "{status}");
+    wait_until("the end of the lease", || {
+        repo.aynig(["run"]);
+        repo.state("task") == "stalled"
+    });
+    assert!(repo.message("task").contains("cancelled by Jane: enough"), "{}", repo.message("task"));
+    assert_eq!(repo.trailer("task", "aynig-cancel"), "stall");
 }

@@ -53,6 +53,7 @@ fn the_branch_goes_back_to_what_was_asked_for() {
     assert_eq!(step["rescueRef"].as_str(), Some(saved.as_str()));
     let reason = step["reason"].as_str().expect("a reason");
     assert!(reason.contains("SIGTERM") && reason.contains("asked again (1 of 3)"), "{reason}");
+    assert_eq!(reason.matches("interrupted").count(), 1, "{reason}");
 
     let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((row["kind"].as_str(), row["interrupted"].as_u64()), (Some("ready"), Some(1)), "{row:#}");

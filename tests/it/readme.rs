@@ -136,6 +136,28 @@ fn a_person_in_the_loop_works_as_written() {
 }
 
 #[test]
+fn stopping_a_command_works_as_written() {
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let place = room.path().canonicalize().expect("it exists");
+    let programs = place.join("bin");
+    std::fs::create_dir(&programs).expect("a directory");
+    symlink(binary(), programs.join("aynig")).expect("a link");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
+    let blocks = shell_blocks(&section(&readme(), "### Stopping a command"));
+    let script = format!("set -eu\n{}", blocks.join("\n"));
+    let mut shell = Command::new("sh");
+    hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
+    let output = shell.output().expect("sh runs");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let repo = Repo { path: place.join("stops"), room };
+    assert_eq!(repo.state("task"), "build", "{}", told(&output));
+    let said = out(&output);
+    assert!(said.contains("stalled: `build` was cancelled by Ana: wrong branch."), "{}", told(&output));
+    assert!(said.contains("cancel   asked by Ana: wrong branch"), "{}", told(&output));
+    repo.assert_tidy();
+}
+
+#[test]
 fn every_option_of_every_subcommand_is_there() {
     let readme = readme();
     let everywhere = section(&readme, "## Subcommands").split("\n### ").next().expect("text").to_owned();

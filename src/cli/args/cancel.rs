@@ -16,7 +16,7 @@ use aynig::contract::ids::RemoteName;
     otherwise, its lease ran out, or --timeout passed; 2 usage; 3 set-up; 4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Cancel {
-    /// The branches: names, or globs on those that are leased or wait to be run (`*` also matches `/`)
+    /// The branches: names, or globs, which pass over branches that rest (`*` also matches `/`)
     #[arg(value_name = "BRANCH", required_unless_present = "branch")]
     pub(crate) name: Vec<OsString>,
 

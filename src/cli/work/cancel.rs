@@ -29,9 +29,15 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let authority = authority(&repo, arguments.remote.as_ref())?;
     let named: Vec<_> = arguments.name.iter().chain(&arguments.branch).cloned().collect();
     let mut chosen = selected(&repo, &authority, &named)?;
+    let matching = chosen.len();
     chosen.retain(|one| !one.by_glob || is_open(&repo, &authority, &one.branch));
     if chosen.is_empty() {
-        return Err(Error::failed("no branch that is leased or waits to be run matches"));
+        let why = match matching {
+            0 => "no branch matches".to_owned(),
+            1 => "the branch that matches rests".to_owned(),
+            _ => format!("the {matching} that match rest"),
+        };
+        return Err(Error::failed(format!("{why}: nothing to cancel")));
     }
     let then = if arguments.requeue { Then::Requeue } else { Then::Stall };
     let request = Request { then, reason: arguments.reason.clone() };

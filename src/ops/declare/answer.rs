@@ -12,6 +12,7 @@ use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::manual::ManualState;
 use crate::contract::message::Message;
 use crate::contract::report::plain_line;
+use crate::contract::titles::answer_title;
 use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::{ANSWERED_KEY, Answers, WaitsFor};
 use crate::git::Repo;
@@ -130,7 +131,7 @@ pub(super) fn draft(
     let given = [Trailer::new(ANSWERED_KEY, event.commit.to_string())];
     Ok(ManualState {
         state: state.clone(),
-        subject: None,
+        subject: Some(answer_title(state).to_string()),
         trailers: kept_and_given(KeepTrailers::All, &target.trailers(), &request.message.trailers, &given),
         body: Some(with_reply(repo, target, request, comment).into()),
         source: authority.source().cloned(),

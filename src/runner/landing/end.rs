@@ -246,7 +246,7 @@ impl<'a> End<'a> {
                     Settlement::Requeue(requeue) => Outcome::Requeued {
                         state: self.finished.claim.trigger.state.clone(),
                         why: match requeue.interrupted {
-                            Some(count) => format!("{why}; {count}"),
+                            Some(count) => format!("{why}; {}", count.asked_again()),
                             None => format!("{why}; asked again"),
                         },
                     },

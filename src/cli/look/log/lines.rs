@@ -19,7 +19,7 @@ use aynig::contract::parking::{Parking, parking};
 use aynig::contract::protocol::misspelt_fields;
 use aynig::contract::requeue::interrupted_before;
 use aynig::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
-use aynig::contract::titles::default_subject;
+use aynig::contract::titles::repeats_state;
 use aynig::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 use aynig::ops::history::host::Host;
 use aynig::ops::view::deferred::DeferredView;
@@ -145,7 +145,7 @@ impl Below {
 
     /// The leases: `each` of them, or the number of renewals.
     fn leases(&mut self, attempt: &Attempt, each: bool) {
-        let (run, count) = (text(attempt.run_id.as_bstr()), attempt.earlier.len());
+        let (run, count) = (text(attempt.run_id.as_bstr()), attempt.renewals());
         if each {
             for lease in std::iter::once(&attempt.newest).chain(&attempt.earlier) {
                 let date = clock::format_utc(lease.committed_at);
@@ -240,7 +240,7 @@ impl Renderer<'_> {
             below.end(attempt, event, author.as_bstr());
         }
         if let Some(cancel) = &attempt.cancel {
-            below.add("cancel", &format!("{cancel}, to {}", cancel.then.word()));
+            below.add("cancel", &cancel.asked());
         }
         below.leases(attempt, self.leases);
         if let Some((newest, _)) = &attempt.commits.ends {
@@ -405,7 +405,7 @@ fn what_it_says(event: &Event) -> String {
     let ignored = misspelt_fields(&event.message.trailers).map(|words| ui::sanitize(&format!("; {words}")));
     let said = match Stall::of(event) {
         Some(stall) if !stall.reason.is_empty() => ui::sanitize(&stall.reason),
-        Some(_) | None if event.message.subject == default_subject(&event.state) => {
+        Some(_) | None if repeats_state(event.message.subject.as_bstr(), &event.state) => {
             wish(&event.message, &event.state).map(text).unwrap_or_default()
         }
         Some(_) | None => text(event.message.subject.as_bstr()),
