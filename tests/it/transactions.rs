@@ -130,3 +130,117 @@ fn of_many_transactions_with_a_ref_in_common_one_wins() {
     let moved = ["a", "b"].map(|name| repo.head(name) == repo.head("main"));
     assert_eq!((repo.head("common"), moved[0] != moved[1]), (repo.head("main"), true));
 }
+
+/// CONTRACT 5.28
+#[test]
+fn what_stands_in_the_way_of_a_name_is_found_before_the_first_write() {
+    let repo = Repo::new();
+    for name in ["first", "loose/below", "packed/below", "above", "target"] {
+        repo.git(["branch", name]);
+    }
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["update-ref", "-d", "refs/heads/loose/below"]);
+    repo.git(["branch", "loose/below"]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/target"]);
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    let here = store(&repo).handle();
+    let (old, new) = (Some("main~1"), Some("main"));
+    let first = || change(&repo, "refs/heads/first", old, new);
+    let create = |name: &str| change(&repo, name, None, new);
+    let before = repo.git(["for-each-ref"]);
+    for (others, words) in [
+        (vec![create("refs/heads/loose")], "refs/heads/loose/below exists"),
+        (vec![create("refs/heads/packed")], "refs/heads/packed/below exists"),
+        (vec![create("refs/heads/above/x")], "refs/heads/above exists"),
+        (vec![create("refs/heads/main/x")], "refs/heads/main exists"),
+        (vec![create("refs/heads/link")], "it is a symbolic ref to refs/heads/target"),
+        (vec![create("refs/heads/n"), create("refs/heads/n/m")], "refs/heads/n/m is to be changed as well"),
+        (vec![first()], "refs/heads/first is to be changed as well"),
+    ] {
+        let changes: Vec<RefChange> = [first()].into_iter().chain(others).collect();
+        match here.swap_together(&changes, "test") {
+            Err(RefError::Unwritable { why, .. }) => assert!(why.contains(words), "{words}: {why}"),
+            other => panic!("{words}: {other:?}"),
+        }
+        assert_eq!(repo.git(["for-each-ref"]), before, "{words}");
+    }
+    assert_eq!(repo.git(["symbolic-ref", "refs/heads/link"]), "refs/heads/target");
+    // Where only empty directories are left, of refs and of their logs, the name is free.
+    let gone = [change(&repo, "refs/heads/loose/below", old, None)];
+    assert_eq!(here.swap_together(&gone, "test").expect("it can"), Together::Won);
+    assert_eq!(
+        here.swap_together(&[first(), create("refs/heads/loose")], "test").expect("it can"),
+        Together::Won
+    );
+}
+
+/// CONTRACT 5.28
+#[test]
+fn transactions_and_git_at_work_lose_nothing() {
+    let repo = Repo::new();
+    for number in 0..20 {
+        repo.git(["commit", "--quiet", "--allow-empty", "-m", &number.to_string()]);
+    }
+    let commits: Vec<CommitId> = repo
+        .git(["rev-list", "--reverse", "main"])
+        .lines()
+        .map(|id| CommitId::parse_hex(id).expect("an id"))
+        .collect();
+    for name in ["refs/heads/one", "refs/heads/two", "refs/heads/git", "refs/heads/filler/1"] {
+        repo.git(["update-ref", name, &commits[0].to_string()]);
+    }
+    let store = store(&repo);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done() {
+                // It may find a ref that was moved or locked meanwhile: then it fails, and is run again.
+                drop(repo.git_command().args(["pack-refs", "--all"]).output());
+                drop(repo.git_command().args(["gc", "--quiet"]).output());
+            }
+        });
+        let gits = scope.spawn(|| {
+            let mut at = 0;
+            while !is_done() {
+                let (old, new) = (commits[at % 20].to_string(), commits[(at + 1) % 20].to_string());
+                let moved = repo.git_command().args(["update-ref", "refs/heads/git", &new, &old]).output();
+                at += usize::from(moved.expect("git runs").status.success());
+            }
+            at
+        });
+        let here = store.handle();
+        let step = |name: &str, from: Option<usize>, to: Option<usize>| RefChange {
+            name: name.into(),
+            expected: from.map(|at| commits[at]),
+            new: to.map(|at| commits[at]),
+        };
+        for at in 0..120 {
+            let (old, new) = (at % 20, (at + 1) % 20);
+            let slot = "refs/aynig/deferred/one";
+            let slot =
+                if at % 2 == 0 { step(slot, None, Some(old)) } else { step(slot, Some(old - 1), None) };
+            let moved = [
+                step("refs/heads/one", Some(old), Some(new)),
+                slot,
+                step("refs/heads/two", Some(old), Some(new)),
+            ];
+            assert_eq!(
+                here.swap_together(&moved, "test").expect("git is at work only"),
+                Together::Won,
+                "{at}"
+            );
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        let at = gits.join().expect("no panic");
+        assert_eq!(repo.head("git"), commits[at % 20].to_string());
+    });
+    assert_eq!([repo.head("one"), repo.head("two")], [commits[0].to_string(), commits[0].to_string()]);
+    assert!(!names(&repo).contains(&"refs/aynig/deferred/one".to_owned()));
+    repo.git(["fsck", "--strict"]);
+    let left: Vec<_> = files_below(&repo.path.join(".git"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+        .collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+}

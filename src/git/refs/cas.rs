@@ -164,9 +164,23 @@ impl Repo {
         Ok(Swap::Won)
     }
 
-    /// A packed ref whose name conflicts with `name`, being above or below it. For loose refs the
-    /// file system prevents that.
-    pub(super) fn in_the_way_of(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
+    /// What prevents the creation of `name`: a symbolic ref of this name, or a ref above or below it.
+    pub(super) fn obstacle(&self, name: &gix::refs::FullName) -> gix::Result<Option<String>> {
+        if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())?
+            && let gix::refs::Target::Symbolic(target) = loose.target
+        {
+            return Ok(Some(format!("it is a symbolic ref to {}", target.as_bstr())));
+        }
+        let below = [name.as_bstr().as_bytes(), b"/"].concat();
+        let loose = self.gix.references()?.prefixed(below.as_bstr())?.find_map(Result::ok);
+        if let Some(other) = loose {
+            return Ok(Some(format!("{} exists", other.name().as_bstr())));
+        }
+        Ok(self.packed_above(name)?.map(|other| format!("{other} exists")))
+    }
+
+    /// A packed ref above `name`.
+    fn packed_above(&self, name: &gix::refs::FullName) -> gix::Result<Option<BString>> {
         let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
         let text = name.as_bstr();
         for at in text.find_iter(b"/") {
@@ -176,10 +190,7 @@ impl Repo {
                 return Ok(Some(above.as_bstr().to_owned()));
             }
         }
-        let mut below = text.to_owned();
-        below.push(b'/');
-        let found = packed.iter_prefixed(below)?.next();
-        Ok(found.and_then(Result::ok).map(|found| found.name.as_bstr().to_owned()))
+        Ok(None)
     }
 
     /// Removes `name` and its reflog if it points at `expected`.
@@ -232,11 +243,20 @@ impl Repo {
         let lock = self.common_dir().join(format!("{shown}.lock"));
         Err(match error {
             None => RefError::Locked { name: shown, lock },
-            Some(error) => RefError::Unwritable {
-                name: shown,
-                why: format!("could not make {}: {error}", lock.display()),
-            },
+            Some(error) => {
+                let why = match self.loose_above(&shown) {
+                    Some(above) => format!("{above} exists"),
+                    None => format!("could not make {}: {error}", lock.display()),
+                };
+                RefError::Unwritable { name: shown, why }
+            }
         })
+    }
+
+    /// A loose ref above `name`, whose file is where the directory of `name` would be.
+    fn loose_above(&self, name: &str) -> Option<String> {
+        let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
+        above.find(|above| self.common_dir().join(above).is_file()).map(str::to_owned)
     }
 
     /// Removes ref locks that killed runners left, if they are proved to be theirs; returns the

@@ -55,11 +55,13 @@ pub(super) struct Prepared<'a> {
 
 impl Repo {
     /// Makes all `changes`, or none if one of the refs has another value than expected. They are written in the
-    /// given order; `log` is the message for the reflogs.
+    /// given order, except that the first deletion takes all deleted refs out of `packed-refs`. `log` is the message
+    /// for the reflogs.
     pub fn swap_together(&self, changes: &[RefChange], log: &str) -> Result<Together, RefError> {
         // Always locked in the same order, so that two transactions never wait for each other.
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by(|one, other| changes[*one].name.cmp(&changes[*other].name));
+        check_names(changes)?;
         let mut held: Vec<Option<Prepared<'_>>> = changes.iter().map(|_| None).collect();
         for at in order {
             let RefChange { name, expected, new } = &changes[at];
@@ -124,9 +126,9 @@ impl Repo {
             return Ok(Err(actual));
         }
         if expected.is_none()
-            && let Some(other) = self.in_the_way_of(&full).map_err(|error| unwritable(gix_chain(&error)))?
+            && let Some(obstacle) = self.obstacle(&full).map_err(|error| unwritable(gix_chain(&error)))?
         {
-            return Err(unwritable(format!("{other} exists")));
+            return Err(unwritable(obstacle));
         }
         Ok(Ok(Prepared { name, path, expected, new, lock, _announced: announced }))
     }
@@ -218,6 +220,23 @@ fn without(packed: &[u8], gone: &[&BStr]) -> Vec<u8> {
         !skipping
     });
     kept.collect::<Vec<&[u8]>>().concat()
+}
+
+/// Refuses changes of which one creates a ref below the name of another, and changes of one ref.
+fn check_names(changes: &[RefChange]) -> Result<(), RefError> {
+    for one in changes {
+        let is_in_the_way = |other: &&RefChange| {
+            let below =
+                other.name.strip_prefix(one.name.as_slice()).is_some_and(|rest| rest.starts_with(b"/"));
+            (below && one.new.is_some() && other.new.is_some())
+                || (one.name == other.name && !std::ptr::eq(one, *other))
+        };
+        if let Some(other) = changes.iter().find(is_in_the_way) {
+            let why = format!("{} is to be changed as well", other.name);
+            return Err(RefError::Unwritable { name: one.name.to_string(), why });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

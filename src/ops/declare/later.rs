@@ -12,7 +12,7 @@ use crate::clock::span;
 use crate::contract::deferred::{Rest, SLOT_KEY, WAKE_KEY};
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
-use crate::contract::layout::slot_ref;
+use crate::contract::layout::{SLOTS, slot_ref};
 use crate::contract::message::Message;
 use crate::contract::parking::{Parking, parking};
 use crate::contract::trailers::Trailer;
@@ -249,7 +249,15 @@ fn leave(repo: &Repo, authority: &Authority, branch: &BranchName, slot: CommitId
     let found = authority.source().map_or(Ok(None), |_| arrived(repo, authority, branch, slot));
     match (moved, found) {
         (_, Ok(Some(arrived))) => Ok(arrived),
-        (Err(error), _) => Err(error.into()),
+        (Err(error), _) => {
+            let other = |error: &Error| error.message.contains(SLOTS) && error.message.ends_with(" exists");
+            let error = Error::from(error);
+            Err(if other(&error) {
+                error.hint("`aynig clean --deferred` lists those whose branch is gone, and removes them with `--apply`")
+            } else {
+                error
+            })
+        }
         (Ok(_), Err(error)) => Err(error),
         (Ok(Together::Lost { actual, .. }), Ok(None)) => Ok(Leaving::Lost(actual)),
         (Ok(Together::Won), Ok(None)) => Ok(Leaving::Left),
