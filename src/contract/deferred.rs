@@ -3,7 +3,7 @@
 //! Invariant: a slot is delivered at most once. The commit that delivers it names it, and lies above the HEAD that
 //! its sender saw, which is the slot's parent.
 
-use bstr::BStr;
+use bstr::{BStr, ByteSlice};
 
 use super::head::{CommitFacts, Event, Head};
 use super::ids::{BranchName, CommitId};
@@ -74,12 +74,14 @@ pub(crate) fn waits_for_answer(trailers: &Trailers) -> bool {
     trailers.last(WAITS_FOR_KEY).is_some_and(|value| !value.is_empty())
 }
 
-/// Whether a commit delivers this slot.
-pub(crate) fn delivers(message: &[u8], slot: CommitId) -> bool {
-    let trailers = Message::parse(message).trailers;
-    trailers
-        .iter()
-        .any(|trailer| trailer.key == DELIVERED_KEY && CommitId::parse_hex(&trailer.value) == Some(slot))
+/// Whether a commit delivers this slot: it names it, and has its message. The name alone proves nothing, since any
+/// commit can name any slot.
+pub(crate) fn delivers(message: &[u8], slot: &Event) -> bool {
+    if !message.contains_str(DELIVERED_KEY) {
+        return false;
+    }
+    let found = Message::parse(message);
+    delivered(&found.trailers) == Some(slot.commit) && found == delivery_draft(slot).normalised()
 }
 
 /// The slot that a commit with these trailers delivers.
@@ -170,7 +172,10 @@ mod tests {
         let expected =
             format!("s\n\nbody\n\ndwp-state: a\ndwp-x: 1\naynig-wake: true\naynig-deferred: {}\n", id(1));
         assert_eq!(text, expected);
-        assert!(delivers(&text, id(1)) && !delivers(&text, id(2)) && !delivers(message.as_bytes(), id(1)));
+        assert!(delivers(&text, &event) && !delivers(message.as_bytes(), &event));
+        assert!(!delivers(&text, &Event { commit: id(2), ..event.clone() }));
+        let named = format!("s\n\ndwp-state: a\naynig-deferred: {}\n", id(1));
+        assert!(!delivers(named.as_bytes(), &event), "a name alone is no delivery");
         for other in ["s\n", "s\n\ndwp-state: working\n", "s\n\ndwp-state: ../x\n"] {
             assert!(read(other).is_none(), "{other}");
         }

@@ -256,14 +256,15 @@ impl Repo {
         self.tips(&remote.map_or_else(|| SLOTS.to_owned(), fetched_slots))
     }
 
-    /// Fetches the deferred state of one branch of `remote`.
+    /// Fetches the commit of the deferred state of one branch of `remote`. No ref is made of it: a stale one could be
+    /// in its way (`a` and `a/b`).
     pub(crate) fn fetch_slot(
         &self,
         remote: &RemoteName,
         branch: &BranchName,
         within: Duration,
     ) -> Result<(), RemoteError> {
-        let spec = format!("+{}:{}{branch}", slot_ref(branch), fetched_slots(remote));
+        let spec = slot_ref(branch).to_string();
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 

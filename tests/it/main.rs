@@ -31,6 +31,7 @@ mod crash_points;
 mod crashes;
 mod default_branch;
 mod deferred;
+mod deferred_hostile;
 mod demo;
 mod doctor;
 mod documents;

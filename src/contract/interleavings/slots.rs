@@ -106,8 +106,11 @@ fn down(line: &Line) -> impl Iterator<Item = &Line> {
 }
 
 fn is_delivered(slot: &Line, head: &Line) -> bool {
-    let id = id_of(slot);
-    down(head).take_while(|line| Some(*line) != slot.parent.as_ref()).any(|line| delivers(&line.message, id))
+    let facts = CommitFacts { id: id_of(slot), committed_at: 0, message: &slot.message };
+    let event = crate::contract::deferred::slot(&facts).expect("a slot declares a state");
+    down(head)
+        .take_while(|line| Some(*line) != slot.parent.as_ref())
+        .any(|line| delivers(&line.message, &event))
 }
 
 fn rest(head: &Line) -> Rest {

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-use crate::contract::deferred::{Refusal, Rest, Ruling, delivers, delivery_draft, ruling};
+use crate::contract::deferred::{
+    Refusal, Rest, Ruling, delivers, delivery_draft, ruling, slot as deferred_event,
+};
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::slot_ref;
@@ -66,7 +68,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
     fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
-        let Some(head) = self.branch.head else { return false };
+        let Some(head) = self.branch.head.filter(|_| !self.branch.is_taken) else { return false };
         // By the slot: one that cannot be delivered does not keep the branch from being run.
         let at = (self.branch.name.clone(), self.slot);
         if backoff.is_paused(&at) {
@@ -183,8 +185,9 @@ pub fn undeliverable(
 /// Whether a commit between `head` and the HEAD that the sender saw delivers the slot.
 pub fn is_delivered(repo: &Repo, slot: &Stored, head: CommitId) -> bool {
     let seen = slot.parents.first();
+    let Some(event) = deferred_event(&slot.facts()) else { return false };
     let above = repo.history(head).map_while(Result::ok).take(SEARCHED);
-    above.take_while(|stored| Some(&stored.id) != seen).any(|stored| delivers(&stored.message, slot.id))
+    above.take_while(|stored| Some(&stored.id) != seen).any(|stored| delivers(&stored.message, &event))
 }
 
 /// The sender of a slot, for messages.

@@ -121,7 +121,7 @@ fn leases<'a>(
 ) -> impl Iterator<Item = (&'a mut Leased, Sight)> {
     let remote = question.authority.source().cloned();
     branches.iter_mut().filter_map(move |branch| {
-        let Branch { name, head, verdict: Verdict::Leased(leased) } = branch else { return None };
+        let Branch { name, head, verdict: Verdict::Leased(leased), .. } = branch else { return None };
         let sight = Sight { remote: remote.clone(), branch: name.clone(), head: (*head)? };
         Some((leased, sight))
     })

@@ -179,7 +179,7 @@ impl<'a> View<'a> {
             Ok(head) => head,
             Err(target) => {
                 let verdict = Verdict::Excluded(Exclusion::SymbolicRef { target });
-                return Ok(Branch { name, head: None, verdict });
+                return Ok(Branch { name, head: None, verdict, is_taken: true });
             }
         };
         let is_current = self.current.as_ref() == Some(&name);
@@ -208,7 +208,8 @@ impl<'a> View<'a> {
                 }
             }
         };
-        Ok(Branch { name, head: Some(head), verdict })
+        let is_taken = self.is_taken(&name);
+        Ok(Branch { name, head: Some(head), verdict, is_taken })
     }
 
     /// An earlier verdict on the same HEAD, if nothing but HEAD decides it. It does not if it depends on time,
@@ -319,6 +320,13 @@ impl<'a> View<'a> {
             }
             (None, Err(reason), _) => Verdict::Waiting { state, reason },
         }
+    }
+
+    /// Whether a deferred state is not delivered to a branch that rests (CONTRACT 5.34). An attempt that is removing
+    /// its worktree is in nobody's way.
+    fn is_taken(&self, name: &BranchName) -> bool {
+        let is_used = |in_use: &Arc<InUse>| !matches!(**in_use, InUse::Attempt { .. });
+        self.unnamed_default.as_ref() == Some(name) || self.in_use.get(name).is_some_and(is_used)
     }
 
     /// Finds why a state with a command cannot run here and now.
@@ -477,6 +485,7 @@ mod tests {
             name: name(branch),
             head,
             verdict: Verdict::Unmanaged,
+            is_taken: false,
         };
         let tip = |branch: &str, target| Tip { branch: name(branch), target };
         let earlier = vec![
