@@ -40,6 +40,8 @@ points! {
     LedgerWritten = "ledger-written",
     /// A remote took an operation on a run; the ref here does not point to it yet.
     LedgerPushed = "ledger-pushed",
+    /// A journal has the lines of all operations; `state.json` is older.
+    JournalWritten = "journal-written",
     /// The first refs of a transaction are moved; the others are locked and not yet moved.
     RefsHalfMoved = "refs-half-moved",
     /// A replacement file is complete under its draft name and not yet renamed.

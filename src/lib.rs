@@ -39,6 +39,7 @@ pub mod contract;
 pub mod crashpoint;
 pub mod fsutil;
 pub mod git;
+pub mod journal;
 pub mod ledger;
 pub mod model;
 pub mod ops;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("contract", &[]),
     ("model", &[]),
     ("clock", &[]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("fsutil", &["crashpoint", "words"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
     ("ledger", &["model", "git", "contract", "clock", "fsutil", "crashpoint"]),
+    ("journal", &["ledger", "model", "git", "contract", "fsutil", "crashpoint"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
     (

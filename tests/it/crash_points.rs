@@ -89,7 +89,7 @@ fn cases(point: Point) -> Vec<Case> {
         // These can be any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
         // A step writes into no ledger: see `ledger`.
-        Point::LedgerWritten | Point::LedgerPushed => vec![],
+        Point::LedgerWritten | Point::LedgerPushed | Point::JournalWritten => vec![],
         // A step delivers nothing: see `deferred`.
         Point::RefsHalfMoved | Point::DeliveryWritten => vec![],
         // Threads panic at these: see `panics`. A kill there leaves nothing behind.

@@ -49,6 +49,7 @@ mod init;
 mod install;
 mod install_refused;
 mod interrupted;
+mod journal;
 mod json;
 mod judge;
 mod kept;

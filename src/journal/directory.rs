@@ -1,0 +1,116 @@
+//! The run directory: `<data directory>/runs/<run id>/`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::JournalError;
+use crate::contract::layout::own_directory;
+use crate::fsutil::{self, DirLock};
+use crate::git::Repo;
+use crate::model::ids::{OpId, RunId};
+
+/// How long the lock of a run directory is waited for. It is held for single appends.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The files of a run directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDirectory {
+    run: RunId,
+    path: PathBuf,
+}
+
+/// `metadata.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// The run.
+    pub run_id: RunId,
+    /// The journal's id, new each time it is made anew.
+    pub journal: String,
+    /// The commit of the ledger up to which all files were brought; empty before the first time.
+    #[serde(default)]
+    pub synced: String,
+}
+
+impl RunDirectory {
+    /// The directory of a run, below the data directory (`aynig.dataDir`, default `aynig/data` in the git directory that
+    /// all worktrees share). Nothing is created.
+    #[must_use]
+    pub fn of(repo: &Repo, run: RunId) -> Self {
+        let configured = repo.config_file("aynig.dataDir").ok().flatten();
+        let data = configured.unwrap_or_else(|| own_directory(repo.common_dir()).join("data"));
+        Self { run, path: data.join("runs").join(run.to_string()) }
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `events.jsonl`.
+    #[must_use]
+    pub fn events(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
+    /// `state.json`.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
+    /// `artifacts`.
+    #[must_use]
+    pub fn artifacts(&self) -> PathBuf {
+        self.path.join("artifacts")
+    }
+
+    fn metadata_path(&self) -> PathBuf {
+        self.path.join("metadata.json")
+    }
+
+    /// Takes the lock, and makes the directory if it is missing. Only its owner may look into it.
+    pub(super) fn lock(&self) -> Result<DirLock, JournalError> {
+        fsutil::create_private_dir_all(&self.path).map_err(JournalError::file("create", &self.path))?;
+        let file = self.path.join("lock");
+        match fsutil::create(&file, b"") {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(JournalError::file("create", &file)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        DirLock::acquire(&file, PATIENCE).map_err(JournalError::file("lock", &file))
+    }
+
+    /// Reads `metadata.json`. `None` if it is missing or damaged, or belongs to another run.
+    #[must_use]
+    pub fn metadata(&self) -> Option<Metadata> {
+        let text = std::fs::read(self.metadata_path()).ok()?;
+        serde_json::from_slice::<Metadata>(&text).ok().filter(|metadata| metadata.run_id == self.run)
+    }
+
+    /// Writes `metadata.json`.
+    pub(super) fn set_metadata(&self, metadata: &Metadata) -> Result<(), JournalError> {
+        self.replace(&self.metadata_path(), metadata)
+    }
+
+    /// Metadata of a journal that begins now.
+    pub(super) fn fresh(&self) -> Metadata {
+        Metadata { run_id: self.run, journal: OpId::random().to_string(), synced: String::new() }
+    }
+
+    /// Replaces a file by JSON.
+    pub(super) fn replace(&self, path: &Path, value: &impl Serialize) -> Result<(), JournalError> {
+        let json = serde_json::to_vec(value).map_err(std::io::Error::other);
+        json.and_then(|json| fsutil::replace(path, &json)).map_err(JournalError::file("write", path))
+    }
+}

@@ -1,0 +1,208 @@
+//! `events.jsonl`: appending, and mending its end.
+//!
+//! Invariant: lines are numbered 1, 2, 3 … without gaps, each number at the beginning of its line. Whole lines are
+//! written at once. What a crash left at the end (half a line, a run of NULs) is moved to a file of its own before
+//! anything is appended.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use super::JournalError;
+use super::directory::RunDirectory;
+
+/// The beginning of a line.
+const SEQ: &[u8] = b"{\"seq\":";
+
+/// How much is read at once when a file is read backwards.
+const CHUNK: u64 = 64 * 1024;
+
+/// The log of a run, open for appending. The caller holds the lock of the run directory.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+    /// The number of the last line; 0 without one.
+    last: u64,
+    /// The end of the last line.
+    end: u64,
+    /// The file with what was cut off, if anything was.
+    torn: Option<PathBuf>,
+}
+
+/// A line that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Its number.
+    pub seq: u64,
+    /// Its bytes without the newline: a JSON object.
+    pub bytes: Vec<u8>,
+}
+
+/// The number of a line. `None` for one that is none of a journal.
+pub(super) fn seq_of(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(SEQ)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&rest[..digits]).ok()?;
+    number.parse().ok()
+}
+
+/// Whether a line is whole: numbered, and a JSON object.
+fn is_whole(line: &[u8]) -> bool {
+    seq_of(line).is_some() && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
+}
+
+impl Log {
+    /// Opens the log for appending, and mends its end.
+    pub(super) fn open(directory: &RunDirectory) -> Result<Self, JournalError> {
+        let path = directory.events();
+        let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
+        let mut log = Self {
+            file: opened.map_err(JournalError::file("open", &path))?,
+            path,
+            last: 0,
+            end: 0,
+            torn: None,
+        };
+        log.mend().map_err(JournalError::file("mend", &log.path))?;
+        Ok(log)
+    }
+
+    /// The number of the last line; 0 without one.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The file with what was cut off the end when the log was opened.
+    #[must_use]
+    pub fn torn(&self) -> Option<&PathBuf> {
+        self.torn.as_ref()
+    }
+
+    /// Finds the last whole line, and moves what follows it away.
+    fn mend(&mut self) -> std::io::Result<()> {
+        let length = self.file.metadata()?.len();
+        let mut end = length;
+        while let Some((start, line)) = line_before(&self.file, end)? {
+            let newline = start + u64::try_from(line.len()).unwrap_or(u64::MAX);
+            if newline < length && is_whole(&line) {
+                self.last = seq_of(&line).unwrap_or(0);
+                self.end = newline + 1;
+                return self.cut(length);
+            }
+            end = start;
+        }
+        self.cut(length)
+    }
+
+    /// Moves everything after the last whole line to `events.torn-<n>`.
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        if self.end == length {
+            return Ok(());
+        }
+        let (place, mut torn) = self.torn_file()?;
+        let mut rest = File::open(&self.path)?;
+        rest.seek(SeekFrom::Start(self.end))?;
+        std::io::copy(&mut rest, &mut torn)?;
+        torn.sync_all()?;
+        self.file.set_len(self.end)?;
+        self.file.sync_all()?;
+        tracing::warn!(from = self.end, bytes = length - self.end, to = %place.display(), "the end of a journal was torn; moved away");
+        self.torn = Some(place);
+        Ok(())
+    }
+
+    fn torn_file(&self) -> std::io::Result<(PathBuf, File)> {
+        for number in 1..u32::MAX {
+            let place = self.path.with_file_name(format!("events.torn-{number}"));
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                opened => return opened.map(|file| (place, file)),
+            }
+        }
+        Err(std::io::Error::other("there are too many torn ends"))
+    }
+
+    /// Appends JSON objects, each as one line with the next number, in one write. With `durable` they are on the disk
+    /// when this returns.
+    pub(super) fn append<'e>(
+        &mut self,
+        events: impl IntoIterator<Item = &'e [u8]>,
+        durable: bool,
+    ) -> Result<(), JournalError> {
+        let mut lines = Vec::new();
+        let mut last = self.last;
+        for event in events {
+            last += 1;
+            lines.extend_from_slice(SEQ);
+            lines.extend_from_slice(last.to_string().as_bytes());
+            // An object without fields gets no comma.
+            lines.extend_from_slice(if event == b"{}" { b"" } else { b"," });
+            lines.extend_from_slice(event.strip_prefix(b"{").unwrap_or(event));
+            lines.push(b'\n');
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let written =
+            self.file.write_all(&lines).and_then(|()| if durable { self.file.sync_data() } else { Ok(()) });
+        if let Err(error) = written {
+            // A full disk: nothing of it may stay as half a line.
+            drop(self.file.set_len(self.end));
+            return Err(JournalError::file("write to", &self.path)(error));
+        }
+        self.last = last;
+        self.end += u64::try_from(lines.len()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    /// The lines from the last one back to the first.
+    pub(super) fn backwards(&self) -> impl Iterator<Item = Line> + '_ {
+        let mut end = self.end;
+        std::iter::from_fn(move || {
+            loop {
+                let (start, bytes) = line_before(&self.file, end).ok()??;
+                end = start;
+                if let Some(seq) = seq_of(&bytes) {
+                    return Some(Line { seq, bytes });
+                }
+            }
+        })
+    }
+}
+
+/// The line that ends at `end` (its newline included, if there is one), and its beginning. `None` at the beginning of
+/// the file.
+pub(super) fn line_before(file: &File, end: u64) -> std::io::Result<Option<(u64, Vec<u8>)>> {
+    if end == 0 {
+        return Ok(None);
+    }
+    let (mut start, mut bytes) = (end, Vec::new());
+    loop {
+        let from = start.saturating_sub(CHUNK);
+        let mut chunk = vec![0; usize::try_from(start - from).unwrap_or(0)];
+        file.read_exact_at(&mut chunk, from)?;
+        chunk.extend_from_slice(&bytes);
+        bytes = chunk;
+        start = from;
+        let body = bytes.len() - usize::from(bytes.last() == Some(&b'\n'));
+        if let Some(newline) = bytes[..body].iter().rposition(|byte| *byte == b'\n') {
+            let line = bytes[newline + 1..body].to_vec();
+            return Ok(Some((start + u64::try_from(newline).unwrap_or(0) + 1, line)));
+        }
+        if start == 0 {
+            bytes.truncate(body);
+            return Ok(Some((0, bytes)));
+        }
+    }
+}
+
+/// The whole lines between two places in the file, read in order.
+pub(super) fn read_between(file: &mut File, from: u64, most: u64) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,61 @@
+//! Journals: what this host shows of a run, made from its ledger.
+//!
+//! A run directory holds `events.jsonl`, one event a line with a number (`seq`: 1, 2, 3 …), and `state.json`. Events of
+//! record come from the ledger, with the same ids in the same order on every host. Between them lies what only this
+//! host saw. What is lost here is made again from the ledger.
+//!
+//! Invariant: a journal is never read to decide anything. One function appends, under the lock of the run directory.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`directory`] | the run directory and its files |
+//! | [`log`] | appends to `events.jsonl`, and mends its end |
+//! | [`pages`] | reads it, by number |
+//! | [`projection`] | `state.json` |
+//! | [`sync`] | brings both up to the ledger |
+
+pub mod directory;
+pub mod log;
+pub mod pages;
+pub mod projection;
+pub mod sync;
+
+use std::path::{Path, PathBuf};
+
+use crate::ledger::LedgerError;
+
+/// Why a journal could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A file failed.
+    #[error("could not {doing} {}", path.display())]
+    File {
+        /// The action.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The position belongs to another journal: this one was made anew.
+    #[error(
+        "the position belongs to journal {wanted}, and this is journal {actual}, which was made anew: read it from the beginning"
+    )]
+    Replaced {
+        /// The journal of the position.
+        wanted: String,
+        /// The journal that is there.
+        actual: String,
+    },
+    /// The ledger could not be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl JournalError {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::File { doing, path, source }
+    }
+}

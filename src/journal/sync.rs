@@ -1,0 +1,201 @@
+//! Brings the journal and `state.json` up to the ledger.
+//!
+//! Invariant: each line of an event of record names its commit, so where to go on is read from the journal itself. A
+//! process that dies between two writes leaves at most lines without their `state.json`; the next one goes on.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::JournalError;
+use super::directory::{Metadata, RunDirectory};
+use super::log::{Line, Log};
+use super::pages::Reader;
+use super::projection::Projection;
+use crate::contract::ids::CommitId;
+use crate::crashpoint::{self, Point};
+use crate::git::Repo;
+use crate::ledger::history::{Operation, operations};
+use crate::ledger::tip::ledger_ref;
+use crate::ledger::{LedgerError, Tip};
+use crate::model::event::Event;
+
+/// What a synchronisation found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Synced {
+    /// The journal's id.
+    pub journal: String,
+    /// The number of its last line.
+    pub last_seq: u64,
+    /// The lines that were added.
+    pub added: usize,
+    /// The journal was made from the beginning: it was missing or damaged, or its ledger has another history now.
+    pub anew: bool,
+    /// The file with a torn end that was moved away.
+    pub torn: Option<std::path::PathBuf>,
+}
+
+/// What of a line tells where it comes from.
+#[derive(Deserialize)]
+struct Origin {
+    id: Option<String>,
+    commit: Option<String>,
+}
+
+/// Brings the files of a run up to its ledger as it is known here. One ref is read if nothing is new.
+///
+/// # Errors
+/// [`JournalError`]; what was written before it stays, and is right.
+pub fn sync(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalError> {
+    let head = head_of(repo, directory)?;
+    if let Some(metadata) = directory.metadata()
+        && metadata.synced == head.to_string()
+        && directory.state().is_file()
+        && directory.events().is_file()
+    {
+        let last = Reader::open(directory)?.map(|reader| reader.page(None, 1)).transpose()?;
+        let last_seq = last.and_then(|page| page.lines.last().map(|line| line.seq)).unwrap_or(0);
+        return Ok(Synced { journal: metadata.journal, last_seq, ..Synced::default() });
+    }
+    let _lock = directory.lock()?;
+    // Another process may have been faster.
+    let head = head_of(repo, directory)?;
+    bring_up(repo, directory, head, false)
+}
+
+/// Makes the journal anew from the ledger. What only this host saw is gone.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn rebuild(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalError> {
+    let _lock = directory.lock()?;
+    let head = head_of(repo, directory)?;
+    bring_up(repo, directory, head, true)
+}
+
+/// Appends events that only this host saw: JSON objects with the envelope of the contract, without a number.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn append(repo: &Repo, directory: &RunDirectory, events: &[Vec<u8>]) -> Result<Synced, JournalError> {
+    sync(repo, directory)?;
+    let _lock = directory.lock()?;
+    let mut log = Log::open(directory)?;
+    log.append(events.iter().map(Vec::as_slice), false)?;
+    let journal = directory.metadata().map(|metadata| metadata.journal).unwrap_or_default();
+    let torn = log.torn().cloned();
+    Ok(Synced { journal, last_seq: log.last(), added: events.len(), torn, ..Synced::default() })
+}
+
+fn head_of(repo: &Repo, directory: &RunDirectory) -> Result<CommitId, JournalError> {
+    let head = repo.read_ref(ledger_ref(directory.run()).as_str().into()).map_err(LedgerError::from)?;
+    Ok(head.ok_or_else(|| LedgerError::Unknown(directory.run().to_string()))?)
+}
+
+fn bring_up(
+    repo: &Repo,
+    directory: &RunDirectory,
+    head: CommitId,
+    from_nothing: bool,
+) -> Result<Synced, JournalError> {
+    let run = directory.run();
+    let metadata = directory.metadata().filter(|_| !from_nothing && directory.events().is_file());
+    let known = match &metadata {
+        None => None,
+        Some(_) => {
+            let log = Log::open(directory)?;
+            // Where the ledger has another history now, or a line has no commit, all is made anew.
+            let done = last_commit(&log);
+            let fits = |commit: CommitId| operations(repo, run, head, Some(commit)).ok();
+            match done {
+                None if log.last() == 0 => Some((log, operations(repo, run, head, None)?, BTreeSet::new())),
+                None => None,
+                Some((commit, present)) => fits(commit).map(|rest| (log, rest, present)),
+            }
+        }
+    };
+    let anew = known.is_none();
+    let mut metadata = metadata.filter(|_| !anew).unwrap_or_else(|| directory.fresh());
+    let (mut log, rest, present) = match known {
+        Some(known) => known,
+        None => {
+            // Read first: what is here stays if the ledger cannot be read.
+            let all = operations(repo, run, head, None)?;
+            discard(directory, &metadata)?;
+            (Log::open(directory)?, all, BTreeSet::new())
+        }
+    };
+    let added = write(repo, run, &mut log, rest, &present)?;
+    crashpoint::reach(Point::JournalWritten);
+    let tip = Tip::read_whole(repo, run, head)?;
+    directory.replace(&directory.state(), &Projection::of(&tip.state, &directory.artifacts(), log.last()))?;
+    metadata.synced = head.to_string();
+    directory.set_metadata(&metadata)?;
+    let torn = log.torn().cloned();
+    Ok(Synced { journal: metadata.journal, last_seq: log.last(), added, anew, torn })
+}
+
+/// Begins a journal anew. Its id is written first, so that no position in the old one is taken for one in the new.
+fn discard(directory: &RunDirectory, metadata: &Metadata) -> Result<(), JournalError> {
+    directory.set_metadata(metadata)?;
+    match std::fs::remove_file(directory.events()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(JournalError::file("remove", &directory.events())(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The commit of the newest line of record, and the ids of its events that are there.
+fn last_commit(log: &Log) -> Option<(CommitId, BTreeSet<String>)> {
+    let origins = log.backwards().filter_map(|Line { bytes, .. }| {
+        let Origin { id, commit } = serde_json::from_slice(&bytes).ok()?;
+        Some((id?, commit?))
+    });
+    let mut origins = origins.peekable();
+    let commit = origins.peek()?.1.clone();
+    // Telemetry has no commit, so the filter passes it over.
+    let present = origins.take_while(|(_, other)| *other == commit).map(|(id, _)| id).collect();
+    Some((CommitId::parse_hex(&commit)?, present))
+}
+
+/// Appends what is missing: the rest of the operation that was interrupted, then the newer ones.
+fn write(
+    repo: &Repo,
+    run: crate::model::ids::RunId,
+    log: &mut Log,
+    rest: Vec<Operation>,
+    present: &BTreeSet<String>,
+) -> Result<usize, JournalError> {
+    let interrupted = last_commit(log).map(|(commit, _)| commit);
+    let first = match interrupted {
+        None => None,
+        Some(commit) => operation_at(repo, run, commit)?,
+    };
+    let mut lines = Vec::new();
+    for Operation { commit, events, .. } in first.into_iter().chain(rest) {
+        let missing = events.iter().filter(|event| !present.contains(&event.id.to_string()));
+        lines.extend(missing.map(|event| line(event, commit)));
+    }
+    log.append(lines.iter().map(Vec::as_slice), true)?;
+    Ok(lines.len())
+}
+
+/// One operation alone.
+fn operation_at(
+    repo: &Repo,
+    run: crate::model::ids::RunId,
+    commit: CommitId,
+) -> Result<Option<Operation>, JournalError> {
+    let parent = repo.commit(commit).map_err(LedgerError::from)?.parents.first().copied();
+    Ok(operations(repo, run, commit, parent)?.into_iter().next())
+}
+
+/// An event of record as a line: with the commit it comes from.
+fn line(event: &Event, commit: CommitId) -> Vec<u8> {
+    // An event has string keys and no failing parts.
+    let event = serde_json::to_vec(event).unwrap_or_default();
+    let mut line = format!("{{\"commit\":\"{commit}\",").into_bytes();
+    line.extend_from_slice(event.strip_prefix(b"{").unwrap_or(&event));
+    line
+}
