@@ -378,3 +378,36 @@ fn what_was_delivered_is_not_withdrawn() {
     assert_refused(&repo.aynig(["set-state", "--withdraw", "task"]), 1, &["delivered already"]);
     assert_eq!(slots(&repo).len(), 1);
 }
+
+/// CONTRACT 5.33
+#[test]
+fn a_runner_with_other_commands_replaces_nothing_that_another_would_run() {
+    let repo = Repo::scene(&[("go", "next done"), ("work", WORK)]);
+    repo.git(["branch", "mine"]);
+    repo.git(["rm", "-q", ".aynig/command/go"]);
+    repo.commit_all("without go");
+    repo.git(["branch", "tools"]);
+    repo.branch_from("mine", "task", b"please\n\ndwp-state: go\n");
+    repo.aynig_ok(later("task", &[]));
+    let other = repo.aynig_ok(["run", "--commands-from", "tools"]);
+    assert_eq!((repo.state("task").as_str(), slots(&repo).len()), ("go", 1), "{}", told(&other));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!((deliveries(&repo, "task"), repo.noted_lines("ran")), (1, vec!["task ".to_owned()]));
+}
+
+/// CONTRACT 5.32
+#[test]
+fn an_attempt_does_not_wait_for_its_own_end() {
+    let set = r#""$AYNIG_BIN" set-state --when-free --wait --timeout 20s --state done"#;
+    let repo = Repo::scene(&[("here", set), ("named", &format!("{set} --branch \"$AYNIG_BRANCH\""))]);
+    for branch in ["here", "named"] {
+        repo.ready(branch, branch);
+    }
+    let output = repo.aynig_ok(["run", "--jobs", "2"]);
+    for branch in ["here", "named"] {
+        assert_eq!(repo.state(branch), "done", "{}", told(&output));
+        assert_eq!(repo.git(["log", "-1", "--format=%P", branch]), repo.head(&format!("{branch}~1")));
+    }
+    assert_eq!(slots(&repo), Vec::<String>::new());
+    repo.assert_tidy();
+}

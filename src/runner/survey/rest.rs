@@ -98,11 +98,17 @@ fn has_command(
     tree: CommitId,
     state: &StateName,
 ) -> Result<bool, CommitError> {
-    let commands = match from {
-        Some(from) => from.tree,
-        None => repo.directory_in(tree, ".aynig")?,
-    };
-    let Some(commands) = commands else { return Ok(false) };
+    // A runner without `--commands-from` runs what the branch itself has.
+    let trees = [from.and_then(|from| from.tree), repo.directory_in(tree, ".aynig")?];
+    for commands in trees.into_iter().flatten() {
+        if has_command_below(repo, commands, state)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn has_command_below(repo: &Repo, commands: CommitId, state: &StateName) -> Result<bool, CommitError> {
     let mut tried = vec![format!("command/{state}")];
     if let Some(roles) = repo.directory_in(commands, "roles")? {
         tried.extend(repo.names_in(roles)?.into_iter().map(|role| format!("roles/{role}/command/{state}")));
