@@ -55,8 +55,9 @@ pub enum Mode {
     Once,
     /// Until a pass finds nothing to do.
     Drain,
-    /// Until a stop is requested. It looks at least once in this time.
-    Watch(Duration),
+    /// Until a stop is requested. It looks at least once in this time. Whether it has watched before, with other
+    /// settings.
+    Watch(Duration, bool),
 }
 
 /// Runs. `each` gets the summary of a pass, or of all passes of a drained repository.
@@ -75,7 +76,7 @@ pub fn run(
             }
             error
         }),
-        Mode::Watch(interval) => watch(context, repo, interval, each),
+        Mode::Watch(interval, begun) => watch(context, repo, (interval, begun), each),
     }
 }
 

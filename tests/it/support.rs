@@ -352,6 +352,22 @@ impl Running {
         String::from_utf8(line).expect("text")
     }
 
+    /// Reads its standard error up to a line that contains `words`, which [`Running::finish`] then leaves out.
+    pub(crate) fn await_error(&mut self, words: &str) -> String {
+        let stderr = self.child.as_mut().expect("running").stderr.as_mut().expect("piped");
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        loop {
+            assert_eq!(stderr.read(&mut byte).expect("readable"), 1, "it ended before it said {words}");
+            if byte != *b"\n" {
+                line.extend(byte);
+            } else if String::from_utf8_lossy(&line).contains(words) {
+                return String::from_utf8_lossy(&line).into_owned();
+            } else {
+                line.clear();
+            }
+        }
+    }
+
     /// Waits for its end, with a deadline.
     pub(crate) fn finish(mut self) -> Output {
         let child = self.child.as_mut().expect("running");

@@ -1,7 +1,7 @@
 //! `aynig run`: settings from arguments, the listeners of the run, its answer and its exit code.
 
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::{Notice, Outcome, StepReport};
 use aynig::runner::events::said::Said;
 use aynig::runner::events::warning::Warning;
-use aynig::runner::options::is_glob;
+use aynig::runner::options::{Options, is_glob};
 use aynig::runner::passes::pass::{PassError, Summary};
 use aynig::runner::{error_chain, pluralize, shell_quote};
 use aynig::stop::{Cause, Stop, Subscription};
@@ -36,8 +36,13 @@ use crate::cli::ui::narrator::Narrator;
 use crate::cli::ui::{FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
 
+/// The interval between two looks at a configuration with a mistake.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The results of a run before its settings were read anew.
 struct Before {
+    /// Whether there were any.
+    begun: bool,
     exit: Exit,
     /// Whether anything was run.
     ran: bool,
@@ -46,8 +51,9 @@ struct Before {
 /// Runs the subcommand. `--watch` begins anew whenever git's configuration changes.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     not_an_interval(arguments.watch, &arguments.names)?;
-    let mut before = Before { exit: Exit::Done, ran: false };
+    let mut before = Before { begun: false, exit: Exit::Done, ran: false };
     let mut ended = until_reconfigured(app, arguments, &mut before)?;
+    before.begun = true;
     loop {
         if let Some(exit) = ended {
             return Ok(exit);
@@ -55,10 +61,54 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
         if ui::somebody_listens() {
             ui::narrate(&styled(FAINT, "git's configuration has changed, and is read anew"));
         }
-        let anew =
-            App::open(app.process.clone()).and_then(|app| until_reconfigured(&app, arguments, &mut before));
+        let anew = reopened(app, arguments).and_then(|anew| match anew {
+            Ok(anew) => until_reconfigured(&anew, arguments, &mut before),
+            Err(cause) => Ok(Some(Exit::from(cause))),
+        });
         ended = anew.map_err(|error| if before.ran { error.after_others() } else { error })?;
     }
+}
+
+/// Opens the repository once git's configuration can be used. Warns once of each mistake in it. Ends with the cause
+/// of a stop.
+fn reopened(app: &App, arguments: &Run) -> Result<Result<App, Cause>, Error> {
+    let (repo, stop) = (app.repo(), signals::shutdown()?);
+    let (tell, told) = mpsc::channel();
+    let _subscription = stop.subscribe(move |_| {
+        let _gone = tell.send(());
+    });
+    let mut said = None;
+    loop {
+        let anew = App::open(app.process.clone()).and_then(|anew| {
+            configured(&anew, arguments)?;
+            Ok(anew)
+        });
+        match anew {
+            Ok(anew) if repo.has_config() => return Ok(Ok(anew)),
+            Ok(_) => tracing::debug!("git's configuration is missing"),
+            Err(error) if repo.is_gone() => return Err(error),
+            Err(error) if said.as_ref() != Some(&error.message) => {
+                let warning = Warning::NothingRun { why: error.message.clone() };
+                ui::warn(&warning.to_string());
+                said = Some(error.message);
+            }
+            Err(_) => {}
+        }
+        if let Some(cause) = stop.cause() {
+            return Ok(Err(cause));
+        }
+        let _woken = told.recv_timeout(LOOK);
+    }
+}
+
+/// Reads all settings of a run.
+fn configured(app: &App, arguments: &Run) -> Result<(Settings, Options, Authority), Error> {
+    let repo = app.repo();
+    let settings = Settings::of_run(&repo, &given(arguments))?;
+    let options = options(&repo, &app.process, &settings)?;
+    let authority = authority::for_run(&repo, settings.remote.as_ref())?;
+    settings::notify(&repo)?;
+    Ok((settings, options, authority))
 }
 
 /// The settings that were given, with the branches that were named without an option.
@@ -81,9 +131,8 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
     for text in settings::unknown(&repo) {
         ui::warn(&text);
     }
-    let settings = Settings::of_run(&repo, &given(arguments))?;
-    let options = options(&repo, &app.process, &settings)?;
-    let setup = Setup::new(options, authority::for_run(&repo, settings.remote.as_ref())?, internal::WATCHDOG);
+    let (settings, options, authority) = configured(app, arguments)?;
+    let setup = Setup::new(options, authority, internal::WATCHDOG);
     let (authority, stop) = (&setup.authority, signals::shutdown()?);
     let said = Said::new(&repo, authority.source());
     let narrator = Arc::new(Narrator::new(arguments.json, Live::on_terminal(), Some(said)));
@@ -132,12 +181,12 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         ran: before.ran,
     };
     let mode = match arguments.watch {
-        Some(seconds) => Mode::Watch(Duration::from_secs(seconds)),
+        Some(seconds) => Mode::Watch(Duration::from_secs(seconds), before.begun),
         None if arguments.drain => Mode::Drain,
         None => Mode::Once,
     };
     let passed = aynig::ops::run::run(&context, &repo, mode, &mut |summary| answer.add(&summary, &stop));
-    *before = Before { exit: answer.exit, ran: answer.ran };
+    (before.exit, before.ran) = (answer.exit, answer.ran);
     drop(feed);
     // However the run ended, pending notices are delivered.
     if let Some(hook) = hook {

@@ -209,11 +209,15 @@ impl Repo {
         Ok(())
     }
 
+    /// Whether the repository's configuration is there. An editor may take the file away for a moment. Git reads
+    /// that as a file without settings, which would turn `aynig.requireSigned` off.
+    pub fn has_config(&self) -> bool {
+        self.common_dir().join("config").exists()
+    }
+
     /// Whether git's configuration has changed since this process opened the repository.
     pub(crate) fn is_reconfigured(&self) -> bool {
-        // An editor may take the file away for a moment. Git reads that as a file without settings, which would
-        // turn `aynig.requireSigned` off.
-        if !self.common_dir().join("config").exists() {
+        if !self.has_config() {
             return false;
         }
         match self.reread() {

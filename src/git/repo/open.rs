@@ -217,7 +217,7 @@ impl Repo {
     }
 
     /// Whether the repository no longer exists. Git requires a HEAD in a git directory.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         use std::io::ErrorKind::{NotADirectory, NotFound};
         let head = self.place.common_dir.join("HEAD").symlink_metadata();
         head.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))

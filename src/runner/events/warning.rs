@@ -122,6 +122,11 @@ pub enum Warning {
         /// The problem with the signature.
         why: String,
     },
+    /// Nothing is run until something that was there comes back.
+    NothingRun {
+        /// What is wrong.
+        why: String,
+    },
     /// The repository is gone.
     RepositoryGone {
         /// Its path.
@@ -265,6 +270,7 @@ impl Warning {
             Self::NotDelivered { .. } => "notDelivered",
             Self::LeaseNotClosed { .. } => "leaseNotClosed",
             Self::LeaseNotTrusted { .. } => "leaseNotTrusted",
+            Self::NothingRun { .. } => "nothingRun",
             Self::RepositoryGone { .. } => "repositoryGone",
             Self::RemoteSilent { .. } => "remoteSilent",
             Self::Misspelt(_) => "misspelt",
@@ -340,6 +346,7 @@ impl Display for Warning {
             Self::LeaseNotTrusted { about, remote, head, why } => {
                 f.write_str(&unsigned_lease(about, remote.as_ref(), *head, why))
             }
+            Self::NothingRun { why } => write!(f, "nothing is run until this is mended: {why}"),
             Self::RepositoryGone { path, wait } => write!(
                 f,
                 "there is no repository at {} any more; waiting {} for it to come back",

@@ -40,11 +40,12 @@ const LONGEST_BLIND: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Makes passes until a stop is requested. `each` gets the summary of every round that did something. Ends with
-/// [`PassError::Reconfigured`] between two passes if the caller must read the settings anew.
+/// [`PassError::Reconfigured`] between two passes if the caller must read the settings anew. `begun` is whether this
+/// process has watched before: the source of all commands may then be missing for a time.
 pub fn watch(
     context: &Context<'_>,
     repo: &Repo,
-    interval: Duration,
+    (interval, begun): (Duration, bool),
     each: &mut dyn FnMut(Summary),
 ) -> Result<(), PassError> {
     let (wake, woken) = mpsc::channel::<Wake>();
@@ -60,13 +61,13 @@ pub fn watch(
     // Kept alive, since dropping it ends the notifications.
     let mut _watcher = ring();
     let mut absence = Absence { limit: (interval * MOST_ABSENT).min(LONGEST_ABSENCE), since: None };
-    let mut poller = Poller::default();
+    let mut poller = Poller { begun, ..Poller::default() };
     let mut backoff = Backoff::staying(interval.min(FIRST_PAUSE));
     loop {
         let presence = absence.look(context, repo)?;
         if presence == Presence::Back {
             _watcher = ring();
-            poller = Poller::default();
+            poller = Poller { begun: poller.begun, ..Poller::default() };
         }
         if presence != Presence::Gone && repo.is_reconfigured() {
             return Err(PassError::Reconfigured);
@@ -87,6 +88,7 @@ pub fn watch(
                 }
                 Err(halted) => {
                     let Halted { done, error } = *halted;
+                    poller.begun |= done.passes > 0;
                     if done.did_something() {
                         each(done);
                     }
@@ -174,6 +176,10 @@ struct Poller {
     /// The time at which a lease was seen for long enough, or a failed move is retried.
     next_look: Option<Instant>,
     failures: u32,
+    /// Whether a pass was ever made.
+    begun: bool,
+    /// Why nothing is run for now.
+    trouble: Option<String>,
     /// The time since the last pass: deferred states are only seen by a fetch.
     fetched: Option<Stopwatch>,
 }
@@ -207,6 +213,15 @@ impl Poller {
                 self.failed(context, &error);
                 Ok(())
             }
+            PassError::Trust(error) if self.begun => {
+                self.last = None;
+                let why = Some(error_chain(&error));
+                if self.trouble != why {
+                    context.warn(None, Warning::NothingRun { why: error_chain(&error) });
+                    self.trouble = why;
+                }
+                Ok(())
+            }
             error => Err(error),
         }
     }
@@ -222,6 +237,7 @@ impl Poller {
 
     fn answered(&mut self, context: &Context<'_>) {
         self.fetched = Some(Stopwatch::start());
+        (self.begun, self.trouble) = (true, None);
         if std::mem::take(&mut self.failures) > 0 {
             context.report(&Notice::Cleared(Cleared::Remote));
         }
