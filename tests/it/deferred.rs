@@ -374,7 +374,8 @@ fn what_was_delivered_is_not_withdrawn() {
     repo.aynig_ok(later("task", &[]));
     let slot = repo.head("refs/aynig/deferred/task");
     // As a runner leaves it that was killed between its two writes.
-    repo.branch_from("task", "task", format!("s\n\ndwp-state: done\naynig-deferred: {slot}\n").as_bytes());
+    let delivery = repo.message(&slot).replace("aynig-slot: task", &format!("aynig-deferred: {slot}"));
+    repo.branch_from("task", "task", delivery.as_bytes());
     assert_refused(&repo.aynig(["set-state", "--withdraw", "task"]), 1, &["delivered already"]);
     assert_eq!(slots(&repo).len(), 1);
 }

@@ -71,6 +71,15 @@ fn a_branch_that_somebody_has_checked_out_is_left_alone() {
     assert_eq!((repo.state("task"), slots(&repo)), ("done".to_owned(), vec![]));
 }
 
+/// CONTRACT 5.33, 5.36
+#[test]
+fn a_cancelled_branch_gets_the_state_at_once_whatever_stalled_would_run() {
+    let repo = Repo::scene(&[("stalled", "next rests"), ("work", "next done")]);
+    repo.branch_with_message("task", b"stalled: enough\n\ndwp-state: stalled\naynig-cancel: stall\n");
+    repo.aynig_ok(later("task", &[]));
+    assert_eq!((repo.state("task"), slots(&repo)), ("work".to_owned(), vec![]));
+}
+
 /// CONTRACT 1.11, 5.34
 #[test]
 fn what_is_no_slot_stays_and_stops_nothing() {

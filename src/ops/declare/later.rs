@@ -9,6 +9,7 @@ use bstr::ByteSlice;
 
 use crate::clock;
 use crate::clock::span;
+use crate::contract::cancel::is_cancelled;
 use crate::contract::deferred::{Rest, SLOT_KEY, WAKE_KEY};
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
@@ -187,6 +188,9 @@ fn rest_of(repo: &Repo, authority: &Authority, target: &Target) -> Result<Rest, 
     let Head::Ready(event) = &target.meaning else {
         return Ok(if matches!(target.meaning, Head::Unmanaged) { Rest::Rests } else { Rest::Busy });
     };
+    if is_cancelled(event) {
+        return Ok(Rest::Rests);
+    }
     let from = trust::commands_from(repo, authority, &settings::trust(repo)?)
         .map_err(|error| Error::setup(error_chain(&error)))?;
     let knows_commands =
