@@ -14,7 +14,7 @@ use aynig::crashpoint::Point;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::judge::{Law, judge, lost_work};
+use super::judge::{LATER, Law, judge, lost_work};
 use super::scene::*;
 use super::support::*;
 
@@ -101,6 +101,8 @@ struct Field {
     hosts: Vec<(Repo, i64)>,
     faulty: Option<PathBuf>,
     branches: u32,
+    /// The deferred states that were sent: their titles, and the exit codes of the senders.
+    sent: Vec<(String, Option<i32>)>,
 }
 
 /// The start of a process, in milliseconds since the epoch, at most a second early. A long run uses all process
@@ -124,7 +126,7 @@ impl Field {
         let home = Self::scene();
         Self::boundless(&home);
         home.git(["pack-refs", "--all"]);
-        Self { home, hosts: Vec::new(), faulty: None, branches: 0 }
+        Self { home, hosts: Vec::new(), faulty: None, branches: 0, sent: Vec::new() }
     }
 
     fn remote(seed: u64) -> Self {
@@ -146,7 +148,7 @@ impl Field {
                 git = out(&real).trim(),
             ),
         );
-        Self { home, hosts: hosts.into(), faulty: Some(faulty), branches: 0 }
+        Self { home, hosts: hosts.into(), faulty: Some(faulty), branches: 0, sent: Vec::new() }
     }
 
     fn scene() -> Repo {
@@ -188,6 +190,58 @@ impl Field {
         }
         let output = command.output().expect("aynig runs");
         assert!(matches!(output.status.code(), Some(0 | 1 | 3 | 4)), "{}", told(&output));
+    }
+
+    /// `aynig` on some host, with its clock, its remote and the faults of that.
+    fn anywhere(&self, dice: &mut Dice) -> std::process::Command {
+        let (host, offset) = self.host(dice.roll(self.hosts.len().max(1)));
+        let mut command = host.aynig_command();
+        command.env("AYNIG_CLOCK_OFFSET_SECONDS", offset.to_string());
+        if let Some(faulty) = &self.faulty {
+            let path = std::env::var("PATH").expect("a PATH");
+            command.env("PATH", format!("{}:{path}", faulty.display()));
+        }
+        command
+    }
+
+    /// Leaves a state for some branch, until it is free. The sender may be killed over it.
+    fn defer(&mut self, dice: &mut Dice) {
+        let title = format!("{LATER}{}", self.sent.len());
+        let branches = usize::try_from(self.branches).expect("small");
+        let mut command = self.anywhere(dice);
+        command.args(["set-state", "--when-free", "--state", "work", "--subject", &title]);
+        command.args(["--branch", &format!("b{:03}", dice.roll(branches))]);
+        command.args(dice.pick(&[["--wake"].as_slice(), &[]]));
+        if self.faulty.is_some() {
+            command.args(["--remote", "origin"]);
+        }
+        if dice.roll(4) == 0 {
+            command.env("AYNIG_CRASH_AT", "ref-locked:kill:1");
+        }
+        let output = command.output().expect("aynig runs");
+        let code = output.status.code();
+        assert!(matches!(code, None | Some(0 | 1 | 3 | 4)), "{}", told(&output));
+        self.account("sent", &format!("{title}: {}", told(&output)));
+        self.sent.push((title, code));
+    }
+
+    /// The deferred states that are lost, still wait, or came though their sender failed.
+    fn astray(&self) -> Vec<String> {
+        let subjects = self.home.git(["log", "--format=%s", "--branches"]);
+        let subjects: BTreeSet<&str> = subjects.lines().collect();
+        let mut wrong = Vec::new();
+        for (title, code) in &self.sent {
+            match (code, subjects.contains(title.as_str())) {
+                (Some(0), false) => wrong.push(format!("{title} is lost")),
+                (Some(1 | 3), true) => {
+                    wrong.push(format!("{title} came, and its sender was told that it failed"))
+                }
+                _ => {}
+            }
+        }
+        let slots = self.home.git(["for-each-ref", "--format=%(refname)", "refs/aynig/deferred/"]);
+        wrong.extend(slots.lines().map(|slot| format!("{slot} still waits")));
+        wrong
     }
 
     fn grow(&mut self, many: u32) {
@@ -285,12 +339,14 @@ impl Field {
 
     fn assert_lawful(&self, seed: u64) {
         let journal = self.home.noted_lines("journal");
-        let law = Law { remote: self.faulty.is_some(), skew: if self.faulty.is_some() { SKEW } else { 0 } };
+        let skew = if self.faulty.is_some() { SKEW } else { 0 };
+        let law = Law { remote: self.faulty.is_some(), skew, due: &["work", "review", "stalled"] };
         let mut wrong = judge(&self.home, &law, &journal);
         let mut repos = vec![&self.home];
         repos.extend(self.hosts.iter().map(|(host, _)| host));
         let lost = lost_work(&repos, &journal);
         wrong.extend(lost.into_iter().map(|name| format!("{name} is lost")));
+        wrong.extend(self.astray());
         let said = std::fs::read_to_string(self.home.beside("stderr")).unwrap_or_default();
         let bugs = said.lines().filter(|line| line.contains("panicked") || line.contains("bug"));
         wrong.extend(bugs.map(str::to_owned));
@@ -360,6 +416,7 @@ fn run(mut field: Field, seed: u64, steps: u32) {
                 runners[at].stopped = false;
             }
             8 if dice.roll(2) == 0 => field.cancel(&mut dice),
+            9 if dice.roll(2) == 0 => field.defer(&mut dice),
             8 if field.branches < MOST_BRANCHES.0 + steps / MOST_BRANCHES.1 => field.grow(1),
             _ => {}
         }
@@ -371,9 +428,10 @@ fn run(mut field: Field, seed: u64, steps: u32) {
     let runs: BTreeSet<&str> = journal.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     let kept: usize = field.hosts.iter().map(|(host, _)| host.rescues().len()).sum();
     tell(&format!(
-        "{} branches, {} attempts, {} rescues",
+        "{} branches, {} attempts, {} deferred states, {} rescues",
         field.branches,
         runs.len(),
+        field.sent.iter().filter(|(_, code)| *code == Some(0)).count(),
         field.home.rescues().len() + kept
     ));
     assert!(runs.len() >= usize::try_from(field.branches).expect("small"), "every branch was worked on");

@@ -255,7 +255,7 @@ impl Field {
             repo.assert_tidy();
             assert_eq!(leavings(repo), Vec::<PathBuf>::new(), "{what}: left behind");
         }
-        let law = Law { remote: self.clones.is_some(), skew: 0 };
+        let law = Law { remote: self.clones.is_some(), skew: 0, due: &["work"] };
         let violations = judge(&self.home, &law, &self.home.noted_lines("journal"));
         assert_eq!(violations, Vec::<String>::new(), "{what}");
         let made = self.home.noted_lines("journal").iter().filter(|line| line.starts_with("made ")).count();

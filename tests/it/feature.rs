@@ -218,7 +218,7 @@ fn twelve_features_on_two_clones_with_a_person() {
         runs += story.iter().filter(|state| **state == "working").count();
     }
     assert_eq!(
-        judge(&hub, &Law { remote: true, skew: 10 }, &hub.noted_lines("journal")),
+        judge(&hub, &Law { remote: true, skew: 10, due: &[] }, &hub.noted_lines("journal")),
         Vec::<String>::new()
     );
     let hosts = hub.git(["log", "--branches", "--format=%(trailers:key=dwp-runner-id,valueonly,separator=)"]);

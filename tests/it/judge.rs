@@ -16,10 +16,18 @@ pub(crate) struct Law {
     pub remote: bool,
     /// `--skew-seconds` of all runners.
     pub skew: i64,
+    /// The states that have a command.
+    pub due: &'static [&'static str],
 }
 
 /// Beginnings of the subjects of a person's commits in these tests.
 const BY_HAND: [&str; 2] = ["please ", "again "];
+
+/// The beginning of the subjects of states that were left until their branch was free (`--when-free`). Each is sent once.
+pub(crate) const LATER: &str = "later ";
+
+/// Names the slot that a commit delivers.
+const DELIVERS: &str = "aynig-deferred";
 
 #[derive(Clone, Debug)]
 struct Commit {
@@ -178,6 +186,25 @@ fn judge_branch(
                 }
                 At::Leased { trigger, lease: commit, newest: commit, until: end_of(commit) }
             }
+            (At::State(below), Some(_)) if commit.subject.starts_with(LATER) => {
+                // What somebody cancelled is not due (CONTRACT 5.36).
+                let is_due = below.state().is_some_and(|state| law.due.contains(&state));
+                if is_due && below.trailer(CANCEL).is_none() {
+                    say("a deferred state in place of one that was due");
+                }
+                if commit.tree != below.tree {
+                    say("a deferred state that changes files");
+                }
+                let mut earlier = chain.iter().take_while(|earlier| earlier.id != commit.id);
+                if earlier.any(|earlier| is_same_state(earlier, commit)) {
+                    say("a deferred state that was delivered before");
+                }
+                At::State(commit)
+            }
+            (At::Leased { .. }, Some(_)) if commit.trailer(DELIVERS).is_some() => {
+                say("a deferred state over a lease");
+                At::State(commit)
+            }
             (At::State(_), Some(_)) if BY_HAND.iter().any(|begin| commit.subject.starts_with(begin)) => {
                 At::State(commit)
             }
@@ -282,6 +309,11 @@ fn judge_branch(
             }
         };
     }
+}
+
+/// Whether two commits deliver one slot. What a slot asked may be asked again under its title (CONTRACT 6.14).
+fn is_same_state(one: &Commit, other: &Commit) -> bool {
+    one.trailer(DELIVERS).is_some() && one.trailer(DELIVERS) == other.trailer(DELIVERS)
 }
 
 /// The runner's trailers of a commit, except the expected ones.

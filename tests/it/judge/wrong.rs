@@ -10,8 +10,8 @@ const LENGTH: i64 = 60;
 const RUN: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const OTHER_RUN: &str = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
 
-const LOCAL: Law = Law { remote: false, skew: 0 };
-const REMOTE: Law = Law { remote: true, skew: 2 };
+const LOCAL: Law = Law { remote: false, skew: 0, due: &["work"] };
+const REMOTE: Law = Law { remote: true, skew: 2, due: &["work"] };
 
 /// A commit to be made on top of the previous one.
 #[derive(Clone)]
@@ -201,6 +201,47 @@ fn what_is_asked_again_is_what_was_asked() {
                 },
                 &["asks again too often"],
             ),
+        ],
+    );
+}
+
+/// A branch at rest, on which a deferred state is delivered and worked on.
+fn delivered() -> History {
+    let state = [("dwp-state", "work"), ("dwp-pr", "7"), ("aynig-deferred", OTHER_RUN)];
+    let mut history = carried_out();
+    history.extend([
+        Made::new(60, "later work", &state),
+        lease(70, OTHER_RUN),
+        Made::new(80, "chore: set done", &[("dwp-state", "done")]),
+    ]);
+    history.iter_mut().skip(4).for_each(|made| made.files = "files");
+    history
+}
+
+/// CONTRACT 5.33, 5.34
+#[test]
+fn a_deferred_state_is_delivered_once_to_a_branch_that_rests() {
+    each_is_named(
+        &delivered,
+        &LOCAL,
+        &[
+            (
+                &|made| made.push(Made { dated: BEGIN + 90, ..made[5].clone() }),
+                &["a deferred state that was delivered before"],
+            ),
+            (&|made| made.truncate(6), &[]),
+            (&|made| made[4].set("dwp-state", "work"), &["a deferred state in place of one that was due"]),
+            (
+                &|made| {
+                    made[4].set("dwp-state", "work");
+                    made[4].set("aynig-cancel", "stall");
+                },
+                &[],
+            ),
+            (&|made| made[4].files = "main", &["a deferred state that changes files"]),
+            (&|made| drop(made.remove(4)), &["a deferred state over a lease"]),
+            // Set at once, it names no slot.
+            (&|made| made[5].unset("aynig-deferred"), &[]),
         ],
     );
 }
