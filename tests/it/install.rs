@@ -345,12 +345,12 @@ fn a_source_that_does_not_answer_is_told_without_its_password() {
             assert!(!err(&output).contains("secret-word"), "{}", told(&output));
         }
     }
-    // A directory that is not a repository is no source either.
+    // A directory without a pack is no source either.
     fs::create_dir(&nowhere).expect("as the test made it");
     assert_refused(
         &repo.aynig(["install", nowhere.to_str().expect("as the test made it")]),
-        4,
-        &["could not fetch"],
+        3,
+        &["there is no directory .aynig"],
     );
     assert_eq!(repo.git(["status", "--porcelain", "-uall"]), "");
     assert_nothing_left(&repo);

@@ -47,6 +47,7 @@ mod idle;
 mod in_place;
 mod init;
 mod install;
+mod install_plain;
 mod install_refused;
 mod interrupted;
 mod journal;

@@ -13,7 +13,7 @@ use super::generated::COMPLETIONS;
 use super::programs::{program, shipped};
 use super::support::*;
 
-/// Files of `contrib/` that the package leaves out: packs come by `aynig install`, the others are used to
+/// Files of `contrib/` that the package leaves out: packs are part of the program, the others are used to
 /// build it.
 const NOT_PACKED: [&str; 3] = ["contrib/packs/", "contrib/debian/scripts/", "contrib/debian/changelog"];
 

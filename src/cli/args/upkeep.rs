@@ -89,7 +89,8 @@ pub(crate) struct Init {
     4 the source cannot be reached."
 )]
 pub(crate) struct Install {
-    /// Where the pack is: a path, a URL, or OWNER/NAME, which is https://github.com/OWNER/NAME
+    /// Where the pack is: a path (a repository, or a plain directory), the name of a pack that comes with aynig, a URL, or
+    /// OWNER/NAME, which is https://github.com/OWNER/NAME
     #[arg(value_name = "REPO")]
     pub(crate) repository: OsString,
 

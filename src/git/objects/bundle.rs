@@ -81,6 +81,9 @@ pub struct Fetched {
     repo: PathBuf,
 }
 
+/// The date of commits that stand for plain directories.
+const EPOCH: &str = "@0 +0000";
+
 /// Whether `text` can name a branch or a tag.
 pub fn is_refname(text: &str) -> bool {
     gix::validate::reference::name_partial(text.into()).is_ok()
@@ -228,6 +231,31 @@ impl Repo {
         let commit =
             git(&repo).args(["rev-parse", "--verify", "--quiet", &commit]).run().map_err(|_| missing())?;
         Ok(Fetched { commit: CommitId::parse_hex(commit.text()).ok_or_else(missing)?, repo })
+    }
+
+    /// Whether this is a directory that git could not fetch from.
+    pub fn is_plain_directory(path: &Path) -> bool {
+        let is_git = |path: &Path| path.join("HEAD").exists() && path.join("objects").is_dir();
+        path.is_dir() && !path.join(".git").exists() && !is_git(path)
+    }
+
+    /// Commits the directory `path` of a plain directory in a separate repository in `room`. The same files give
+    /// the same commit.
+    pub fn take_directory(&self, room: &Path, from: &Path, path: &str) -> Result<Fetched, PackError> {
+        let repo = quarantine(room, &self.gix.object_hash().to_string())?;
+        let plain = ["core.bare=false", "core.autocrlf=false", "core.protectNTFS=true", "user.name=aynig"];
+        let git = || {
+            let git = plain.iter().fold(git(&repo), |git, setting| git.args(["-c", setting]));
+            git.args(["-c", "user.email=aynig"]).env("GIT_WORK_TREE", from).env("GIT_LITERAL_PATHSPECS", "1")
+        };
+        if from.join(path).exists() {
+            git().args(["add", "--all", "--force", "--end-of-options", path]).run()?;
+        }
+        let tree = git().args(["write-tree"]).run()?.text();
+        let dated = |git: Git| git.env("GIT_AUTHOR_DATE", EPOCH).env("GIT_COMMITTER_DATE", EPOCH);
+        let commit = dated(git()).args(["commit-tree", "-m", "pack", &tree]).run()?.text();
+        let missing = || PackError::NoRef(path.to_owned());
+        Ok(Fetched { commit: CommitId::parse_hex(commit).ok_or_else(missing)?, repo })
     }
 
     fn fetch_into(&self, repo: &Path, url: &OsStr, reference: &str) -> Result<(), ProcessError> {

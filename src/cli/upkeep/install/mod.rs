@@ -4,12 +4,14 @@
 //! and HEAD contains each file that is overwritten or removed. Nothing from the pack is run, staged or
 //! committed.
 
+mod ours;
 mod pack;
 mod plan;
 mod record;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -103,7 +105,24 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     let room =
         tempfile::tempdir().map_err(|error| Error::because("make a directory to fetch into", &error))?;
     let failed = |error| no_pack(asked, &error);
-    let fetched = repo.fetch_pack(room.path(), &asked.source.url, asked.reference);
+    let unpacked = room.path().join("pack");
+    if let Some(name) = asked.source.ours {
+        ours::unpack(name, &unpacked).map_err(|error| Error::because("unpack the pack", &error))?;
+    }
+    let directory = match asked.source.ours {
+        Some(_) => Some(unpacked.as_path()),
+        None => Some(Path::new(&asked.source.url)).filter(|path| Repo::is_plain_directory(path)),
+    };
+    let fetched = match directory {
+        None => repo.fetch_pack(room.path(), &asked.source.url, asked.reference),
+        Some(_) if asked.options.reference.as_deref().is_some_and(|named| named != "HEAD") => {
+            return Err(Error::usage(format!(
+                "{} is a plain directory, which has no branches and tags such as {}",
+                asked.source.shown, asked.reference
+            )));
+        }
+        Some(directory) => repo.take_directory(room.path(), directory, &below(asked)),
+    };
     let mut fetched = fetched.map_err(failed)?;
     let (files, targets) = files(repo, asked, &mut fetched)?;
     let against = objections(&files, &targets, &here);
@@ -141,6 +160,11 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     Ok(outcome)
 }
 
+/// The pack's directory in its source.
+fn below(asked: &Asked<'_>) -> String {
+    format!("{}/{AYNIG}", asked.subfolder).trim_start_matches('/').to_owned()
+}
+
 /// The files of the pack, and the targets of its symlinks.
 fn files(
     repo: &Repo,
@@ -148,13 +172,12 @@ fn files(
     fetched: &mut Fetched,
 ) -> Result<(Files, BTreeMap<String, String>), Error> {
     let failed = |error| no_pack(asked, &error);
-    let below = format!("{}/{AYNIG}", asked.subfolder);
-    let below = below.trim_start_matches('/');
-    let mut files = fetched.files(repo, below).map_err(failed)?;
+    let below = below(asked);
+    let mut files = fetched.files(repo, &below).map_err(failed)?;
     // The record of the pack's own repository is not part of the pack.
     files.remove(RECORD);
     if files.is_empty() {
-        return Err(not_there(asked, fetched, below));
+        return Err(not_there(asked, fetched, &below));
     }
     let mut targets = BTreeMap::new();
     for (path, blob) in files.iter().filter(|(_, blob)| blob.mode == "120000") {
@@ -248,7 +271,7 @@ fn not_there(asked: &Asked<'_>, fetched: &Fetched, below: &str) -> Error {
     ));
     let elsewhere = fetched.directories_with(AYNIG);
     if elsewhere.is_empty() {
-        return error.hint("no directory of that repository has one; is it the right repository?");
+        return error.hint("no directory there has one; is it the right source?");
     }
     let hint = |path: &String| format!("there is one here: `{}`", command(asked, path, ""));
     elsewhere.iter().take(LISTED).fold(error, |error, path| error.hint(hint(path)))

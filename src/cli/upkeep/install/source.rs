@@ -6,8 +6,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::cli::upkeep::install::ours;
+
 /// The host of a repository given as `owner/name`.
 const FORGE: &str = "https://github.com";
+
+/// The beginning of the shown form of the program's own packs.
+const OURS: &str = "aynig:";
 
 /// A repository to copy from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +21,13 @@ pub(crate) struct Source {
     pub(crate) url: OsString,
     /// Its form without secrets.
     pub(crate) shown: String,
+    /// The pack of the program itself, which has no URL.
+    pub(crate) ours: Option<&'static str>,
 }
 
 impl Source {
-    /// Reads REPO: a path that exists (from `start`) wins, then a URL or `host:path`, then `owner/name`.
+    /// Reads REPO: a path that exists (from `start`) wins, then a pack of the program's own, then a URL or `host:path`,
+    /// then `owner/name`.
     pub(crate) fn parse(start: &Path, text: &OsStr) -> Result<Self, String> {
         let name = text.to_string_lossy();
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_control) {
@@ -27,7 +35,11 @@ impl Source {
         }
         if let Ok(path) = start.join(text).canonicalize() {
             let shown = path.to_str().ok_or_else(|| format!("{}: the path is no UTF-8", path.display()))?;
-            return Ok(Self { shown: shown.to_owned(), url: path.clone().into() });
+            return Ok(Self { shown: shown.to_owned(), url: path.clone().into(), ours: None });
+        }
+        let packs = ours::names();
+        if let Some(pack) = packs.get(&*name) {
+            return Ok(Self { shown: format!("{OURS}{pack}"), url: OsString::new(), ours: Some(pack) });
         }
         if name.contains("::") {
             return Err(format!("{name:?} would start a program to fetch with"));
@@ -39,13 +51,22 @@ impl Source {
         let url = match name.split('/').collect::<Vec<_>>()[..] {
             _ if is_url => name.into_owned(),
             [owner, name] if is_name(owner) && is_name(name) => format!("{FORGE}/{owner}/{name}"),
-            _ => return Err(format!("{name:?} is no path that exists here, no URL and no OWNER/NAME")),
+            _ => {
+                let packs: Vec<&str> = packs.into_iter().collect();
+                return Err(format!(
+                    "{name:?} is no path that exists here, no pack of aynig ({}), no URL and no OWNER/NAME",
+                    packs.join(", ")
+                ));
+            }
         };
-        Ok(Self { shown: without_secrets(&url), url: url.into() })
+        Ok(Self { shown: without_secrets(&url), url: url.into(), ours: None })
     }
 
     /// `text` without the secrets of the source.
     pub(crate) fn hide(&self, text: &str) -> String {
+        if self.ours.is_some() {
+            return text.to_owned();
+        }
         text.replace(&*self.url.to_string_lossy(), &self.shown)
     }
 }
