@@ -114,6 +114,22 @@ points! {
     WorkspaceBranched = "workspace-branched",
     /// The workspace has its worktree, and is not yet declared ready.
     WorkspaceMade = "workspace-made",
+    /// A snapshot is written; its branch is not at it yet.
+    SnapshotWritten = "snapshot-written",
+    /// The branch is at the snapshot; the index is not.
+    SnapshotMoved = "snapshot-moved",
+    /// What a rollback discards is saved, and what is due is recorded.
+    RollbackNoted = "rollback-noted",
+    /// The old worktree is renamed; git still lists it.
+    RollbackAside = "rollback-aside",
+    /// The old worktree is not listed any more; the branch is where it was.
+    RollbackUnregistered = "rollback-unregistered",
+    /// The branch is where the rollback puts it; there is no worktree.
+    RollbackMoved = "rollback-moved",
+    /// The new worktree is made, and not yet declared ready.
+    RollbackAdded = "rollback-added",
+    /// The workspace is ready again; the old worktree is not removed.
+    RollbackDone = "rollback-done",
     /// The worktree of a half-made workspace is removed again; its branch is not.
     WorkspaceUnmade = "workspace-unmade",
     /// The worktree of a dead runner is about to be rescued.

@@ -3,8 +3,10 @@
 //! Invariant: they are not subcommands, so help, completion and hints never show them. A call that this
 //! program did not make (typed by a user) reports that and does nothing.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::stat::{SFlag, fstat};
@@ -13,6 +15,7 @@ use aynig::ops::error::Error;
 use aynig::ops::notify::{NOTIFY, has_notice};
 use aynig::stop::survive_size_limit;
 use aynig::supervise::watchdog;
+use aynig::workspace::{DISCARD, discard};
 
 use super::notify;
 use crate::cli::exit::Exit;
@@ -23,6 +26,9 @@ use crate::cli::ui::logging::Level;
 /// reports them.
 pub(crate) const WATCHDOG: &str = "__watchdog";
 
+/// Longer than any path, in bytes.
+const LONGEST_PATH: u64 = 65_536;
+
 /// Makes the internal call that this process was started for, if any.
 pub(crate) fn call() -> Option<Result<Exit, Error>> {
     let mut words = std::env::args_os().skip(1);
@@ -31,6 +37,8 @@ pub(crate) fn call() -> Option<Result<Exit, Error>> {
         Some(guard(words.next()))
     } else if name == NOTIFY {
         Some(tell(words.collect()))
+    } else if name == DISCARD {
+        Some(remove(words.next()))
     } else {
         None
     }
@@ -47,6 +55,15 @@ fn guard(more: Option<OsString>) -> Result<Exit, Error> {
     }
     let served = watchdog::serve(std::io::stdin().lock());
     Ok(if served.is_ok() { Exit::Done } else { Exit::Bug })
+}
+
+fn remove(more: Option<OsString>) -> Result<Exit, Error> {
+    let mut path = Vec::new();
+    let read = std::io::stdin().take(LONGEST_PATH).read_to_end(&mut path);
+    if more.is_none() && read.is_ok() && discard(Path::new(OsStr::from_bytes(&path))) {
+        return Ok(Exit::Done);
+    }
+    Err(by_hand(DISCARD, "`aynig workspace rollback` starts it, to remove what was saved"))
 }
 
 fn tell(words: Vec<OsString>) -> Result<Exit, Error> {

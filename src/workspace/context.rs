@@ -61,6 +61,89 @@ pub struct Context {
     pub name: String,
     /// What may be done with it.
     pub state: State,
+    /// How its worktree is being made anew.
+    pub pending: Option<Pending>,
+    /// What the last rollback discarded.
+    pub undo: Option<Restore>,
+}
+
+/// A worktree that is being made anew: all that is needed to carry on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    /// The commit that the branch was at; `None`: it was gone.
+    pub(super) from: Option<String>,
+    /// The commit that it goes to.
+    pub(super) to: String,
+    /// The tree of the files; `None`: those of `to`.
+    pub(super) files: Option<String>,
+    /// The tree of the index.
+    pub(super) index: Option<String>,
+    /// The name of the old directory, beside the worktree.
+    pub(super) aside: String,
+    /// Why the old directory stays.
+    pub(super) keep: Option<String>,
+    /// The commit that its files were based on.
+    pub(super) head: String,
+    /// The name of its registration.
+    pub(super) registration: Option<String>,
+    /// What brings it back.
+    pub(super) undo: Option<Restore>,
+}
+
+/// The contents of a workspace that were discarded, and are saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// The commit of the branch.
+    pub(super) branch: String,
+    /// The tree of the files.
+    pub(super) files: String,
+    /// The tree of the index.
+    pub(super) index: String,
+    /// The ref that they are saved under; `None` if the branch has all of it.
+    pub(super) rescue: Option<String>,
+}
+
+impl Restore {
+    fn is_legal(&self) -> bool {
+        [&self.branch, &self.files, &self.index].into_iter().all(|id| CommitId::parse_hex(id).is_some())
+            && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
+    }
+}
+
+impl Pending {
+    fn is_legal(&self, name: &str) -> bool {
+        let optional = [&self.from, &self.files, &self.index].into_iter().flatten();
+        let is_name = |text: &str| !text.contains('/') && !text.starts_with('.') && !text.is_empty();
+        let mut ids = optional.chain([&self.to, &self.head]);
+        ids.all(|id| CommitId::parse_hex(id).is_some())
+            && is_left(&self.aside)
+            && is_name(&self.aside)
+            && self.aside.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+            && self.registration.as_deref().is_none_or(is_name)
+            && self.undo.as_ref().is_none_or(Restore::is_legal)
+    }
+
+    /// The commit that the branch goes to.
+    pub(super) fn to(&self) -> CommitId {
+        CommitId::parse_hex(&self.to).expect("checked when it was read or made")
+    }
+
+    /// The commit that the old files were based on.
+    pub(super) fn head(&self) -> CommitId {
+        CommitId::parse_hex(&self.head).expect("checked when it was read or made")
+    }
+
+    /// The commit that the branch was at.
+    pub(super) fn from(&self) -> Option<CommitId> {
+        CommitId::parse_hex(self.from.as_ref()?)
+    }
+
+    /// The trees of files and index, if they are not those of the commit.
+    pub(super) fn trees(&self) -> Option<(CommitId, CommitId)> {
+        Some((CommitId::parse_hex(self.files.as_ref()?)?, CommitId::parse_hex(self.index.as_ref()?)?))
+    }
 }
 
 /// The state of a workspace.
@@ -125,6 +208,12 @@ impl Context {
             if CommitId::parse_hex(id).is_none() {
                 return wrong(field);
             }
+        }
+        if self.pending.as_ref().is_some_and(|pending| !pending.is_legal(&self.name)) {
+            return wrong("pending");
+        }
+        if self.undo.as_ref().is_some_and(|undo| !undo.is_legal()) {
+            return wrong("undo");
         }
         if self.generation == 0 {
             return wrong("generation");
@@ -221,6 +310,8 @@ mod tests {
             slug: "0a1b2c3d".into(),
             name: "fix".into(),
             state: State::Ready,
+            pending: None,
+            undo: None,
         }
     }
 
@@ -250,6 +341,7 @@ mod tests {
             ("host", "\"a\\u001b[2J\""),
             ("state", "\"done\""),
             ("extra", "1"),
+            ("undo", "{\"branch\":\"main\",\"files\":\"\",\"index\":\"\",\"rescue\":null}"),
         ] {
             let mut value_of = serde_json::to_value(sample()).unwrap();
             value_of[field] = serde_json::from_str(value).unwrap();

@@ -123,6 +123,8 @@ impl Workspaces<'_> {
             slug: slug.clone(),
             name: name.to_owned(),
             state: State::Preparing,
+            pending: None,
+            undo: None,
         };
         let held = {
             let _runs = self.runs_lock()?;
@@ -196,23 +198,26 @@ impl Workspaces<'_> {
         let entries = self.all()?;
         let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
         let mut told = Vec::new();
-        for context in contexts.filter(|context| context.state == State::Preparing) {
+        let is_due = |context: &Context| context.state == State::Preparing || context.pending.is_some();
+        for context in contexts.filter(is_due) {
             if !self.is_free(&context) {
                 continue;
             }
-            let undone = self.hold(&context).and_then(|held| match held.context.state {
-                State::Preparing => self.undo(held).map(|()| true),
-                State::Ready => Ok(false),
-            });
-            match undone {
-                Ok(true) => told.push(format!(
-                    "{} was never complete, and its maker is gone; it was undone",
-                    context.handle()
-                )),
-                Ok(false) => {}
-                Err(refusal) => {
-                    told.push(format!("{} could not be undone: {}", context.handle(), refusal.message))
+            let handle = context.handle();
+            let done = self.hold(&context).and_then(|mut held| match held.context.state {
+                State::Preparing => self.undo(held).map(|()| {
+                    Some(format!("{handle} was never complete, and its maker is gone; it was undone"))
+                }),
+                State::Ready => {
+                    let finished = self.carry_on(&mut held)?;
+                    Ok(finished.then(|| {
+                        format!("making the worktree of {handle} anew was interrupted; it is done now")
+                    }))
                 }
+            });
+            match done {
+                Ok(words) => told.extend(words),
+                Err(refusal) => told.push(format!("{handle} is left as it is: {}", refusal.message)),
             }
         }
         Ok(told)

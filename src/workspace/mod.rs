@@ -18,13 +18,19 @@
 //! | `refusal` | why nothing was done |
 //! | `store` | the contexts of this repository; finds, locks and writes them |
 //! | `create` | makes a workspace, and undoes a half-made one |
+//! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
+//! | `rollback` | puts branch and worktree back to the base, and takes that back |
+//! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
+mod change;
 pub mod context;
 mod create;
 mod place;
 mod ready;
 pub mod refusal;
+mod rollback;
+mod snapshot;
 mod store;
 
 use std::path::PathBuf;
@@ -32,7 +38,10 @@ use std::path::PathBuf;
 use crate::git::Repo;
 use crate::stop::Stop;
 
+pub use change::Remade;
 pub use create::Created;
+pub use rollback::{DISCARD, discard};
+pub use snapshot::Snapshot;
 pub use store::{Entry, Fault};
 
 /// Settings of workspaces.

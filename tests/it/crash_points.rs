@@ -104,6 +104,9 @@ fn cases(point: Point) -> Vec<Case> {
         Point::WorkspaceNoted | Point::WorkspaceBranched | Point::WorkspaceMade | Point::WorkspaceUnmade => {
             vec![]
         }
+        Point::SnapshotWritten | Point::SnapshotMoved | Point::RollbackNoted | Point::RollbackAside => vec![],
+        Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
+        Point::RollbackDone => vec![],
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

@@ -306,6 +306,18 @@ fn workspaces(scenes: &mut Scenes) {
     repo.git(["config", "aynig.workspaceRoot", repo.beside("state").to_str().expect("UTF-8")]);
     let mut stage = Stage { repo: &repo, scenes };
     stage.ask("workspace", &["create", "fix"]);
+    let made = super::workspace::Made::of(&repo.answered(&out(&stage.scenes["workspace"][0]))[0]);
+    made.sh(&repo, "echo x >x; git checkout -q --detach");
+    stage.ask("workspace", &["snapshot", &made.slug]);
+    let theirs =
+        repo.git(["commit-tree", "-p", &made.branch, "-m", "theirs", &format!("{}^{{tree}}", made.branch)]);
+    repo.git(["update-ref", &format!("refs/heads/{}", made.branch), &theirs]);
+    stage.ask("workspace", &["snapshot", &made.slug]);
+    made.sh(
+        &repo,
+        "git init -q inner; git -C inner -c user.name=A -c user.email=a@b commit -q --allow-empty -m x",
+    );
+    stage.ask("workspace", &["rollback", &made.slug]);
     let run = repo.runs().join("other");
     std::fs::create_dir(&run).expect("a directory");
     std::fs::write(run.join("workspace-context.json"), "{}").expect("a file");

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
     disable_help_subcommand = true,
     after_help = "WORKSPACE is a slug, the beginning of a run's id, slug/name, a branch or a path. A workspace lasts until it is removed. Your \
     checkout may be dirty, and is not touched.\n\
-    Exit codes: 0 done; 1 not done, or somebody was faster; 2 usage: no such workspace, name or base; 3 set-up."
+    Exit codes: 0 done; 1 not done, no such workspace, or somebody was faster; 2 usage: a name or a base; 3 set-up."
 )]
 pub(crate) struct Workspace {
     /// Print JSON: the workspaces meant, and what was done
@@ -33,6 +33,10 @@ pub(crate) enum WorkspaceVerb {
     Show(One),
     /// Print the path of a workspace's worktree
     Path(One),
+    /// Commit what is in a worktree on its work branch, and set the worktree right
+    Snapshot(One),
+    /// Put branch and worktree back to the base; what was there is saved
+    Rollback(Rollback),
 }
 
 /// `aynig workspace create`.
@@ -51,6 +55,18 @@ pub(crate) struct Create {
         allow_hyphen_values = true
     )]
     pub(crate) base: String,
+}
+
+/// `aynig workspace rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct Rollback {
+    /// The workspace
+    #[command(flatten)]
+    pub(crate) one: One,
+
+    /// Bring back what the last rollback discarded: branch, index and files
+    #[arg(long)]
+    pub(crate) undo: bool,
 }
 
 /// A subcommand about one workspace.

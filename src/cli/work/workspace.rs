@@ -1,6 +1,7 @@
 //! `aynig workspace`: makes managed workspaces, and shows them.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -9,7 +10,8 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::workspace::{self, Context};
-use aynig::workspace::{Created, Entry, Fault, Workspaces};
+use aynig::words::{pluralize, shows_rescued};
+use aynig::workspace::{Created, Entry, Fault, Remade, Snapshot, Workspaces};
 
 use crate::cli::args::{One, Workspace, WorkspaceVerb};
 use crate::cli::exit::Exit;
@@ -23,6 +25,23 @@ struct Answer<'a> {
     workspaces: Vec<View<'a>>,
     /// Contexts that cannot be used.
     damaged: Vec<Damaged<'a>>,
+    /// What a snapshot or a rollback did.
+    done: Option<Done>,
+}
+
+/// What a snapshot or a rollback did.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Done {
+    changed: bool,
+    snapshot: Option<CommitId>,
+    adopted: Vec<CommitId>,
+    mended: Vec<String>,
+    rescue_ref: Option<String>,
+    kept_path: Option<String>,
+    reason: Option<String>,
+    ignored_files: usize,
+    ignored_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,8 +92,8 @@ impl<'a> View<'a> {
 }
 
 /// Prints the answer about one workspace in JSON.
-fn answer_json(repo: &Repo, context: &Context) {
-    ui::answer_json(&Answer { workspaces: vec![View::of(repo, context)], damaged: Vec::new() });
+fn answer_json(repo: &Repo, context: &Context, done: Option<Done>) {
+    ui::answer_json(&Answer { workspaces: vec![View::of(repo, context)], damaged: Vec::new(), done });
 }
 
 /// Runs the subcommand.
@@ -91,20 +110,125 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             for words in warnings {
                 warn(&words);
             }
-            if json { answer_json(&repo, &context) } else { created(&context) }
+            if json { answer_json(&repo, &context, None) } else { created(&context) }
         }
         WorkspaceVerb::List => list(&repo, &workspaces, json)?,
         WorkspaceVerb::Show(named) => show(&repo, &find(named)?, json),
         WorkspaceVerb::Path(named) => {
             let context = find(named)?;
             if json {
-                answer_json(&repo, &context);
+                answer_json(&repo, &context, None);
             } else {
                 ui::answer(&ui::sanitize(&context.worktree_path.to_string_lossy()));
             }
         }
+        WorkspaceVerb::Snapshot(named) => {
+            let snapshot = workspaces.snapshot(&find(named)?)?;
+            if json {
+                answer_json(&repo, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)));
+            } else {
+                snapped(&snapshot);
+            }
+        }
+        WorkspaceVerb::Rollback(options) => {
+            let context = find(&options.one)?;
+            let remade = if options.undo {
+                Some(workspaces.undo_rollback(&context)?)
+            } else {
+                workspaces.rollback(&context)?
+            };
+            for words in remade.iter().flat_map(|remade| &remade.warnings) {
+                warn(words);
+            }
+            if json {
+                let now = remade.as_ref().map_or_else(|| context.clone(), |remade| remade.context.clone());
+                answer_json(&repo, &now, Some(Done::of_rollback(remade)));
+            } else {
+                rolled_back(&context, remade.as_ref());
+            }
+        }
     }
     Ok(Exit::Done)
+}
+
+impl Done {
+    fn of_snapshot(snapshot: Snapshot) -> Self {
+        let Snapshot { commit, adopted, mended, rescue, kept, .. } = snapshot;
+        let (kept_path, reason) = split(kept);
+        Self {
+            changed: commit.is_some() || !adopted.is_empty() || !mended.is_empty(),
+            snapshot: commit,
+            adopted,
+            mended,
+            rescue_ref: rescue,
+            kept_path,
+            reason,
+            ignored_files: 0,
+            ignored_bytes: 0,
+        }
+    }
+
+    fn of_rollback(remade: Option<Remade>) -> Self {
+        let changed = remade.is_some();
+        let (rescue_ref, kept, (ignored_files, ignored_bytes)) =
+            remade.map_or((None, None, (0, 0)), |remade| (remade.rescue, remade.kept, remade.ignored));
+        let (kept_path, reason) = split(kept);
+        Self {
+            changed,
+            snapshot: None,
+            adopted: Vec::new(),
+            mended: Vec::new(),
+            rescue_ref,
+            kept_path,
+            reason,
+            ignored_files,
+            ignored_bytes,
+        }
+    }
+}
+
+fn split(kept: Option<(PathBuf, String)>) -> (Option<String>, Option<String>) {
+    kept.map(|(path, why)| (path.to_string_lossy().into_owned(), why)).unzip()
+}
+
+fn snapped(snapshot: &Snapshot) {
+    for words in &snapshot.mended {
+        warn(words);
+    }
+    for commit in &snapshot.adopted {
+        ui::answer(&format!("adopted  {commit}"));
+    }
+    match snapshot.commit {
+        Some(commit) => ui::answer(&format!("snapshot  {commit}")),
+        None => ui::answer("nothing to commit"),
+    }
+    kept_words(snapshot.kept.as_ref());
+}
+
+fn rolled_back(context: &Context, remade: Option<&Remade>) {
+    let Some(remade) = remade else {
+        ui::answer(&format!("nothing to roll back: {} is as it was made", context.handle()));
+        return;
+    };
+    let head = remade.context.head_sha.get(..10).unwrap_or_default();
+    ui::answer(&format!("{}  at {head}, made anew", styled(STRONG, context.handle())));
+    if let Some(rescue) = &remade.rescue {
+        ui::narrate(&ui::sanitize(&format!("what was there is saved: {}", shows_rescued(rescue))));
+    }
+    let (count, bytes) = remade.ignored;
+    if count > 0 {
+        let files = pluralize(count, "ignored file");
+        ui::narrate(&format!("{files} ({bytes} bytes) were not saved"));
+    }
+    kept_words(remade.kept.as_ref());
+    let undo = format!("`aynig workspace rollback --undo {}` takes it back", context.handle());
+    ui::narrate(&styled(FAINT, undo));
+}
+
+fn kept_words(kept: Option<&(PathBuf, String)>) {
+    if let Some((path, why)) = kept {
+        warn(&format!("the old worktree stays at {}: {why}", path.display()));
+    }
 }
 
 fn created(context: &Context) {
@@ -125,6 +249,7 @@ fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), E
     if as_json {
         ui::answer_json(&Answer {
             workspaces: contexts().map(|context| View::of(repo, context)).collect(),
+            done: None,
             damaged: faults()
                 .map(|Fault { file, why }| Damaged { file: file.to_string_lossy(), reason: why })
                 .collect(),
@@ -151,7 +276,7 @@ fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), E
 
 fn show(repo: &Repo, context: &Context, as_json: bool) {
     if as_json {
-        answer_json(repo, context);
+        answer_json(repo, context, None);
         return;
     }
     let head = repo.branch_head(&context.branch()).ok().flatten();

@@ -35,6 +35,16 @@ impl Repo {
         Ok(listed)
     }
 
+    /// The number of files that git ignores in a worktree, and their size in bytes.
+    pub(crate) fn ignored_use(&self, worktree: &Worktree) -> Result<(usize, u64), ProcessError> {
+        let listed =
+            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
+        let ignored = paths(&listed);
+        let size =
+            |path: &PathBuf| worktree.path.join(path).symlink_metadata().map_or(0, |found| found.len());
+        Ok((ignored.len(), ignored.iter().map(size).sum()))
+    }
+
     /// Returns those of `asked` that git ignores in a worktree. A path must not lead through a
     /// symbolic link there.
     pub(crate) fn ignored_in(

@@ -76,6 +76,14 @@ impl Repo {
         UNCONCLUDED.into_iter().find(|begun| git_dir.join(begun.file).symlink_metadata().is_ok())
     }
 
+    /// Whether git has begun anything there that another call must conclude, a rebase or a bisect
+    /// included.
+    pub(crate) fn is_unfinished(&self, git_dir: &Path) -> bool {
+        let is_begun = |name: &&str| git_dir.join(name).symlink_metadata().is_ok();
+        Self::unconcluded(git_dir).is_some()
+            || ["rebase-merge", "rebase-apply", "BISECT_START"].iter().any(is_begun)
+    }
+
     /// Whether there may be any such commit. Cheap: checks a few files.
     pub(crate) fn may_have_in_progress(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())

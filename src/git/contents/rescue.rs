@@ -82,6 +82,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) base: CommitId,
     /// The branch's HEAD, if the branch exists: everything reachable from it is safe.
     pub(crate) kept: Option<CommitId>,
+    /// The branch's HEAD, if the branch is about to lose it.
+    pub(crate) also: Option<CommitId>,
 }
 
 impl Repo {
@@ -91,6 +93,16 @@ impl Repo {
         worktree: &Worktree,
         situation: Situation<'_>,
     ) -> Result<Rescue, RescueError> {
+        let (saved, _) = self.rescue_whole(worktree, situation)?;
+        Ok(saved.map_or(Rescue::Nothing, Rescue::Saved))
+    }
+
+    /// Saves like [`Repo::rescue`]. Also returns the trees of the files and of the index.
+    pub(crate) fn rescue_whole(
+        &self,
+        worktree: &Worktree,
+        situation: Situation<'_>,
+    ) -> Result<(Option<Saved>, [CommitId; 2]), RescueError> {
         let base = self.commit(situation.base)?;
         let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
         let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
@@ -102,14 +114,25 @@ impl Repo {
         } else {
             self.look_inside(worktree, &base)?
         };
-        let in_progress = self.commits_in_progress(worktree).map_err(failed)?;
+        let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
+        let is_safe = |commit| {
+            self.descends(situation.base, commit)
+                || situation.kept.is_some_and(|kept| self.descends(kept, commit))
+        };
+        if let Some(commit) = situation.also.filter(|also| !is_safe(*also)) {
+            in_progress.push(InProgress { commit, what: "the newest commit of the branch".to_owned() });
+        }
         let kept_tree = match situation.kept {
             Some(kept) if self.descends(kept, situation.base) => self.commit(kept)?.tree,
             Some(_) | None => base.tree,
         };
         let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
         if same(snapshot) && same(staged) && in_progress.is_empty() {
-            return self.keep_commits(situation);
+            let saved = match self.keep_commits(situation)? {
+                Rescue::Nothing => None,
+                Rescue::Saved(saved) => Some(saved),
+            };
+            return Ok((saved, [snapshot, staged]));
         }
         let mut parents = vec![situation.base];
         if staged != snapshot && !same(staged) {
@@ -139,7 +162,19 @@ impl Repo {
             message: message.as_bytes(),
             attempt: None,
         })?;
-        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+        Ok((Some(self.point_rescue_at(situation, commit)?), [snapshot, staged]))
+    }
+
+    /// Saves the commits of a situation alone, each by a ref of its own.
+    pub(crate) fn rescue_commits(&self, situation: Situation<'_>) -> Result<Option<Saved>, RescueError> {
+        let mut saved: Option<Saved> = None;
+        for commit in [Some(situation.base), situation.also].into_iter().flatten() {
+            let has = |place: CommitId| self.descends(place, commit);
+            if !situation.kept.is_some_and(has) && !saved.as_ref().is_some_and(|saved| has(saved.commit)) {
+                saved = Some(self.point_rescue_at(situation, commit)?);
+            }
+        }
+        Ok(saved)
     }
 
     /// The trees of a worktree's files and of its index; an error if a commit could not hold

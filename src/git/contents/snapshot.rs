@@ -35,6 +35,24 @@ impl Repo {
         self.stored_tree(copy.git())
     }
 
+    /// Makes the index that of a tree, and leaves the files alone.
+    pub(crate) fn set_index(&self, worktree: &Worktree, tree: CommitId) -> Result<(), ProcessError> {
+        worktree.git(["read-tree", &tree.to_string()]).run()?;
+        // Exits with 1 if a file differs.
+        worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)
+    }
+
+    /// Makes the files those of one tree, and the index that of another.
+    pub(crate) fn restore_files(
+        &self,
+        worktree: &Worktree,
+        files: CommitId,
+        index: CommitId,
+    ) -> Result<(), ProcessError> {
+        worktree.fill(files)?;
+        self.set_index(worktree, index)
+    }
+
     fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
         let tree = tree_id(git.arg("write-tree"))?;
         // Git treats the empty tree as present and does not always write it. `git fsck` and other

@@ -125,6 +125,18 @@ pub(crate) struct Signed {
 }
 
 impl Authored {
+    /// An author, now.
+    pub(crate) fn now(name: &str, address: &str) -> Self {
+        let time = clock::local_time();
+        let time = gix::date::Time { seconds: time.seconds, offset: time.offset_seconds };
+        Self { name: name.into(), email: address.into(), time }
+    }
+
+    /// The address.
+    pub(crate) fn address(&self) -> &[u8] {
+        &self.email
+    }
+
     fn signature(&self) -> gix::actor::Signature {
         gix::actor::Signature { name: self.name.clone(), email: self.email.clone(), time: self.time }
     }
@@ -149,6 +161,11 @@ impl Repo {
     /// Reads one commit.
     pub fn commit(&self, id: CommitId) -> Result<Stored, CommitError> {
         self.decoded(id, |stored, _| stored)
+    }
+
+    /// Whether there is a tree with this id.
+    pub(crate) fn has_tree(&self, id: CommitId) -> bool {
+        self.gix.find_tree(gits(id)).is_ok()
     }
 
     /// The author of a commit.

@@ -40,6 +40,13 @@ pub(crate) enum MergeError {
 }
 
 impl Repo {
+    /// The commits that `tip` has and `base` has not, the newest first.
+    pub(crate) fn commits_since(&self, tip: CommitId, base: CommitId) -> Result<Vec<CommitId>, ProcessError> {
+        let range = format!("{base}..{tip}");
+        let listed = Git::shared(self.common_dir()).args(["rev-list", &range, "--"]).run()?.stdout;
+        Ok(listed.split(|byte| *byte == b'\n').filter_map(CommitId::parse_hex).collect())
+    }
+
     /// Merges `theirs` into `ours`.
     pub(crate) fn merge_trees(&self, into: CommitId, from: CommitId) -> Result<Merge, MergeError> {
         let base = self.gix.merge_base(gits(into), gits(from)).ok().flatten();

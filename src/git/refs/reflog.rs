@@ -69,6 +69,23 @@ impl Repo {
         }
     }
 
+    /// Appends the entry of a move of a checkout's HEAD that git did not see.
+    pub(crate) fn log_head(
+        &self,
+        git_dir: &Path,
+        old: CommitId,
+        new: CommitId,
+        log: &str,
+    ) -> std::io::Result<()> {
+        let line = self.reflog_line(Some(old), new, log)?;
+        std::fs::OpenOptions::new().append(true).open(path(git_dir, "HEAD".into()))?.write_all(&line)
+    }
+
+    /// The newest commit that a checkout's HEAD was moved to, by its reflog.
+    pub(crate) fn head_of_log(&self, git_dir: &Path) -> Option<CommitId> {
+        of_head(git_dir).last().map(|moved| moved.to)
+    }
+
     /// Formats the entry of a move from `old` to `new`.
     fn reflog_line(&self, old: Option<CommitId>, new: CommitId, log: &str) -> std::io::Result<Vec<u8>> {
         let new = new.to_string();

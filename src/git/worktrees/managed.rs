@@ -33,9 +33,20 @@ impl Repo {
     /// that names another place is set right.
     pub(crate) fn hold_workspace(&self, path: &Path, mark: &Mark) -> Result<Option<Worktree>, WorktreeError> {
         let _registry = self.registry_lock()?;
-        let all = self.workspace_worktrees()?;
-        let its = all.into_iter().find(|registered| registered.workspace() == Some(mark));
-        let Some(mut checkout) = its.map(|registered| registered.checkout) else { return Ok(None) };
+        let all = self.linked_worktrees()?;
+        let marked = |registered: &&Registered| registered.workspace() == Some(mark);
+        let Some(its) = all.iter().find(marked).or_else(|| {
+            // `git worktree unlock` takes the mark away.
+            all.iter().find(|registered| registered.owner.is_none() && registered.checkout.place.path == path)
+        }) else {
+            return Ok(None);
+        };
+        let mut checkout = its.checkout.clone();
+        if its.owner.is_none() {
+            let locked = checkout.place.git_dir.join("locked");
+            let text = Owner::Workspace(mark.clone()).text();
+            fsutil::replace(&locked, &text).map_err(files("write", &locked))?;
+        }
         if checkout.place.path != path {
             checkout.place.path = path.to_owned();
             checkout.place.write_back_link().map_err(files("write in", &checkout.place.git_dir))?;
@@ -47,6 +58,29 @@ impl Repo {
             clock::pause(PAUSE);
         }
         Err(WorktreeError::Unsuitable { path: path.to_owned(), what: "held by another process" })
+    }
+
+    /// Takes a worktree whose directory is elsewhere now off the list.
+    pub(crate) fn forget_worktree(&self, place: &Workplace) -> Result<(), WorktreeError> {
+        let registry = self.registry_lock()?;
+        self.unregister(&registry, &place.git_dir)
+    }
+
+    /// Leaves the worktree of a workspace, which is at `place` now, to the user, detached at `head`.
+    pub(crate) fn leave_workspace(
+        &self,
+        place: &Workplace,
+        mark: &Mark,
+        head: CommitId,
+        why: &str,
+    ) -> Result<(), WorktreeError> {
+        let failed = |error| files("leave", &place.path)(error);
+        place.write_back_link().map_err(failed)?;
+        place.mend_link().map_err(|error| files("leave", &place.path)(error))?;
+        place.detach(head).map_err(|error| files("leave", &place.path)(error))?;
+        let owner = Owner::Kept { attempt: mark.attempt, why: why.to_owned() };
+        fsutil::replace(&place.git_dir.join("locked"), &owner.text())
+            .map_err(|error| files("leave", &place.path)(error))
     }
 
     /// Makes the worktree of a workspace at `path`, on the branch of `mark`, with the files of

@@ -325,7 +325,7 @@ impl<'a> End<'a> {
     fn save(&mut self, base: CommitId, kept: Option<CommitId>) {
         let claim = &self.finished.claim;
         let label = claim.attempt.to_string();
-        let situation = Situation { branch: &claim.branch, label: &label, base, kept };
+        let situation = Situation { branch: &claim.branch, label: &label, base, kept, also: None };
         let result = match &self.finished.site {
             Site::Worktree(worktree) => self.repo.rescue(worktree, situation),
             // The user's files stay in place. Commits and the index are lost to the branch only if the lease

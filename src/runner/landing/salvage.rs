@@ -184,7 +184,7 @@ pub(crate) fn save(
     kept: Option<CommitId>,
 ) -> Result<Option<Saved>, String> {
     let label = worktree.mark.attempt.to_string();
-    let situation = Situation { branch: &worktree.mark.branch, label: &label, base, kept };
+    let situation = Situation { branch: &worktree.mark.branch, label: &label, base, kept, also: None };
     match repo.rescue(worktree, situation) {
         Ok(Rescue::Nothing) => Ok(None),
         Ok(Rescue::Saved(saved)) => Ok(Some(saved)),

@@ -42,3 +42,62 @@ fn one_that_is_being_made_is_left_alone() {
     running.signal(nix::sys::signal::Signal::SIGCONT);
     wait_until("it to be made", || repo.workspaces()[0]["state"] == "ready");
 }
+
+/// CONTRACT 15.7
+#[test]
+fn a_rollback_that_is_killed_is_finished_by_the_next_that_looks() {
+    for point in [
+        "rescue-pointed",
+        "rollback-noted",
+        "rollback-aside",
+        "rollback-unregistered",
+        "rollback-moved",
+        "worktree-drafted",
+        "worktree-registered",
+        "rollback-added",
+        "rollback-done",
+    ] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        made.sh(
+            &repo,
+            "echo x >>README; echo y >y; git add y; git -c user.name=A -c user.email=a@b commit -qm y",
+        );
+        let mut command = repo.workspace_command();
+        let killed =
+            command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
+        assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
+        repo.workspace_ok(["list"]);
+        if point == "rescue-pointed" {
+            repo.workspace_ok(["rollback", &made.slug]);
+        }
+        assert_eq!(repo.head(&made.branch), repo.head("main"), "{point}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain", "--ignored"]), "", "{point}");
+        assert_eq!(repo.rescues().len(), 1, "{point}");
+        assert_eq!(repo.worktrees(), [made.path.to_str().expect("UTF-8")], "{point}");
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        assert_eq!(
+            std::fs::read_to_string(made.path.join("README")).expect("there"),
+            "a repository for a test\nx\n"
+        );
+        assert!(made.path.join("y").is_file(), "{point}");
+    }
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_snapshot_that_is_killed_is_taken_by_the_next() {
+    for point in ["snapshot-written", "snapshot-moved"] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        made.sh(&repo, "echo x >>README; echo y >y");
+        let mut command = repo.workspace_command();
+        let killed =
+            command.args(["snapshot", &made.slug]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
+        assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
+        repo.workspace_ok(["snapshot", &made.slug]);
+        assert_eq!(repo.git(["rev-list", "--count", &format!("main..{}", made.branch)]), "1", "{point}");
+        assert_eq!(repo.git(["show", "--format=", "--name-only", &made.branch]), "README\ny", "{point}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "{point}");
+    }
+}

@@ -99,7 +99,7 @@ fn it_is_found_by_slug_id_name_branch_and_path() {
     let shown = out(&repo.workspace_ok(["show", &two.handle]));
     assert!(shown.contains(&two.branch) && shown.contains("ready"), "{shown}");
     for wrong in ["nothing", "fix", "abc", "/", "work/", "main"] {
-        assert_refused(&repo.workspace(["show", wrong]), 2, &["no workspace", "aynig workspace list"]);
+        assert_refused(&repo.workspace(["show", wrong]), 1, &["no workspace", "aynig workspace list"]);
     }
     assert_eq!(repo.workspaces().len(), 2);
 }
@@ -267,7 +267,7 @@ fn a_hostile_context_is_reported_and_its_path_not_used() {
         assert_eq!(list["workspaces"].as_array().map(Vec::len), Some(0), "{field}");
         assert_eq!(list["damaged"][0]["file"].as_str(), file.to_str(), "{field}");
         assert!(!err(&repo.workspace_ok(["list"])).contains('\u{1b}'));
-        assert_refused(&repo.workspace(["path", &made.slug]), 2, &["no workspace", "cannot be used"]);
+        assert_refused(&repo.workspace(["path", &made.slug]), 1, &["no workspace", "cannot be used"]);
     }
     for text in [&b"{"[..], b"", &[b' '; 70_000]] {
         fs::write(&file, text).expect("written");

@@ -3,6 +3,8 @@
 #[cfg(debug_assertions)]
 mod crashes;
 mod create;
+mod rollback;
+mod snapshot;
 
 use std::path::PathBuf;
 

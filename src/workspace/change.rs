@@ -1,0 +1,291 @@
+//! Makes the worktree of a workspace anew: for a rollback, its undoing, and mending (CONTRACT 15.7).
+//!
+//! Why this order: all that the work branch will not have is under a ref before anything moves, and
+//! the context names what is due. The old directory is renamed, which is quick whatever is in it and
+//! leaves a process that works there where it is. Its registration goes, the branch moves from the
+//! very commit that was saved, a new worktree is made, and the context is ready again. Each step
+//! finds out whether it was done already, so that the next call carries on after a crash.
+
+use std::path::{Path, PathBuf};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::crashpoint::{Point, reach};
+use crate::git::Swap;
+use crate::git::contents::rescue::{Saved, Situation};
+use crate::git::worktrees::registration::Workplace;
+use crate::supervise::settled_occupants;
+use crate::words::error_chain;
+
+use super::Workspaces;
+use super::context::{Context, Pending, Restore, State};
+use super::refusal::{Refusal, Why};
+use super::store::Held;
+
+/// How often a branch that others move is saved and moved.
+const TRIES: u32 = 10;
+
+/// What was saved before the worktree is made anew.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// What brings it back.
+    pub(super) restore: Restore,
+    /// The value of the branch.
+    tip: Option<CommitId>,
+    /// The commit that the files were based on.
+    head: CommitId,
+    /// The registration's name.
+    registration: Option<String>,
+    /// Why the old directory stays.
+    keep: Option<String>,
+    /// Ignored files, which are not saved: their number and size.
+    pub(super) ignored: (usize, u64),
+}
+
+/// The worktree that was made.
+#[derive(Debug)]
+pub struct Remade {
+    /// The context now.
+    pub context: Context,
+    /// The ref that what was there before is saved under, unless the branch has all of it.
+    pub rescue: Option<String>,
+    /// The old directory and why it stays.
+    pub kept: Option<(PathBuf, String)>,
+    /// Ignored files that were not saved: their number and size in bytes.
+    pub ignored: (usize, u64),
+    /// What the user should know besides.
+    pub warnings: Vec<String>,
+}
+
+impl Workspaces<'_> {
+    /// Saves what is in a workspace and what its branch has, but for what is reachable from `kept`.
+    pub(super) fn save(&self, held: &Held, kept: CommitId) -> Result<Before, Refusal> {
+        let (context, mark) = (&held.context, held.mark());
+        let path = &context.worktree_path;
+        let because = |error: &dyn std::error::Error| {
+            Refusal::because(&format!("save what is in {}; nothing was changed", path.display()), error)
+        };
+        let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
+        self.clear_place(held, worktree.as_deref()).map_err(|error| because(&error))?;
+        let tip = self.repo.branch_head(&mark.branch).map_err(|error| because(&error))?;
+        let known = |commit: &CommitId| self.repo.commit(*commit).is_ok();
+        let head = worktree.as_ref().and_then(|worktree| self.repo.checked_out(worktree)).filter(known);
+        let head = head.or(tip).unwrap_or_else(|| context.base());
+        let label = mark.attempt.to_string();
+        let situation =
+            Situation { branch: &mark.branch, label: &label, base: head, kept: Some(kept), also: tip };
+        let tree = self.repo.commit(head).map_err(|error| because(&error))?.tree;
+        let mut keep = settled_occupants(path).first().map(|pid| format!("process {pid} works in it"));
+        let whole = match &worktree {
+            Some(worktree) => {
+                self.repo.rescue_whole(worktree, situation).map_err(|error| error_chain(&error))
+            }
+            None if path.symlink_metadata().is_ok() => Err("git does not list it as a worktree".to_owned()),
+            None => Err(String::new()),
+        };
+        let (saved, [files, index]) = match whole {
+            Ok(whole) => whole,
+            Err(why) => {
+                if !why.is_empty() {
+                    keep = Some(why);
+                }
+                let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
+                (saved, [tree; 2])
+            }
+        };
+        let ignored = match &worktree {
+            Some(worktree) if worktree.path.is_dir() => self.repo.ignored_use(worktree).unwrap_or_default(),
+            Some(_) | None => (0, 0),
+        };
+        let registration =
+            worktree.as_ref().and_then(|worktree| Some(worktree.git_dir.file_name()?.to_str()?.to_owned()));
+        let restore = Restore {
+            branch: tip.unwrap_or(head).to_string(),
+            files: files.to_string(),
+            index: index.to_string(),
+            rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
+        };
+        Ok(Before { restore, tip, head, registration, keep, ignored })
+    }
+
+    /// Renames what is no directory away from a worktree's place, and makes the directory above it.
+    fn clear_place(&self, held: &Held, worktree: Option<&Workplace>) -> std::io::Result<()> {
+        let path = &held.context.worktree_path;
+        if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            std::fs::rename(path, left(path, "kept", held.context.generation))?;
+        }
+        let above = path.parent().unwrap_or(path);
+        if above.symlink_metadata().is_err() {
+            crate::fsutil::create_private_dir_all(above)?;
+            if let Some(worktree) = worktree {
+                self.repo.note_place(path, &worktree.git_dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the worktree anew, with the branch at `to` and the files of `restore` or else of `to`.
+    /// After a rollback, what there was can be brought back.
+    pub(super) fn remake(
+        &self,
+        held: &mut Held,
+        before: Before,
+        (to, restore): (CommitId, Option<&Restore>),
+        is_rollback: bool,
+    ) -> Result<Remade, Refusal> {
+        let Before { restore: old, tip, head, registration, keep, ignored } = before;
+        let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
+        let aside = left(&path, if keep.is_some() { "kept" } else { "gone" }, generation);
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        held.context.pending = Some(Pending {
+            from: tip.map(|tip| tip.to_string()),
+            to: to.to_string(),
+            files: restore.map(|restore| restore.files.clone()),
+            index: restore.map(|restore| restore.index.clone()),
+            aside: name(&aside),
+            keep,
+            head: head.to_string(),
+            registration,
+            undo: is_rollback.then_some(old.clone()),
+        });
+        held.save()?;
+        reach(Point::RollbackNoted);
+        let mut remade = self.finish(held)?;
+        remade.rescue = old.rescue;
+        remade.ignored = ignored;
+        Ok(remade)
+    }
+
+    /// Carries out what is due by the context.
+    pub(super) fn finish(&self, held: &mut Held) -> Result<Remade, Refusal> {
+        let handle = held.context.handle();
+        let nothing = || Refusal::new(Why::Failed, format!("nothing is due in {handle}"));
+        let pending = held.context.pending.clone().ok_or_else(nothing)?;
+        let due = format!("make the worktree of {handle} anew; the next `aynig workspace` carries on");
+        let because = |error: &dyn std::error::Error| Refusal::because(&due, error);
+        let path = held.context.worktree_path.clone();
+        let aside = path.with_file_name(&pending.aside);
+        self.put_aside(held, &pending, &aside)
+            .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
+        reach(Point::RollbackUnregistered);
+        self.move_branch(held, &pending)?;
+        reach(Point::RollbackMoved);
+        let to = pending.to();
+        let worktree = self
+            .repo
+            .add_workspace(&path, &held.mark(), AttemptId::random(), to)
+            .map_err(|error| because(&error))?;
+        if let Some((files, index)) = pending.trees() {
+            self.repo.restore_files(&worktree, files, index).map_err(|error| because(&error))?;
+        } else if !self.repo.is_clean(&worktree).map_err(|error| because(&error))? {
+            return Err(Refusal::new(
+                Why::Failed,
+                format!("{} differs from {to} after it was made", path.display()),
+            ));
+        }
+        held.context.generation = held.context.generation.saturating_add(1);
+        let warnings = self.make_ready(held, &worktree).unwrap_or_else(|refusal| vec![refusal.message]);
+        reach(Point::RollbackAdded);
+        held.context.head_sha = to.to_string();
+        held.context.state = State::Ready;
+        held.context.pending = None;
+        held.context.undo = pending.undo.or_else(|| held.context.undo.clone());
+        held.save()?;
+        reach(Point::RollbackDone);
+        drop(worktree);
+        let kept = pending.keep.filter(|_| aside.symlink_metadata().is_ok()).map(|why| (aside.clone(), why));
+        if kept.is_none() && aside.symlink_metadata().is_ok() {
+            self.discard(&aside);
+        }
+        let context = held.context.clone();
+        Ok(Remade { context, rescue: None, kept, ignored: (0, 0), warnings })
+    }
+
+    /// Renames the old worktree and gives up its registration. A new one that a killed process did
+    /// not complete goes as well.
+    fn put_aside(&self, held: &Held, pending: &Pending, aside: &Path) -> Result<(), String> {
+        let path = &held.context.worktree_path;
+        let words = |error: &dyn std::error::Error| error_chain(error);
+        let mark = held.mark();
+        let all = self.repo.workspace_worktrees().map_err(|error| words(&error))?;
+        let its = all.into_iter().filter(|one| one.workspace() == Some(&mark)).map(|one| one.checkout.place);
+        let is_old = |place: &Workplace| {
+            place.git_dir.file_name().and_then(|name| name.to_str()) == pending.registration.as_deref()
+        };
+        let (old, new): (Vec<Workplace>, Vec<Workplace>) = its.partition(is_old);
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        if is_there(path) {
+            let target = if is_there(aside) || !new.is_empty() {
+                left(path, "gone", held.context.generation)
+            } else {
+                aside.to_owned()
+            };
+            std::fs::rename(path, &target).map_err(|error| words(&error))?;
+            if target != aside {
+                self.discard(&target);
+            }
+        }
+        reach(Point::RollbackAside);
+        for place in new {
+            self.repo.forget_worktree(&place).map_err(|error| words(&error))?;
+        }
+        for place in old {
+            let now = Workplace { path: aside.to_owned(), git_dir: place.git_dir.clone() };
+            match pending.keep.as_deref().filter(|_| aside.is_dir()) {
+                Some(why) => self.repo.leave_workspace(&now, &mark, pending.head(), why),
+                None => self.repo.forget_worktree(&place),
+            }
+            .map_err(|error| words(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Moves the branch to where it is due. If somebody moved it meanwhile, that is saved first.
+    fn move_branch(&self, held: &Held, pending: &Pending) -> Result<(), Refusal> {
+        let (branch, label) = (held.context.branch(), held.context.run_id.as_str());
+        let trying = format!("move {branch}; the next `aynig workspace` tries again");
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let (mut from, to) = (pending.from(), pending.to());
+        for _ in 0..TRIES {
+            if from == Some(to) && self.repo.branch_head(&branch).is_ok_and(|head| head == from) {
+                return Ok(());
+            }
+            let name = branch.full_ref();
+            match self
+                .repo
+                .swap(name.as_slice().into(), from, to, "aynig: workspace")
+                .map_err(|error| because(&error))?
+            {
+                Swap::Won => return Ok(()),
+                Swap::Lost { actual: Some(actual) } if actual == to => return Ok(()),
+                Swap::Lost { actual } => {
+                    if let Some(base) = actual {
+                        let situation =
+                            Situation { branch: &branch, label, base, kept: Some(to), also: None };
+                        self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
+                    }
+                    from = actual;
+                }
+            }
+        }
+        Err(Refusal::new(Why::Conflict, format!("could not {trying}: it moves all the time")))
+    }
+
+    /// Finishes what a dead process left due in a workspace. Returns whether there was something.
+    pub(super) fn carry_on(&self, held: &mut Held) -> Result<bool, Refusal> {
+        match held.context.pending {
+            Some(_) => self.finish(held).map(|_| true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed.
+fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbered = |number: u32| {
+        let more = if number > 1 { format!("-{number}") } else { String::new() };
+        path.with_file_name(format!("{name}.{word}-{generation}{more}"))
+    };
+    let free = (1..u32::MAX).map(numbered).find(|path| path.symlink_metadata().is_err());
+    free.unwrap_or_else(|| numbered(u32::MAX))
+}

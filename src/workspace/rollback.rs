@@ -1,0 +1,121 @@
+//! Rolls a workspace back to its base, and takes that back (CONTRACT 15.7, 15.8).
+
+use std::path::Path;
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::supervise::detach;
+
+use super::Workspaces;
+use super::change::Remade;
+use super::context::{Context, Restore, State, is_left};
+use super::refusal::{Refusal, Why};
+use super::store::Held;
+
+/// The internal call that removes a directory.
+pub const DISCARD: &str = "__discard";
+
+impl Workspaces<'_> {
+    /// Puts branch and worktree back to the base; `None` if they are there already.
+    pub fn rollback(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
+        let mut held = self.ready(context)?;
+        let base = held.context.base();
+        if self.repo.commit(base).is_err() {
+            return Err(Refusal::new(
+                Why::Setup,
+                format!(
+                    "the base {base} of {} is not in this repository; nothing was changed",
+                    held.context.handle()
+                ),
+            ));
+        }
+        if self.is_as_new(&held, base) {
+            return Ok(None);
+        }
+        let before = self.save(&held, base)?;
+        self.remake(&mut held, before, (base, None), true).map(Some)
+    }
+
+    /// Brings back what the last rollback, or the last undoing of one, discarded.
+    pub fn undo_rollback(&self, context: &Context) -> Result<Remade, Refusal> {
+        let mut held = self.ready(context)?;
+        let handle = held.context.handle();
+        let Some(restore) = held.context.undo.clone() else {
+            return Err(Refusal::new(
+                Why::Usage,
+                format!("{handle} was not rolled back; nothing was changed"),
+            ));
+        };
+        let to = self.all_there(&restore).ok_or_else(|| {
+            let rescue = restore.rescue.as_deref().unwrap_or("its branch");
+            Refusal::new(
+                Why::Setup,
+                format!("what was rolled back in {handle} is not in this repository any more ({rescue}); nothing was changed"),
+            )
+        })?;
+        let before = self.save(&held, to)?;
+        self.remake(&mut held, before, (to, Some(&restore)), true)
+    }
+
+    /// Locks a workspace that is complete, after what was interrupted in it is finished.
+    pub(super) fn ready(&self, context: &Context) -> Result<Held, Refusal> {
+        let mut held = self.hold(context)?;
+        self.carry_on(&mut held)?;
+        match held.context.state {
+            State::Ready => Ok(held),
+            State::Preparing => {
+                let message = format!("{} is not complete; nothing was changed", held.context.handle());
+                Err(Refusal::new(Why::Conflict, message))
+            }
+        }
+    }
+
+    /// Whether there is nothing to roll back.
+    fn is_as_new(&self, held: &Held, base: CommitId) -> bool {
+        let (mark, path) = (held.mark(), &held.context.worktree_path);
+        let Ok(Some(worktree)) = self.repo.hold_workspace(path, &mark) else { return false };
+        self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(base))
+            && worktree.branch().as_ref() == Some(&mark.branch)
+            && worktree.names_its_registration()
+            && self.repo.ignored_use(&worktree).is_ok_and(|(count, _)| count == 0)
+            && self.repo.is_clean(&worktree).unwrap_or(false)
+    }
+
+    /// The commit of the branch, if all that is to be brought back is in the repository.
+    fn all_there(&self, restore: &Restore) -> Option<CommitId> {
+        let id = |text: &str| CommitId::parse_hex(text);
+        let [files, index] = [id(&restore.files)?, id(&restore.index)?];
+        let branch = id(&restore.branch)?;
+        let is_there =
+            self.repo.commit(branch).is_ok() && self.repo.has_tree(files) && self.repo.has_tree(index);
+        is_there.then_some(branch)
+    }
+
+    /// Removes a directory of ours in the background.
+    pub(super) fn discard(&self, directory: &Path) {
+        use std::os::unix::ffi::OsStrExt;
+        let started = fsutil::nameless(directory.as_os_str().as_bytes()).and_then(|stdin| {
+            let environment = std::env::vars_os().collect();
+            detach(&self.options.program, vec![DISCARD.into()], environment, Path::new("/"), stdin)
+        });
+        if let Err(error) = started {
+            tracing::debug!(%error, "removing it here");
+            if let Err(error) = fsutil::remove_all(directory) {
+                tracing::warn!(directory = %directory.display(), %error, "left behind");
+            }
+        }
+    }
+}
+
+/// Removes a directory whose name says that all in it is saved ([`DISCARD`]). Returns whether the
+/// name is such a one.
+pub fn discard(directory: &Path) -> bool {
+    let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !directory.is_absolute() || !is_left(&name) || !name.contains(".gone-") {
+        return false;
+    }
+    if let Err(error) = fsutil::remove_all(directory) {
+        tracing::debug!(directory = %directory.display(), %error, "left behind");
+    }
+    true
+}

@@ -1,0 +1,308 @@
+//! Puts what is in a workspace's worktree onto its work branch (CONTRACT 15.6).
+//!
+//! Why this order: first the worktree is set right, since a commit from one that is on another
+//! branch, or in the middle of a rebase, would say what nobody meant. Then come commits that others
+//! put on the branch, and last the commit of what is there, on top of all commits.
+
+use std::path::PathBuf;
+
+use crate::contract::ids::CommitId;
+use crate::crashpoint::{Point, reach};
+use crate::git::Swap;
+use crate::git::contents::rescue::Situation;
+use crate::git::objects::commits::{Authored, NewCommit};
+use crate::git::process::cancel::Purpose;
+use crate::git::worktrees::held::Worktree;
+use crate::words::{error_chain, shell_quote};
+
+use super::Workspaces;
+use super::context::Context;
+use super::refusal::{Refusal, Why};
+use super::store::Held;
+
+/// The end of the address of a workspace's own commits.
+const DOMAIN: &str = "workspace.aynig.invalid";
+
+/// The result of a snapshot.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The context now.
+    pub context: Context,
+    /// The commit that was made; `None` if nothing had changed.
+    pub commit: Option<CommitId>,
+    /// Commits that others put on the branch, the newest first.
+    pub adopted: Vec<CommitId>,
+    /// What was set right.
+    pub mended: Vec<String>,
+    /// The ref that was made for what could not stay.
+    pub rescue: Option<String>,
+    /// An old directory that stays, and why.
+    pub kept: Option<(PathBuf, String)>,
+}
+
+/// What must be done with HEAD before a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// Nothing: it is the work branch.
+    Fine,
+    /// The branch goes to it, since it has all that the branch has.
+    Attach,
+    /// The worktree is saved, and made anew at the branch.
+    PutBack,
+}
+
+/// Facts about HEAD.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    on_branch: bool,
+    /// Whether a merge, rebase, cherry-pick, revert or bisect was begun.
+    unfinished: bool,
+    /// Whether its commit has all that the branch has.
+    ahead: bool,
+}
+
+fn decide(facts: Facts) -> Head {
+    match facts {
+        Facts { unfinished: true, .. } => Head::PutBack,
+        Facts { on_branch: true, .. } => Head::Fine,
+        Facts { ahead: true, .. } => Head::Attach,
+        Facts { .. } => Head::PutBack,
+    }
+}
+
+impl Workspaces<'_> {
+    /// Puts what is in the worktree onto the work branch.
+    pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
+        let mut held = self.ready(context)?;
+        let handle = held.context.handle();
+        let path = held.context.worktree_path.clone();
+        let because = |error: &dyn std::error::Error| {
+            Refusal::because(&format!("take a snapshot of {}", path.display()), error)
+        };
+        let worktree = self.repo.hold_workspace(&path, &held.mark()).map_err(|error| because(&error))?;
+        let worktree = worktree.filter(|_| path.symlink_metadata().is_ok_and(|found| found.is_dir()));
+        let back = format!("`aynig workspace rollback {}` makes it anew", shell_quote(&handle));
+        let Some(worktree) = worktree else {
+            let message =
+                format!("{} is not there, or no worktree any more; nothing was changed", path.display());
+            return Err(Refusal::new(Why::Failed, message).hint(back));
+        };
+        if worktree.is_another_repository() {
+            let message =
+                format!("another repository was made at the top of {}; nothing was changed", path.display());
+            return Err(Refusal::new(Why::Failed, message).hint(format!("take its `.git` away, or: {back}")));
+        }
+        let mut done = Snapshot {
+            context: held.context.clone(),
+            commit: None,
+            adopted: Vec::new(),
+            mended: Vec::new(),
+            rescue: None,
+            kept: None,
+        };
+        if !worktree.names_its_registration() {
+            worktree.mend_link().map_err(|error| because(&error))?;
+            done.mended.push("its .git file was written anew".to_owned());
+        }
+        let tip = self.tip(&held, &worktree, &mut done)?;
+        let Some(worktree) = self.set_head(&mut held, worktree, tip, &mut done)? else {
+            done.context = held.context;
+            return Ok(done);
+        };
+        let tip =
+            self.repo.branch_head(&held.context.branch()).map_err(|error| because(&error))?.unwrap_or(tip);
+        self.adopt(&held, &worktree, tip, &mut done)?;
+        done.commit = self.commit(&held, &worktree, tip)?;
+        held.context.head_sha = done.commit.unwrap_or(tip).to_string();
+        if held.context != done.context {
+            held.save()?;
+            done.context = held.context;
+        }
+        Ok(done)
+    }
+
+    /// The newest commit of the work branch. One that was deleted is made again.
+    fn tip(&self, held: &Held, worktree: &Worktree, done: &mut Snapshot) -> Result<CommitId, Refusal> {
+        let branch = held.context.branch();
+        let because = |error: &dyn std::error::Error| Refusal::because(&format!("read {branch}"), error);
+        if let Some(tip) = self.repo.branch_head(&branch).map_err(|error| because(&error))? {
+            return Ok(tip);
+        }
+        let tip = self.repo.committed_within(&worktree.git_dir, held.context.base());
+        let name = branch.full_ref();
+        match self
+            .repo
+            .swap(name.as_slice().into(), None, tip, "aynig: workspace")
+            .map_err(|error| because(&error))?
+        {
+            Swap::Won => {
+                done.mended.push(format!("its branch was deleted; it is at {} again", tip.short()));
+                Ok(tip)
+            }
+            Swap::Lost { actual } => Ok(actual.unwrap_or(tip)),
+        }
+    }
+
+    /// Puts HEAD onto the work branch; `None` if the worktree was made anew for that.
+    fn set_head(
+        &self,
+        held: &mut Held,
+        worktree: Worktree,
+        tip: CommitId,
+        done: &mut Snapshot,
+    ) -> Result<Option<Worktree>, Refusal> {
+        let branch = held.context.branch();
+        let trying = format!("put {} back on {branch}", worktree.path.display());
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let head = self.repo.checked_out(&worktree).filter(|head| self.repo.commit(*head).is_ok());
+        let facts = Facts {
+            on_branch: worktree.branch().as_ref() == Some(&branch),
+            unfinished: self.repo.is_unfinished(&worktree.git_dir),
+            ahead: head.is_some_and(|head| self.repo.descends(head, tip)),
+        };
+        let was = match worktree.branch() {
+            _ if facts.unfinished => "a merge or a rebase in it was not concluded".to_owned(),
+            Some(other) => format!("it was on {other}"),
+            None => "its HEAD was detached".to_owned(),
+        };
+        match (decide(facts), head) {
+            (Head::Fine, _) => Ok(Some(worktree)),
+            (Head::Attach, Some(head)) => {
+                let name = branch.full_ref();
+                let moved = self.repo.swap(name.as_slice().into(), Some(tip), head, "aynig: workspace");
+                if let Swap::Lost { .. } = moved.map_err(|error| because(&error))? {
+                    return Err(Refusal::new(
+                        Why::Conflict,
+                        format!("could not {trying}: it moved meanwhile"),
+                    ));
+                }
+                worktree.attach(&branch).map_err(|error| because(&error))?;
+                done.mended.push(format!("{was}; {branch} has its commits now"));
+                Ok(Some(worktree))
+            }
+            (Head::Attach | Head::PutBack, _) => {
+                drop(worktree);
+                let before = self.save(held, tip)?;
+                let rescue = before.restore.rescue.clone();
+                let remade = self.remake(held, before, (tip, None), false)?;
+                let saved =
+                    rescue.as_ref().map_or_else(String::new, |name| format!("; {name} has what was there"));
+                done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
+                (done.rescue, done.kept) = (rescue, remade.kept);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Brings commits that others put on the branch into the worktree.
+    fn adopt(
+        &self,
+        held: &Held,
+        worktree: &Worktree,
+        tip: CommitId,
+        done: &mut Snapshot,
+    ) -> Result<(), Refusal> {
+        let base = held.context.base();
+        let at = self.repo.head_of_log(&worktree.git_dir).unwrap_or(base);
+        if at == tip || self.repo.commit(at).is_err() {
+            return Ok(());
+        }
+        let branch = held.context.branch();
+        let because = |error: &dyn std::error::Error| Refusal::because(&format!("adopt {branch}"), error);
+        if !self.repo.descends(tip, at) {
+            // Somebody set the branch to something else.
+            let situation = Situation {
+                branch: &branch,
+                label: &held.context.run_id,
+                base: at,
+                kept: Some(tip),
+                also: None,
+            };
+            let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
+            done.rescue = saved.map(|saved| saved.reference.to_string());
+        }
+        self.repo.carry(worktree, at, tip).map_err(|error| {
+            let message = format!(
+                "commits that others put on {branch} change files that are changed in {}, too: {}; nothing was changed there",
+                worktree.path.display(),
+                error_chain(&error)
+            );
+            let show = format!("git diff {} {}", at.short(), tip.short());
+            Refusal::new(Why::Conflict, message)
+                .hint(format!("`{show}` shows theirs; take the changes in the worktree out of the way, then again"))
+        })?;
+        self.repo.log_head(&worktree.git_dir, at, tip, "aynig: adopted").map_err(|error| because(&error))?;
+        let new = self.repo.commits_since(tip, at).map_err(|error| because(&error))?;
+        let own = address(&held.context);
+        done.adopted = new
+            .into_iter()
+            .filter(|commit| {
+                self.repo.authored(*commit).map_or(true, |author| author.address() != own.as_bytes())
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// Commits what is in the worktree; `None` if nothing differs.
+    fn commit(&self, held: &Held, worktree: &Worktree, tip: CommitId) -> Result<Option<CommitId>, Refusal> {
+        let (context, path) = (&held.context, worktree.path.display());
+        let trying = format!("take a snapshot of {path}");
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let stored = self.repo.commit(tip).map_err(|error| because(&error))?;
+        let [tree, staged] = self.repo.look_inside(worktree, &stored).map_err(|error| {
+            Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)))
+                .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again")
+        })?;
+        let commit = if tree == stored.tree {
+            None
+        } else {
+            let author = Authored::now(&context.name, &address(context));
+            let message = format!("snapshot: {}\n\naynig-run: {}\n", context.name, context.run_id);
+            let new = NewCommit { tree, parents: &[tip], message: message.as_bytes(), attempt: None };
+            let commit = self
+                .repo
+                .write_commit_of(&new, &author, Purpose::Signature)
+                .map_err(|error| because(&error))?;
+            reach(Point::SnapshotWritten);
+            // Git moves the branch by HEAD, so that the log of HEAD says so.
+            let (new, old) = (commit.to_string(), tip.to_string());
+            let moved = worktree.git(["update-ref", "-m", "aynig: snapshot", "HEAD", &new, &old]).run();
+            moved.map_err(|error| {
+                Refusal::new(Why::Conflict, format!("could not {trying}: {}", error_chain(&error)))
+                    .hint("the branch moved meanwhile; nothing is lost, take it again")
+            })?;
+            reach(Point::SnapshotMoved);
+            Some(commit)
+        };
+        if staged != tree {
+            self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
+        }
+        Ok(commit)
+    }
+}
+
+/// The address of the commits that are made in a workspace.
+fn address(context: &Context) -> String {
+    format!("{}+{}@{DOMAIN}", context.name, context.slug)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 15.6
+    #[test]
+    fn what_is_done_with_head() {
+        let facts = |on_branch, unfinished, ahead| Facts { on_branch, unfinished, ahead };
+        for (given, wanted) in [
+            (facts(true, false, true), Head::Fine),
+            (facts(true, false, false), Head::Fine),
+            (facts(true, true, true), Head::PutBack),
+            (facts(false, true, true), Head::PutBack),
+            (facts(false, false, true), Head::Attach),
+            (facts(false, false, false), Head::PutBack),
+        ] {
+            assert_eq!(decide(given), wanted, "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A snapshot: what is in the worktree becomes a commit on the work branch, and a worktree that is not in order is set
+//! right before.
+
+use serde_json::Value;
+
+use super::super::support::*;
+
+fn done(output: &std::process::Output) -> Value {
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    value["done"].clone()
+}
+
+/// CONTRACT 15.6
+#[test]
+fn what_is_there_becomes_a_commit() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "*.tmp\n");
+    let base = repo.commit_all("ignores");
+    let made = repo.made("fix");
+    made.sh(&repo, "echo x >>README; echo y >new; git add new; echo z >>new; echo i >i.tmp");
+    let output = repo.workspace_ok(["snapshot", &made.slug, "--json"]);
+    let commit = done(&output)["snapshot"].as_str().expect("a commit").to_owned();
+    assert_eq!(repo.head(&made.branch), commit);
+    assert_eq!(repo.head(&format!("{commit}^")), base);
+    assert_eq!(repo.git(["show", "--format=", "--name-only", &commit]), "README\nnew");
+    assert_eq!(repo.git(["show", &format!("{commit}:new")]), "y\nz");
+    assert_eq!(repo.trailer(&commit, "aynig-run"), made.run);
+    assert!(!repo.message(&commit).contains("dwp-"));
+    assert_eq!(repo.git(["log", "-1", "--format=%an", &commit]), "fix");
+    assert_eq!(made.git(&repo, &["status", "--porcelain"]), "");
+    let head = made.git(&repo, &["log", "-1", "-g", "--format=%gs"]);
+    assert_eq!(head, "aynig: snapshot");
+    // Nothing has changed since.
+    assert!(out(&repo.workspace_ok(["snapshot", &made.slug])).contains("nothing to commit"));
+    assert_eq!(repo.head(&made.branch), commit);
+    assert!(made.path.join("i.tmp").is_file());
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_worktree_that_is_elsewhere_is_set_right() {
+    let own = "echo own >own; git add own; git -c user.name=A -c user.email=a@b commit -qm own";
+    for (what, script, has_own) in [
+        ("other branch", format!("git switch -qc other; {own}"), true),
+        ("detached", format!("git checkout -q --detach; {own}"), true),
+        ("unrelated", format!("{own}; git checkout -q --detach HEAD^; echo z >z"), true),
+        ("no .git", "rm .git; echo own >own".to_owned(), true),
+        (
+            "mid-rebase",
+            format!(
+                "git config user.name A; git config user.email a@b; {own}; git switch -qc side HEAD^; echo s >own; git add own; \
+                 git commit -qm s; git switch -q -; ! git rebase -q side 2>&1"
+            ),
+            true,
+        ),
+        ("deleted branch", format!("{own}; git update-ref -d refs/heads/$BRANCH"), true),
+    ] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        made.sh(&repo, &script);
+        let output = repo.workspace_ok(["snapshot", &made.slug, "--json"]);
+        let done = done(&output);
+        assert!(done["mended"].as_array().is_some_and(|mended| !mended.is_empty()), "{what}: {done}");
+        assert_eq!(
+            made.git(&repo, &["symbolic-ref", "HEAD"]),
+            format!("refs/heads/{}", made.branch),
+            "{what}"
+        );
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "{what}");
+        assert_eq!(made.path.join("own").is_file(), has_own, "{what}");
+        if ["unrelated", "mid-rebase"].contains(&what) {
+            let rescue = done["rescueRef"].as_str().unwrap_or_else(|| panic!("{what}: {done}"));
+            assert!(!repo.head(rescue).is_empty(), "{what}");
+        }
+    }
+}
+
+/// CONTRACT 15.6
+#[test]
+fn commits_of_others_are_adopted() {
+    let repo = Repo::new();
+    let made = repo.made("fix");
+    repo.git(["worktree", "add", "--quiet", "--detach", "../other", &made.branch]);
+    let push = |file: &str, text: &str| {
+        let other = repo.beside("other");
+        std::fs::write(other.join(file), text).expect("a file");
+        let git = |arguments: &[&str]| {
+            let output = repo.git_command().arg("-C").arg(&other).args(arguments).output().expect("git runs");
+            assert!(output.status.success(), "{}", err(&output));
+        };
+        git(&["add", "--all"]);
+        git(&["commit", "-qm", "theirs"]);
+        git(&["update-ref", &format!("refs/heads/{}", made.branch), "HEAD"]);
+        repo.head(&made.branch)
+    };
+    let theirs = push("theirs", "t\n");
+    made.sh(&repo, "echo mine >mine");
+    let output = repo.workspace_ok(["snapshot", &made.slug, "--json"]);
+    let done_now = done(&output);
+    assert_eq!(done_now["adopted"][0].as_str(), Some(theirs.as_str()), "{done_now}");
+    let commit = done_now["snapshot"].as_str().expect("a commit").to_owned();
+    assert_eq!(repo.git(["show", "--format=", "--name-only", &commit]), "mine");
+    assert!(made.path.join("theirs").is_file());
+    // Where both changed the same file, nothing is written over.
+    let other = repo.beside("other");
+    let output = repo.git_command().arg("-C").arg(&other).args(["checkout", "-q", &commit]).output();
+    assert!(output.expect("git runs").status.success());
+    let theirs = push("mine", "theirs\n");
+    made.sh(&repo, "echo more >>mine");
+    assert_refused(&repo.workspace(["snapshot", &made.slug]), 1, &["nothing was changed", "git diff"]);
+    assert_eq!(std::fs::read_to_string(made.path.join("mine")).expect("there"), "mine\nmore\n");
+    assert_eq!(repo.head(&made.branch), theirs);
+}
