@@ -43,6 +43,10 @@ enum Ends {
     Never,
     /// Its runner is told to stop. The next time it declares the next state.
     Stopped,
+    /// Somebody cancels it.
+    Cancelled,
+    /// Somebody cancels it and asks again. The next time it declares the next state.
+    Requeued,
 }
 
 /// The history before the runner with the crash point starts.
@@ -85,6 +89,8 @@ fn cases(point: Point) -> Vec<Case> {
     let well = |states| case(Ends::Well, states);
     let badly = case(Ends::Badly, STALLED);
     let stopped = |states| case(Ends::Stopped, states);
+    let cancelled = case(Ends::Cancelled, STALLED);
+    let requeued = |states| case(Ends::Requeued, states);
     match point {
         // These can be any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
@@ -119,11 +125,15 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::FilesPrepared
         | Point::CommandStarted => vec![well(STALLED)],
         Point::RenewalWritten | Point::RenewalMoved => vec![case(Ends::Never, STALLED)],
-        Point::CommandEnded | Point::ResultWritten => vec![well(STALLED), badly, stopped(STALLED)],
-        Point::ResultMoved => vec![well(DONE), badly, stopped(AGAIN)],
-        Point::RescueWritten | Point::RescuePointed => vec![well(DONE), badly, stopped(STALLED), RECOVERY],
+        Point::CommandEnded | Point::ResultWritten => {
+            vec![well(STALLED), badly, stopped(STALLED), cancelled, requeued(STALLED)]
+        }
+        Point::ResultMoved => vec![well(DONE), badly, stopped(AGAIN), cancelled, requeued(AGAIN)],
+        Point::RescueWritten | Point::RescuePointed => {
+            vec![well(DONE), badly, stopped(STALLED), cancelled, requeued(STALLED), RECOVERY]
+        }
         Point::RemovalBegun | Point::RemovalHalfDone | Point::Unregistered | Point::RemovalDone => {
-            vec![well(DONE), badly, stopped(AGAIN), RECOVERY]
+            vec![well(DONE), badly, stopped(AGAIN), cancelled, requeued(AGAIN), RECOVERY]
         }
         Point::StalledWritten | Point::StalledMoved => vec![RECOVERY],
         Point::AbandonedHeld => vec![after(Before::Landed, Ends::Well, DONE)],
@@ -151,7 +161,7 @@ impl Field {
             Ends::Well => "note ended; next done",
             Ends::Badly => "note ended; exit 3",
             Ends::Never => "say at $$; await release",
-            Ends::Stopped => {
+            Ends::Stopped | Ends::Cancelled | Ends::Requeued => {
                 r#"if [ -e "$ROOM/at" ]; then note ended; next done; else say at $$; await release; fi"#
             }
         };
@@ -198,14 +208,30 @@ impl Field {
     /// Starts a runner that has to die at `crash`. Later runners start after its lease.
     fn dies_at(&mut self, crash: &str) {
         let runner = self.start(self.host(), Some(crash));
-        if self.ends == Ends::Stopped {
-            self.home.said("at");
-            runner.signal(Signal::SIGTERM);
+        match self.ends {
+            Ends::Well | Ends::Badly | Ends::Never => {}
+            Ends::Stopped => {
+                self.home.said("at");
+                runner.signal(Signal::SIGTERM);
+            }
+            Ends::Cancelled => self.cancel(&[]),
+            Ends::Requeued => self.cancel(&["--requeue"]),
         }
         let output = runner.finish();
         assert_eq!(output.status.signal(), Some(9), "it dies at {crash}: {}", told(&output));
         self.desert();
         self.later += LATER;
+    }
+
+    /// Asks the runner from another host to stop its command.
+    fn cancel(&self, more: &[&str]) {
+        self.home.said("at");
+        let mut command = vec!["cancel", "task"];
+        command.extend(more);
+        if self.clones.is_some() {
+            command.extend(["--remote", "origin"]);
+        }
+        self.other().aynig_ok(command);
     }
 
     /// Starts a runner and kills it while its command waits.
@@ -314,6 +340,9 @@ fn try_case(decides: Decides, point: Point, case: Case) {
     field.dies_at(&format!("{}:kill:{}", point.name(), case.visit));
     let said = field.others_come();
     assert_eq!(field.states(), case.states, "{what}: {said}");
+    if case.ends == Ends::Cancelled {
+        assert_eq!(field.home.trailer("task", "aynig-cancel"), "stall", "{what}: nothing starts it again");
+    }
     let runs = field.home.noted_lines("journal").iter().filter(|line| line.starts_with("began ")).count();
     assert!(runs <= if case.states == AGAIN { 2 } else { 1 }, "{what}: the command ran {runs} times");
     field.assert_whole(&what);

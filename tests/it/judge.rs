@@ -147,6 +147,8 @@ enum At<'a> {
         newest: &'a Commit,
         /// The end of the lease, by the commits of the branch.
         until: i64,
+        /// The request on it (CONTRACT 5.30).
+        asked: Option<&'a str>,
     },
 }
 
@@ -184,7 +186,7 @@ fn judge_branch(
                 if attempts.insert(run, attempt).is_some() {
                     say("the run id of another attempt");
                 }
-                At::Leased { trigger, lease: commit, newest: commit, until: end_of(commit) }
+                At::Leased { trigger, lease: commit, newest: commit, until: end_of(commit), asked: None }
             }
             (At::State(below), Some(_)) if commit.subject.starts_with(LATER) => {
                 // What somebody cancelled is not due (CONTRACT 5.36).
@@ -230,11 +232,11 @@ fn judge_branch(
                 say(&format!("{state:?} where nobody had a lease"));
                 At::State(commit)
             }
-            (At::Leased { trigger, lease, until, .. }, None) => {
+            (At::Leased { trigger, lease, until, asked, .. }, None) => {
                 let until = until.max(commit.dated + seconds_of(lease));
-                At::Leased { trigger, lease, newest: commit, until }
+                At::Leased { trigger, lease, newest: commit, until, asked }
             }
-            (At::Leased { trigger, lease, newest, until }, Some("working")) => {
+            (At::Leased { trigger, lease, newest, until, asked }, Some("working")) => {
                 if commit.trailer(CANCEL).is_some() {
                     let of_request = |key: &str| key == CANCEL || key == "dwp-lease-seconds";
                     let others = |commit: &Commit| -> Vec<(String, String)> {
@@ -254,7 +256,8 @@ fn judge_branch(
                 }
                 // By its own date alone. A command's commit below it may have a later date, since their
                 // clocks differ.
-                At::Leased { trigger, lease, newest: commit, until: end_of(commit) }
+                let asked = commit.trailer(CANCEL).or(asked);
+                At::Leased { trigger, lease, newest: commit, until: end_of(commit), asked }
             }
             (At::Leased { trigger, newest, .. }, Some(_)) if commit.trailer(INTERRUPTED).is_some() => {
                 for what in faults_of_requeue(trigger, newest, commit, law) {
@@ -273,7 +276,7 @@ fn judge_branch(
                 }
                 At::State(commit)
             }
-            (At::Leased { lease, newest, until, .. }, Some("stalled")) => {
+            (At::Leased { lease, newest, until, asked, .. }, Some("stalled")) => {
                 if commit.trailer("dwp-stalled-run") != lease.trailer("dwp-run-id")
                     || commit.trailer("dwp-origin-state") != lease.trailer("dwp-origin-state")
                 {
@@ -286,7 +289,14 @@ fn judge_branch(
                 for key in managed_but(commit, &own) {
                     say(&format!("a stalled commit with {key}"));
                 }
-                if commit.body.starts_with("The lease of ") {
+                let (recovered, marked) = (commit.body.starts_with("The lease of "), commit.trailer(CANCEL));
+                if marked.is_some() && asked != Some("stall") {
+                    say("cancelled, and nobody asked");
+                }
+                if recovered && marked != asked.filter(|then| *then == "stall") {
+                    say("recovered without the request on the lease");
+                }
+                if recovered {
                     if commit.dated <= until + law.skew {
                         say("recovered before its end");
                     }

@@ -393,6 +393,67 @@ fn a_lease_is_closed_by_its_name_and_not_before_its_end() {
     each_is_named(&late, &REMOTE, &[(&|made| made[2].dated -= 1, &[early])]);
 }
 
+/// Trigger, lease, a request to stop after 10 s, and what its runner makes of it.
+fn cancelled() -> History {
+    let mut request = Made::new(20, "cancel: work", &[]);
+    request.trailers = lease(20, RUN).trailers;
+    request.set("dwp-lease-seconds", "50");
+    request.add("aynig-cancel", "stall");
+    let mut end = Made { body: "`work` was cancelled by Test Person.", ..stalled(25, RUN) };
+    end.add("aynig-cancel", "stall");
+    vec![trigger(0), lease(10, RUN), request, end]
+}
+
+/// CONTRACT 5.30, 5.36
+#[test]
+fn a_request_is_on_its_lease_and_its_end_says_so() {
+    let recovered = |made: &mut History| {
+        made[3].body = "The lease of host expired.";
+        made[3].dated += LENGTH;
+    };
+    let lost = |made: &mut History| {
+        recovered(made);
+        made[3].unset("aynig-cancel");
+    };
+    each_is_named(
+        &cancelled,
+        &LOCAL,
+        &[
+            (&|made| made[2].set("dwp-run-id", OTHER_RUN), &["a request that is not on this lease"]),
+            (&|made| made[2].set("dwp-lease-seconds", "60"), &["a request that lengthens the lease"]),
+            (
+                &|made| made[2].files = "files",
+                &["a renewal that changes files", "a stalled commit that changes files"],
+            ),
+            (&|made| drop(made.remove(2)), &["cancelled, and nobody asked"]),
+            (&|made| made[2].set("aynig-cancel", "requeue"), &["cancelled, and nobody asked"]),
+            // Its command had ended before.
+            (&|made| made[3].unset("aynig-cancel"), &[]),
+            (&recovered, &[]),
+            (&lost, &["recovered without the request on the lease"]),
+            // Its state asked again, and a result of before.
+            (&|made| made[3] = trigger(25), &[]),
+        ],
+    );
+    let alone = || {
+        let mut end =
+            Made::new(20, "stalled: cancelled", &[("dwp-state", "stalled"), ("dwp-origin-state", "work")]);
+        end.body = "Cancelled by Test Person.";
+        end.add("aynig-cancel", "stall");
+        vec![trigger(0), end]
+    };
+    let other = "cancels something else than the request below it";
+    each_is_named(
+        &alone,
+        &LOCAL,
+        &[
+            (&|made| made[1].set("dwp-origin-state", "check"), &[other]),
+            (&|made| made[1].files = "files", &[other]),
+            (&|made| made[1].add("dwp-run-id", RUN), &["a cancelled request with dwp-run-id"]),
+        ],
+    );
+}
+
 /// One branch on which two attempts followed each other, and what their commands noted.
 struct Field {
     repo: Repo,
