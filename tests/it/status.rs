@@ -221,6 +221,17 @@ fn people_read_the_same_kind_everywhere_and_why_it_stalled() {
 }
 
 #[test]
+fn what_a_run_would_not_accept_is_reported() {
+    let repo = Repo::new();
+    assert_eq!(err(&repo.aynig_ok(["status", "--waiting"])), "no branch waits for an answer\n");
+    repo.git(["config", "aynig.jobs", "many"]);
+    repo.git(["config", "aynig.leaseSecond", "9"]);
+    let said = err(&repo.aynig_ok(["status", "--all"]));
+    assert!(said.contains("warning: aynig.jobs = \"many\""), "{said}");
+    assert!(said.contains("warning: unknown setting aynig.leaseSecond"), "{said}");
+}
+
+#[test]
 fn a_branch_is_named_as_elsewhere() {
     let repo = zoo();
     let rows = |arguments: &[&str]| {

@@ -11,6 +11,7 @@ use aynig::ops::app::{App, Process};
 use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::run::survey_options;
+use aynig::ops::settings;
 use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::view::branch::WAITS;
@@ -50,10 +51,16 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::answer(&line);
     }
     if subject.query.one.is_none() {
-        ui::narrate(&styled(FAINT, sum(&seen)));
+        ui::narrate(&styled(FAINT, sum(&seen, &subject.query.filter)));
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());
         }
+    }
+    for mistake in settings::mistakes(&repo) {
+        ui::warn(&mistake.message);
+    }
+    for name in settings::unknown(&repo) {
+        ui::warn(&name);
     }
     Ok(Exit::Done)
 }
@@ -89,9 +96,10 @@ fn subject(
 }
 
 /// The summary, in one line.
-fn sum(seen: &Seen) -> String {
+fn sum(seen: &Seen, filter: &Filter) -> String {
     match table::summary(&seen.rows, seen.unmanaged) {
         _ if seen.empty => missing::NO_COMMIT.to_owned(),
+        sum if sum.is_empty() && filter.kinds == [WAITS] => "no branch waits for an answer".to_owned(),
         sum if sum.is_empty() => "no branch matches".to_owned(),
         sum => sum,
     }

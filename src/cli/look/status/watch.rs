@@ -221,7 +221,7 @@ impl<'a> Watch<'a> {
 /// The lines of a picture: branches, trouble if any, and the summary. The last line of the screen stays
 /// empty.
 fn lines(seen: &Seen, query: &Query, trouble: Option<&str>, room: TerminalSize, now: i64) -> Vec<String> {
-    let sum = if query.one.is_none() { format!("  {}", sum(seen)) } else { String::new() };
+    let sum = if query.one.is_none() { format!("  {}", sum(seen, &query.filter)) } else { String::new() };
     let mut foot = vec![String::new()];
     foot.extend(trouble.map(|trouble| styled(CARE, cut(&format!("trying again: {trouble}"), room.columns))));
     foot.push(styled(FAINT, cut(&format!("{}{sum}", clock::format_utc(now)), room.columns)));
