@@ -13,6 +13,8 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
+use crate::runner::passes::deliver::is_due;
+use crate::runner::passes::pass::PassError;
 use crate::runner::survey::trust;
 use crate::runner::survey::words::bounded;
 use crate::runner::survey::{Question, Survey, Verdict, survey};
@@ -20,7 +22,7 @@ use crate::runner::survey::{Question, Survey, Verdict, survey};
 use super::app::Process;
 use super::error::Error;
 use super::run::survey_options;
-use super::view::branch::{BranchView, row};
+use super::view::branch::{Act, BranchView, row};
 use super::view::deferred::deferred;
 use super::{missing, settings};
 
@@ -108,8 +110,13 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             query.options.on_interrupt.most,
             now,
         );
-        if let Some(slot) = slots.get(&branch.name).and_then(|slot| deferred(repo, *slot)) {
-            row.waited_for(slot);
+        if let Some(slot) = slots.get(&branch.name)
+            && let Some(view) = deferred(repo, *slot)
+        {
+            row.waited_for(view);
+            if is_due(repo, &query.options.trust, commands_from.as_deref(), branch, *slot) {
+                row.act = Act::Deliver;
+            }
         }
         if query.filter.admits(&row) {
             seen.rows.push(row);
@@ -129,6 +136,14 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
         }
         Some(_) | None => Ok(seen),
     }
+}
+
+/// Looks at what a pass with these options would do now. A remote is fetched from, and nothing else is written.
+pub fn preview(repo: &Repo, authority: &Authority, options: Options, named: bool) -> Result<Seen, Error> {
+    authority.refresh(repo).map_err(PassError::from)?;
+    trust::commands_from(repo, authority, &options.trust).map_err(PassError::from)?;
+    let query = Query { options, one: None, named, filter: Filter::default() };
+    look(repo, authority, &query, clock::wall_seconds())
 }
 
 /// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).

@@ -35,6 +35,7 @@ mod deferred_hostile;
 mod demo;
 mod doctor;
 mod documents;
+mod dry_run;
 mod durations;
 mod events;
 #[cfg(debug_assertions)]

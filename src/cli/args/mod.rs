@@ -118,7 +118,8 @@ pub(crate) enum Verb {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command ended stalled; \
-    2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n."
+    2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n.\n\
+    With --dry-run: 0 whatever it shows; 1 a branch that was named does not exist; the others as above."
 )]
 pub(crate) struct Run {
     /// Same as --branch: only the branches whose name matches GLOB (`*` also matches `/`)
@@ -137,6 +138,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = seconds(1..=86_400))]
     pub(crate) watch: Option<u64>,
+
+    /// Show what one pass would do now, branch by branch, and do none of it. The remote is fetched from, as by a pass
+    #[arg(long, conflicts_with_all = ["drain", "watch"])]
+    pub(crate) dry_run: bool,
 
     /// Print a summary as JSON on stdout
     #[arg(long)]

@@ -35,6 +35,7 @@ use crate::cli::ui::live::Live;
 use crate::cli::ui::narrator::Narrator;
 use crate::cli::ui::{FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
+use crate::cli::work::dry_run;
 
 /// The interval between two looks at a configuration with a mistake.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,6 +52,9 @@ struct Before {
 /// Runs the subcommand. `--watch` begins anew whenever git's configuration changes.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     not_an_interval(arguments.watch, &arguments.names)?;
+    if arguments.dry_run {
+        return dry_run::run(app, arguments);
+    }
     let mut before = Before { begun: false, exit: Exit::Done, ran: false };
     let mut ended = until_reconfigured(app, arguments, &mut before)?;
     before.begun = true;
@@ -102,7 +106,7 @@ fn reopened(app: &App, arguments: &Run) -> Result<Result<App, Cause>, Error> {
 }
 
 /// Reads all settings of a run.
-fn configured(app: &App, arguments: &Run) -> Result<(Settings, Options, Authority), Error> {
+pub(super) fn configured(app: &App, arguments: &Run) -> Result<(Settings, Options, Authority), Error> {
     let repo = app.repo();
     let settings = Settings::of_run(&repo, &given(arguments))?;
     let options = options(&repo, &app.process, &settings)?;
@@ -119,7 +123,7 @@ fn given(arguments: &Run) -> Vec<(&'static Key, OsString)> {
 }
 
 /// The branches that were named on the command line, without globs.
-fn named(arguments: &Run) -> Vec<String> {
+pub(super) fn named(arguments: &Run) -> Vec<String> {
     let given = given(arguments).into_iter().filter(|(key, _)| key.name == "branch");
     let names = given.map(|(_, name)| name.to_string_lossy().into_owned());
     names.filter(|name| !is_glob(name.as_bytes())).collect()
@@ -297,13 +301,7 @@ impl Warnings {
 
     fn take(&self) -> Vec<Value> {
         let kept = self.0.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
-        let one = |(branch, warning): (Option<BranchName>, Warning)| {
-            json!({
-                "code": warning.code(),
-                "branch": branch.map(|branch| branch.to_string()),
-                "text": warning.to_string(),
-            })
-        };
+        let one = |(branch, warning): (Option<BranchName>, Warning)| warning_json(branch.as_ref(), &warning);
         kept.into_iter().map(one).collect()
     }
 }
@@ -342,7 +340,7 @@ impl Answer<'_> {
         }
         let warnings = self.warnings.take();
         if self.arguments.json {
-            ui::answer_json(&summary_json(summary, warnings));
+            ui::answer_json(&summary_json(summary, warnings, &[]));
         }
     }
 
@@ -371,7 +369,8 @@ impl Answer<'_> {
     }
 }
 
-fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
+/// The answer in JSON. `plan` is what `--dry-run` shows.
+pub(super) fn summary_json(summary: &Summary, warnings: Vec<Value>, plan: &[Value]) -> Value {
     json!({
         "passes": summary.passes,
         "branchCount": summary.branches,
@@ -380,6 +379,15 @@ fn summary_json(summary: &Summary, warnings: Vec<Value>) -> Value {
         "lostRaces": summary.lost_races,
         "errors": summary.failed,
         "warnings": warnings,
+        "plan": plan,
+    })
+}
+
+pub(super) fn warning_json(branch: Option<&BranchName>, warning: &Warning) -> Value {
+    json!({
+        "code": warning.code(),
+        "branch": branch.map(ToString::to_string),
+        "text": warning.to_string(),
     })
 }
 

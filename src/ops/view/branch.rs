@@ -55,6 +55,40 @@ pub const KINDS: [&str; 11] = [
 /// The kind of a branch that waits for somebody's answer.
 pub const WAITS: &str = KINDS[0];
 
+/// What a pass does about a branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Act {
+    /// It leaves the branch alone.
+    #[default]
+    Nothing,
+    /// It runs the command.
+    Run,
+    /// It closes the expired lease.
+    Close,
+    /// It sets the deferred state, and then judges the branch anew.
+    Deliver,
+}
+
+impl Act {
+    /// The word in JSON. It never changes its meaning.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Run => "run",
+            Self::Close => "close",
+            Self::Deliver => "deliver",
+        }
+    }
+
+    fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Ready { .. } => Self::Run,
+            Verdict::Leased(Leased { over: true, .. }) => Self::Close,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 /// One branch, ready to be shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BranchView {
@@ -66,6 +100,8 @@ pub struct BranchView {
     pub state: Option<String>,
     /// The verdict, in one word.
     pub kind: &'static str,
+    /// What a pass does about it.
+    pub act: Act,
     /// The state that a lease, or a stalled attempt, worked on.
     pub origin: Option<String>,
     /// The lease it is under.
@@ -192,6 +228,7 @@ pub(crate) fn row(
         branch: branch.name.to_string(),
         commit: branch.head.map(|head| head.to_string()),
         kind: branch.verdict.word(),
+        act: Act::of(&branch.verdict),
         subject: message.as_ref().map(|message| message.subject.to_string()),
         wish: message.as_ref().and_then(wish),
         committed_at: stored.as_ref().map(|stored| stored.committed_at),

@@ -21,6 +21,7 @@ use crate::git::{RefChange, Repo, Together};
 use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::Notice;
 use crate::runner::events::warning::Warning;
+use crate::runner::options::Trust;
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::survey::verdict::CommandsFrom;
 use crate::runner::survey::{Branch, rest, trust};
@@ -87,15 +88,7 @@ impl Delivery<'_> {
     }
 
     fn act(&self, from: Option<&CommandsFrom>, head: CommitId) -> Result<bool, String> {
-        let read = |id| self.repo.commit(id).map_err(|error| error_chain(&error));
-        let (stored, kept) = (read(head)?, read(self.slot)?);
-        let ruling = ruling(
-            (&kept.facts(), &kept.parents),
-            &self.branch.name,
-            is_delivered(self.repo, &kept, head),
-            |seen| self.repo.descends(head, seen),
-            || rest::of_verdict(self.repo, from, &stored, &self.branch.verdict),
-        );
+        let (stored, ruling) = judged(self.repo, from, self.branch, (head, self.slot))?;
         let event = match ruling {
             Ruling::Drop => return self.change(vec![self.removal()]).map(|_| false),
             Ruling::Wait => {
@@ -105,22 +98,8 @@ impl Delivery<'_> {
             Ruling::Refuse(why) => return Err(refusal_words(why, self.slot)),
             Ruling::Deliver(event) => event,
         };
-        self.check_signatures(head)?;
+        check_signatures(self.repo, &self.context.options.trust, [self.slot, head])?;
         self.write(&stored, &event)
-    }
-
-    /// Checks that the delivered commit would be run, and vouches for nothing that would not be.
-    fn check_signatures(&self, head: CommitId) -> Result<(), String> {
-        let limits = &self.context.options.trust;
-        for commit in [self.slot, head] {
-            if let Some(why) = trust::refused(self.repo, limits, commit) {
-                return Err(format!("{} is not trusted: {why}", commit.short()));
-            }
-        }
-        if limits.require_signed && !self.repo.signs().unwrap_or(false) {
-            return Err("this runner signs nothing (commit.gpgSign)".to_owned());
-        }
-        Ok(())
     }
 
     fn write(&self, head: &Stored, event: &Event) -> Result<bool, String> {
@@ -154,6 +133,51 @@ impl Delivery<'_> {
         let moved = self.context.authority.swap_together(self.repo, &self.branch.name, &changes, &log);
         moved.map(|moved| moved == Together::Won).map_err(|error: AuthorityError| error_chain(&error))
     }
+}
+
+/// Rules on a slot beside a branch at `head`. Also returns the commit at `head`.
+fn judged(
+    repo: &Repo,
+    from: Option<&CommandsFrom>,
+    branch: &Branch,
+    (head, slot): (CommitId, CommitId),
+) -> Result<(Stored, Ruling), String> {
+    let read = |id| repo.commit(id).map_err(|error| error_chain(&error));
+    let (stored, kept) = (read(head)?, read(slot)?);
+    let ruling = ruling(
+        (&kept.facts(), &kept.parents),
+        &branch.name,
+        is_delivered(repo, &kept, head),
+        |seen| repo.descends(head, seen),
+        || rest::of_verdict(repo, from, &stored, &branch.verdict),
+    );
+    Ok((stored, ruling))
+}
+
+/// Checks that the delivered commit would be run, and vouches for nothing that would not be.
+fn check_signatures(repo: &Repo, limits: &Trust, commits: [CommitId; 2]) -> Result<(), String> {
+    for commit in commits {
+        if let Some(why) = trust::refused(repo, limits, commit) {
+            return Err(format!("{} is not trusted: {why}", commit.short()));
+        }
+    }
+    if limits.require_signed && !repo.signs().unwrap_or(false) {
+        return Err("this runner signs nothing (commit.gpgSign)".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether a pass would deliver this slot now.
+pub(crate) fn is_due(
+    repo: &Repo,
+    limits: &Trust,
+    from: Option<&CommandsFrom>,
+    branch: &Branch,
+    slot: CommitId,
+) -> bool {
+    let Some(head) = branch.head.filter(|_| !branch.is_taken) else { return false };
+    matches!(judged(repo, from, branch, (head, slot)), Ok((_, Ruling::Deliver(_))))
+        && check_signatures(repo, limits, [slot, head]).is_ok()
 }
 
 fn refusal_words(why: Refusal, slot: CommitId) -> String {

@@ -2,7 +2,7 @@
 //!
 //! `ops::status` collects the view, `table` renders it, and `watch` repeats it.
 
-mod table;
+pub(crate) mod table;
 mod watch;
 
 use aynig::clock;
