@@ -130,6 +130,16 @@ points! {
     RollbackAdded = "rollback-added",
     /// The workspace is ready again; the old worktree is not removed.
     RollbackDone = "rollback-done",
+    /// What a removal discards is saved, and what is due is recorded.
+    RemovalNoted = "removal-noted",
+    /// The branch of a workspace that is being removed is archived.
+    RemovalArchived = "removal-archived",
+    /// The worktree of a workspace that is being removed is renamed, and not listed any more.
+    RemovalUnregistered = "removal-unregistered",
+    /// The branch of a workspace that is being removed is gone; the old worktree is not.
+    RemovalUnbranched = "removal-unbranched",
+    /// The workspace is recorded as removed; the record is where it was.
+    RemovalRecorded = "removal-recorded",
     /// The worktree of a half-made workspace is removed again; its branch is not.
     WorkspaceUnmade = "workspace-unmade",
     /// The worktree of a dead runner is about to be rescued.

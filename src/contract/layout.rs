@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
-use super::ids::{BranchName, RemoteName};
+use super::ids::{AttemptId, BranchName, RemoteName};
 
 pub(crate) use super::ids::HEADS;
 
@@ -35,6 +35,9 @@ pub(crate) const FETCHED_SLOTS: &str = "refs/aynig/slots/";
 /// Ledgers of runs, by id.
 pub(crate) const RUNS: &str = "refs/aynig/runs/";
 
+/// Work branches of workspaces that were removed, by run.
+pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
+
 /// Where `doctor` tries to push; no ref here ever exists.
 pub(crate) const TRIED: &str = "refs/aynig/doctor/";
 
@@ -54,6 +57,11 @@ pub(crate) fn fetched_from(remote: &RemoteName) -> String {
 /// The ref of one branch of `remote` that a runner fetched.
 pub(crate) fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
     [fetched_from(remote).as_bytes(), branch.as_bstr()].concat().into()
+}
+
+/// The ref that has the work branch of a removed workspace.
+pub(crate) fn archive_ref(run: AttemptId, name: &str) -> BString {
+    format!("{ARCHIVE}{run}/{name}").into()
 }
 
 /// The ref of the deferred state of a branch.

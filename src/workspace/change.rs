@@ -30,13 +30,13 @@ pub(super) struct Before {
     /// What brings it back.
     pub(super) restore: Restore,
     /// The value of the branch.
-    tip: Option<CommitId>,
+    pub(super) tip: Option<CommitId>,
     /// The commit that the files were based on.
-    head: CommitId,
+    pub(super) head: CommitId,
     /// The registration's name.
-    registration: Option<String>,
+    pub(super) registration: Option<String>,
     /// Why the old directory stays.
-    keep: Option<String>,
+    pub(super) keep: Option<String>,
     /// Ignored files, which are not saved: their number and size.
     pub(super) ignored: (usize, u64),
 }
@@ -202,7 +202,7 @@ impl Workspaces<'_> {
 
     /// Renames the old worktree and gives up its registration. A new one that a killed process did
     /// not complete goes as well.
-    fn put_aside(&self, held: &Held, pending: &Pending, aside: &Path) -> Result<(), String> {
+    pub(super) fn put_aside(&self, held: &Held, pending: &Pending, aside: &Path) -> Result<(), String> {
         let path = &held.context.worktree_path;
         let words = |error: &dyn std::error::Error| error_chain(error);
         let mark = held.mark();
@@ -272,15 +272,16 @@ impl Workspaces<'_> {
 
     /// Finishes what a dead process left due in a workspace. Returns whether there was something.
     pub(super) fn carry_on(&self, held: &mut Held) -> Result<bool, Refusal> {
-        match held.context.pending {
-            Some(_) => self.finish(held).map(|_| true),
-            None => Ok(false),
+        match (held.context.state, &held.context.pending) {
+            (State::Removing | State::Removed, _) => self.finish_removal(held).map(|_| true),
+            (State::Ready | State::Preparing, Some(_)) => self.finish(held).map(|_| true),
+            (State::Ready | State::Preparing, None) => Ok(false),
         }
     }
 }
 
 /// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed.
-fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
+pub(super) fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = |number: u32| {
         let more = if number > 1 { format!("-{number}") } else { String::new() };

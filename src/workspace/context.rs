@@ -154,6 +154,10 @@ pub enum State {
     Preparing,
     /// It is complete.
     Ready,
+    /// It is being removed.
+    Removing,
+    /// It was removed.
+    Removed,
 }
 
 impl State {
@@ -162,6 +166,8 @@ impl State {
         match self {
             Self::Preparing => "preparing",
             Self::Ready => "ready",
+            Self::Removing => "removing",
+            Self::Removed => "removed",
         }
     }
 }

@@ -198,7 +198,7 @@ impl Workspaces<'_> {
         let entries = self.all()?;
         let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
         let mut told = Vec::new();
-        let is_due = |context: &Context| context.state == State::Preparing || context.pending.is_some();
+        let is_due = |context: &Context| context.state != State::Ready || context.pending.is_some();
         for context in contexts.filter(is_due) {
             if !self.is_free(&context) {
                 continue;
@@ -208,6 +208,9 @@ impl Workspaces<'_> {
                 State::Preparing => self.undo(held).map(|()| {
                     Some(format!("{handle} was never complete, and its maker is gone; it was undone"))
                 }),
+                State::Removing | State::Removed => self
+                    .finish_removal(&mut held)
+                    .map(|_| Some(format!("removing {handle} was interrupted; it is removed now"))),
                 State::Ready => {
                     let finished = self.carry_on(&mut held)?;
                     Ok(finished.then(|| {

@@ -20,6 +20,7 @@
 //! | `create` | makes a workspace, and undoes a half-made one |
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
+//! | `remove` | removes a workspace, after all of it was saved |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
@@ -29,6 +30,7 @@ mod create;
 mod place;
 mod ready;
 pub mod refusal;
+mod remove;
 mod rollback;
 mod snapshot;
 mod store;
@@ -40,6 +42,7 @@ use crate::stop::Stop;
 
 pub use change::Remade;
 pub use create::Created;
+pub use remove::Removal;
 pub use rollback::{DISCARD, discard};
 pub use snapshot::Snapshot;
 pub use store::{Entry, Fault};

@@ -67,6 +67,9 @@ impl Workspaces<'_> {
                 let message = format!("{} is not complete; nothing was changed", held.context.handle());
                 Err(Refusal::new(Why::Conflict, message))
             }
+            State::Removing | State::Removed => {
+                Err(Refusal::new(Why::NotFound, format!("{} was removed", held.context.handle())))
+            }
         }
     }
 

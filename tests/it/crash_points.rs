@@ -113,6 +113,8 @@ fn cases(point: Point) -> Vec<Case> {
         Point::SnapshotWritten | Point::SnapshotMoved | Point::RollbackNoted | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
         Point::RollbackDone => vec![],
+        Point::RemovalNoted | Point::RemovalArchived | Point::RemovalUnregistered => vec![],
+        Point::RemovalUnbranched | Point::RemovalRecorded => vec![],
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

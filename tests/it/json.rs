@@ -323,6 +323,10 @@ fn workspaces(scenes: &mut Scenes) {
     std::fs::create_dir(&run).expect("a directory");
     std::fs::write(run.join("workspace-context.json"), "{}").expect("a file");
     stage.ask("workspace", &["list"]);
+    made.sh(&repo, "echo y >y; git init -q inner; echo z >inner/z");
+    stage.ask("workspace", &["remove", &made.slug]);
+    made.sh(&repo, "rm -r inner");
+    stage.ask("workspace", &["remove", &made.slug, "--apply"]);
 }
 
 fn installed(scenes: &mut Scenes) {

@@ -37,6 +37,8 @@ pub(crate) enum WorkspaceVerb {
     Snapshot(One),
     /// Put branch and worktree back to the base; what was there is saved
     Rollback(Rollback),
+    /// Remove a workspace: its branch is archived, what is not committed is saved
+    Remove(Remove),
 }
 
 /// `aynig workspace create`.
@@ -67,6 +69,18 @@ pub(crate) struct Rollback {
     /// Bring back what the last rollback discarded: branch, index and files
     #[arg(long)]
     pub(crate) undo: bool,
+}
+
+/// `aynig workspace remove`.
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    /// The workspace
+    #[command(flatten)]
+    pub(crate) one: One,
+
+    /// Remove it; without this, only show what would be done
+    #[arg(long)]
+    pub(crate) apply: bool,
 }
 
 /// A subcommand about one workspace.

@@ -11,7 +11,7 @@ use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::workspace::{self, Context};
 use aynig::words::{pluralize, shows_rescued};
-use aynig::workspace::{Created, Entry, Fault, Remade, Snapshot, Workspaces};
+use aynig::workspace::{Created, Entry, Fault, Remade, Removal, Snapshot, Workspaces};
 
 use crate::cli::args::{One, Workspace, WorkspaceVerb};
 use crate::cli::exit::Exit;
@@ -27,6 +27,24 @@ struct Answer<'a> {
     damaged: Vec<Damaged<'a>>,
     /// What a snapshot or a rollback did.
     done: Option<Done>,
+    /// What a removal did, or would do.
+    removal: Option<Removed>,
+}
+
+/// What a removal did, or would do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Removed {
+    applied: bool,
+    obstacle: Option<String>,
+    commits: usize,
+    unsaved: bool,
+    archive_ref: Option<String>,
+    rescue_ref: Option<String>,
+    ignored_files: usize,
+    ignored_bytes: u64,
+    removed_paths: Vec<String>,
+    kept_paths: Vec<String>,
 }
 
 /// What a snapshot or a rollback did.
@@ -93,7 +111,8 @@ impl<'a> View<'a> {
 
 /// Prints the answer about one workspace in JSON.
 fn answer_json(repo: &Repo, context: &Context, done: Option<Done>) {
-    ui::answer_json(&Answer { workspaces: vec![View::of(repo, context)], damaged: Vec::new(), done });
+    let workspaces = vec![View::of(repo, context)];
+    ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done, removal: None });
 }
 
 /// Runs the subcommand.
@@ -147,6 +166,21 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
                 rolled_back(&context, remade.as_ref());
             }
         }
+        WorkspaceVerb::Remove(options) => {
+            let context = find(&options.one)?;
+            let removal = if options.apply {
+                workspaces.remove(&context)?
+            } else {
+                workspaces.preview_removal(&context)?
+            };
+            if json {
+                let workspaces = vec![View::of(&repo, &removal.context)];
+                let removal = Some(Removed::of(&removal, options.apply));
+                ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done: None, removal });
+            } else {
+                removed(&removal, options.apply);
+            }
+        }
     }
     Ok(Exit::Done)
 }
@@ -184,6 +218,70 @@ impl Done {
             ignored_files,
             ignored_bytes,
         }
+    }
+}
+
+impl Removed {
+    fn of(removal: &Removal, applied: bool) -> Self {
+        let texts = |paths: &[PathBuf]| {
+            paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<String>>()
+        };
+        Self {
+            applied,
+            obstacle: removal.obstacle.clone(),
+            commits: removal.commits,
+            unsaved: removal.unsaved,
+            archive_ref: removal.archive.clone(),
+            rescue_ref: removal.rescue.clone(),
+            ignored_files: removal.ignored.0,
+            ignored_bytes: removal.ignored.1,
+            removed_paths: texts(&removal.removed),
+            kept_paths: texts(&removal.kept),
+        }
+    }
+}
+
+fn removed(removal: &Removal, applied: bool) {
+    let context = &removal.context;
+    let word = match (applied, &removal.obstacle) {
+        (true, _) => "removed",
+        (false, Some(_)) => "stays",
+        (false, None) => "would go",
+    };
+    ui::answer(&format!("{word}  {}", styled(STRONG, context.handle())));
+    for path in &removal.removed {
+        ui::answer(&ui::sanitize(&format!("  directory  {}", path.display())));
+    }
+    let archive = match &removal.archive {
+        Some(archive) => format!("is archived: {archive}"),
+        None => "is archived before".to_owned(),
+    };
+    let commits = pluralize(removal.commits, "commit");
+    ui::answer(&ui::sanitize(&format!(
+        "  branch     {} ({commits} since its base) {archive}",
+        context.branch_name
+    )));
+    match &removal.rescue {
+        Some(rescue) => {
+            ui::answer(&ui::sanitize(&format!("  saved      {}", shows_rescued(rescue))));
+        }
+        None if removal.unsaved && !applied => {
+            ui::answer(
+                "  saved      changes that are not on the branch are saved before, under a rescue ref",
+            );
+        }
+        None => {}
+    }
+    if let Some(words) = removal.losses() {
+        ui::answer(&format!("  lost       {words}"));
+    }
+    for path in &removal.kept {
+        warn(&format!("{} stays: an earlier worktree, for you to look at", path.display()));
+    }
+    if let Some(why) = &removal.obstacle {
+        warn(&format!("{} cannot be removed: {why}", context.handle()));
+    } else if !applied {
+        ui::answer("Nothing was removed; the same command with --apply does it.");
     }
 }
 
@@ -250,6 +348,7 @@ fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), E
         ui::answer_json(&Answer {
             workspaces: contexts().map(|context| View::of(repo, context)).collect(),
             done: None,
+            removal: None,
             damaged: faults()
                 .map(|Fault { file, why }| Damaged { file: file.to_string_lossy(), reason: why })
                 .collect(),

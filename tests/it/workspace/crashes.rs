@@ -1,6 +1,7 @@
 //! A process killed between any two of its effects on a workspace: the next one that looks undoes or finishes it.
 
 use super::super::support::*;
+use super::remove::assert_removed;
 
 /// CONTRACT 15.4
 #[test]
@@ -99,5 +100,42 @@ fn a_snapshot_that_is_killed_is_taken_by_the_next() {
         assert_eq!(repo.git(["rev-list", "--count", &format!("main..{}", made.branch)]), "1", "{point}");
         assert_eq!(repo.git(["show", "--format=", "--name-only", &made.branch]), "README\ny", "{point}");
         assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "{point}");
+    }
+}
+
+/// CONTRACT 15.9
+#[test]
+fn a_removal_that_is_killed_is_finished_by_the_next_that_looks() {
+    for point in [
+        "rescue-pointed",
+        "removal-noted",
+        "removal-archived",
+        "rollback-aside",
+        "removal-unregistered",
+        "removal-unbranched",
+        "removal-recorded",
+    ] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        made.sh(
+            &repo,
+            "echo y >y; git add y; git -c user.name=A -c user.email=a@b commit -qm y; echo x >>README",
+        );
+        let tip = repo.head(&made.branch);
+        for time in 0..2 {
+            // The one that carries on may be killed, too.
+            let mut command = repo.workspace_command();
+            command.args(["remove", "--apply", &made.slug]).env("AYNIG_CRASH_AT", point);
+            let killed = command.output().expect("aynig runs");
+            assert!(time > 0 || killed.status.code().is_none(), "{point}: {}", err(&killed));
+        }
+        repo.workspace_ok(["list"]);
+        assert_removed(&repo, &made, point);
+        let archive = format!("refs/aynig/archive/{}/", made.run);
+        let refs = repo.git(["for-each-ref", "--format=%(refname) %(objectname)", &archive]);
+        assert_eq!(refs, format!("{archive}fix {tip}"), "{point}");
+        assert_eq!(repo.rescues().len(), 1, "{point}");
+        let rescued = format!("{}:README", repo.rescues()[0]);
+        assert!(repo.git(["show", &rescued]).ends_with("\nx"), "{point}");
     }
 }

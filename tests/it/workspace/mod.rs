@@ -3,6 +3,7 @@
 #[cfg(debug_assertions)]
 mod crashes;
 mod create;
+mod remove;
 mod rollback;
 mod snapshot;
 

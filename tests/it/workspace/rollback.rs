@@ -66,7 +66,7 @@ impl Made {
 }
 
 /// A repository with some files, and a workspace.
-fn field() -> (Repo, Made, String) {
+pub(super) fn field() -> (Repo, Made, String) {
     let repo = Repo::new();
     repo.write(".gitignore", "*.tmp\n");
     repo.write("dir/a", "a\n");
@@ -77,7 +77,7 @@ fn field() -> (Repo, Made, String) {
 }
 
 /// The operator's checkout with its bytes, the index included.
-fn operators(repo: &Repo) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+pub(super) fn operators(repo: &Repo) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut files = files_below(&repo.path);
     let git = repo.path.join(".git");
     files.retain(|file| !file.starts_with(&git) || *file == git.join("index") || *file == git.join("HEAD"));
@@ -91,7 +91,7 @@ fn done(output: &std::process::Output) -> Value {
 }
 
 /// The states that a worktree can be in. The flag says whether `--undo` brings it back as it was.
-const STATES: [(&str, &str, bool); 21] = [
+pub(super) const STATES: [(&str, &str, bool); 21] = [
     ("edits", "echo more >>b; rm dir/a", true),
     ("staged", "echo staged >b; git add b; echo edited >>b", true),
     ("untracked", "mkdir new; echo x >new/file", true),

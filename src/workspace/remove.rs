@@ -1,0 +1,251 @@
+//! Removes a workspace (CONTRACT 15.9).
+//!
+//! Why this order: all that the branch does not have is under a rescue ref and the branch is
+//! archived before anything goes. The context names what is due, so that the next call carries on
+//! after a crash. The record moves away last: until then the workspace is found.
+
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+
+use crate::contract::ids::CommitId;
+use crate::contract::layout::archive_ref;
+use crate::crashpoint::{Point, reach};
+use crate::fsutil;
+use crate::git::Swap;
+use crate::supervise::settled_occupants;
+use crate::words::{error_chain, pluralize, shell_quote};
+
+use super::Workspaces;
+use super::change::left;
+use super::context::{Context, Pending, State, is_left};
+use super::refusal::{Refusal, Why};
+use super::store::Held;
+
+/// How often a branch that others move is archived and removed.
+const TRIES: u32 = 10;
+
+/// A workspace that was removed, or would be.
+#[derive(Debug)]
+pub struct Removal {
+    /// The context now.
+    pub context: Context,
+    /// What keeps it; `None` after it was removed.
+    pub obstacle: Option<String>,
+    /// The number of commits since the base.
+    pub commits: usize,
+    /// Whether there is work that is not committed on the branch.
+    pub unsaved: bool,
+    /// Ignored files, which are not saved: their number and size in bytes.
+    pub ignored: (usize, u64),
+    /// The ref that has the branch now; `None` in a preview.
+    pub archive: Option<String>,
+    /// The ref that what was not committed is saved under.
+    pub rescue: Option<String>,
+    /// Directories that go with it.
+    pub removed: Vec<PathBuf>,
+    /// Old directories that stay.
+    pub kept: Vec<PathBuf>,
+}
+
+impl Workspaces<'_> {
+    /// Finds out what removing a workspace would do. Removes nothing.
+    pub fn preview_removal(&self, context: &Context) -> Result<Removal, Refusal> {
+        let held = self.ready(context)?;
+        self.survey(&held)
+    }
+
+    /// Removes a workspace, after all that is in it was saved.
+    pub fn remove(&self, context: &Context) -> Result<Removal, Refusal> {
+        let mut held = self.ready(context)?;
+        let handle = held.context.handle();
+        let mut removal = self.survey(&held)?;
+        let stays = |why: &str| {
+            let message = format!("{handle} cannot be removed: {why}; nothing was removed");
+            Refusal::new(Why::Conflict, message)
+                .hint(format!("then again: `aynig workspace remove --apply {}`", shell_quote(&handle)))
+        };
+        if let Some(why) = &removal.obstacle {
+            return Err(stays(why));
+        }
+        let branch = held.context.branch();
+        let kept = self.repo.branch_head(&branch).ok().flatten().unwrap_or_else(|| held.context.base());
+        let before = self.save(&held, kept)?;
+        if let Some(why) = &before.keep {
+            return Err(stays(why));
+        }
+        let (path, generation) = (&held.context.worktree_path, held.context.generation);
+        let aside = left(path, "gone", generation);
+        held.context.pending = Some(Pending {
+            from: before.tip.map(|tip| tip.to_string()),
+            to: before.restore.branch.clone(),
+            files: None,
+            index: None,
+            aside: aside.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            keep: None,
+            head: before.head.to_string(),
+            registration: before.registration,
+            undo: None,
+        });
+        held.context.state = State::Removing;
+        held.save()?;
+        reach(Point::RemovalNoted);
+        removal.archive = Some(self.finish_removal(&mut held)?);
+        removal.rescue = before.restore.rescue;
+        // What is no directory was renamed.
+        removal.kept = leftovers(&held.context.worktree_path, ".kept-");
+        removal.context = held.context;
+        Ok(removal)
+    }
+
+    /// Gathers the facts for a preview.
+    fn survey(&self, held: &Held) -> Result<Removal, Refusal> {
+        let (context, mark) = (&held.context, held.mark());
+        let path = &context.worktree_path;
+        let trying = format!("look at {}", context.handle());
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let tip = self.repo.branch_head(&mark.branch).map_err(|error| because(&error))?;
+        let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
+        let worktree = worktree.filter(|worktree| is_directory(&worktree.path));
+        let others = self.repo.checkouts_of(&mark.branch).map_err(|error| because(&error))?;
+        let other = others.into_iter().map(|other| other.place.path).find(|other| other != path);
+        let obstacle = settled_occupants(path)
+            .first()
+            .map(|pid| format!("process {pid} works in it"))
+            .or_else(|| Some(format!("its branch is checked out at {}", other?.display())))
+            .or_else(|| {
+                let stored = self.repo.commit(tip.unwrap_or_else(|| context.base())).ok()?;
+                let error = self.repo.look_inside(worktree.as_ref()?, &stored).err()?;
+                Some(error_chain(&error))
+            });
+        let commits = match tip {
+            Some(tip) => self.repo.commits_since(tip, context.base()).map_err(|error| because(&error))?.len(),
+            None => 0,
+        };
+        let on_branch = |head: CommitId| tip.is_some_and(|tip| self.repo.descends(tip, head));
+        let unsaved = worktree.as_ref().is_some_and(|worktree| {
+            !self.repo.is_clean(worktree).unwrap_or(false)
+                || !self.repo.checked_out(worktree).is_some_and(on_branch)
+        });
+        let ignored = worktree.as_ref().and_then(|worktree| self.repo.ignored_use(worktree).ok());
+        let mut removed = leftovers(path, ".gone-");
+        removed.extend(is_directory(path).then(|| path.clone()));
+        Ok(Removal {
+            context: context.clone(),
+            obstacle,
+            commits,
+            unsaved,
+            ignored: ignored.unwrap_or_default(),
+            archive: None,
+            rescue: None,
+            removed,
+            kept: leftovers(path, ".kept-"),
+        })
+    }
+
+    /// Carries out the removal that the context names. Returns the ref that has the branch.
+    pub(super) fn finish_removal(&self, held: &mut Held) -> Result<String, Refusal> {
+        let handle = held.context.handle();
+        let due = format!("remove {handle}; the next `aynig workspace` carries on");
+        let because = |error: &dyn std::error::Error| Refusal::because(&due, error);
+        let path = held.context.worktree_path.clone();
+        let mut archive = String::new();
+        if let Some(pending) = held.context.pending.clone() {
+            archive = self.archive(held, pending.to())?;
+            reach(Point::RemovalArchived);
+            let aside = path.with_file_name(&pending.aside);
+            self.put_aside(held, &pending, &aside)
+                .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
+            reach(Point::RemovalUnregistered);
+            archive = self.remove_branch(held)?.unwrap_or(archive);
+            reach(Point::RemovalUnbranched);
+            for gone in leftovers(&path, ".gone-") {
+                if let Err(error) = fsutil::remove_all(&gone)
+                    && gone.symlink_metadata().is_ok()
+                {
+                    tracing::warn!(directory = %gone.display(), %error, "left behind");
+                }
+            }
+            self.leave_root(&path);
+            held.context.head_sha = pending.to().to_string();
+            held.context.state = State::Removed;
+            held.context.pending = None;
+            held.save()?;
+            reach(Point::RemovalRecorded);
+        }
+        let archived = self.options.data.join("archive");
+        fsutil::create_private_dir_all(&archived)
+            .and_then(|()| std::fs::rename(&held.directory, archived.join(&held.context.run_id)))
+            .map_err(|error| because(&error))?;
+        Ok(archive)
+    }
+
+    /// Removes the work branch, after every commit that it had was archived. Returns the last ref.
+    fn remove_branch(&self, held: &Held) -> Result<Option<String>, Refusal> {
+        let branch = held.context.branch();
+        let trying = format!("remove the branch {branch}; the next `aynig workspace` tries again");
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let mut archive = None;
+        for _ in 0..TRIES {
+            let Some(tip) = self.repo.branch_head(&branch).map_err(|error| because(&error))? else {
+                return Ok(archive);
+            };
+            archive = Some(self.archive(held, tip)?);
+            let name = branch.full_ref();
+            if let Swap::Won =
+                self.repo.delete_ref(name.as_slice().into(), tip).map_err(|error| because(&error))?
+            {
+                return Ok(archive);
+            }
+        }
+        Err(Refusal::new(Why::Conflict, format!("could not {trying}: it moves all the time")))
+    }
+
+    /// Points a ref of the archive at a commit. A name that is taken gets a number.
+    fn archive(&self, held: &Held, commit: CommitId) -> Result<String, Refusal> {
+        let name = archive_ref(held.context.run(), &held.context.name);
+        let trying = format!("archive {}; the next `aynig workspace` tries again", held.context.handle());
+        for number in 1..u32::MAX {
+            let mut reference: BString = name.clone();
+            if number > 1 {
+                reference.extend_from_slice(format!("-{number}").as_bytes());
+            }
+            let pointed = self.repo.swap(reference.as_bstr(), None, commit, "aynig: archived");
+            match pointed.map_err(|error| Refusal::because(&trying, &error))? {
+                Swap::Won => return Ok(reference.to_string()),
+                Swap::Lost { actual: Some(there) } if self.repo.descends(there, commit) => {
+                    return Ok(reference.to_string());
+                }
+                Swap::Lost { .. } => {}
+            }
+        }
+        Err(Refusal::new(Why::Failed, format!("could not {trying}: all names are taken")))
+    }
+}
+
+impl Removal {
+    /// Describes the ignored files, which are not saved.
+    pub fn losses(&self) -> Option<String> {
+        let (count, bytes) = self.ignored;
+        (count > 0).then(|| format!("{} ({bytes} bytes)", pluralize(count, "ignored file")))
+    }
+}
+
+/// The directories that rollbacks left beside a worktree, whose names have this mark.
+fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
+    let begin = format!("{}{mark}", path.file_name().unwrap_or_default().to_string_lossy());
+    let beside = path.parent().and_then(|above| std::fs::read_dir(above).ok());
+    let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_its = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&begin) && is_left(&name)
+    };
+    let mut found: Vec<PathBuf> = names.filter(is_its).collect();
+    found.sort();
+    found
+}
+
+/// Whether it is a directory itself, and not a link to one.
+fn is_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
