@@ -67,6 +67,26 @@ fn two_states_that_set_each_other_are_stopped_and_everybody_sees_why() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 11.16, 11.17
+#[test]
+fn the_history_is_read_no_further_than_the_bounds_need() {
+    let repo = looping();
+    // A commit of two hours ago whose parent is missing. The request is on top of it.
+    let (tree, date, missing) = (repo.head("main^{tree}"), now() - 7200, "1".repeat(40));
+    let who = format!("A <a@example.org> {date} +0000");
+    let text = format!("tree {tree}\nparent {missing}\nauthor {who}\ncommitter {who}\n\nold\n");
+    let old = repo.git_with_input(&["hash-object", "-t", "commit", "-w", "--stdin"], text.as_bytes());
+    repo.git(["branch", "-D", "--quiet", "task"]);
+    repo.branch_from(&old, "task", b"go\n\ndwp-state: ping\n");
+    let output = repo.aynig_ok(["run", "--drain"]);
+    assert_eq!((runs(&repo), repo.state("task").as_str()), (10, "ping"), "{}", told(&output));
+    assert!(!err(&output).contains(&missing[..7]), "{}", told(&output));
+    repo.git(["config", "aynig.maxRounds", "0"]);
+    repo.git(["config", "aynig.maxSteps", "15"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(runs(&repo), 15);
+}
+
 /// CONTRACT 11.17
 #[test]
 fn a_watch_stops_such_a_loop_and_lives_on() {

@@ -7,6 +7,7 @@ use crate::model::decide::Command;
 use crate::model::event::Event;
 use crate::model::ids::{Alias, FileName, NodeId, ProviderName, RunId, Slug, StepId};
 use crate::model::message::Payload;
+use crate::model::run::Usage;
 use crate::model::state::{Entry, State};
 use crate::model::time::Timestamp;
 
@@ -184,5 +185,16 @@ fn times_are_read_with_any_offset_and_written_in_utc() {
     ] {
         let time: Timestamp = serde_json::from_value(json!(text)).unwrap();
         assert_eq!(time.to_string(), written);
+    }
+}
+
+#[test]
+fn a_cost_is_read_as_it_was_written() {
+    let mut sum = 0.0;
+    for number in 0..2_000 {
+        sum += f64::from(number) / 3.0;
+        let usage = Usage { cost_usd: Some(sum), ..Usage::default() };
+        let text = serde_json::to_string(&usage).unwrap();
+        assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage, "{text}");
     }
 }
