@@ -72,7 +72,8 @@ fn two_states_that_set_each_other_are_stopped_and_everybody_sees_why() {
 fn the_history_is_read_no_further_than_the_bounds_need() {
     let repo = looping();
     // A commit of two hours ago whose parent is missing. The request is on top of it.
-    let (tree, date, missing) = (repo.head("main^{tree}"), now() - 7200, "1".repeat(40));
+    let (tree, date) = (repo.git(["rev-parse", "main^{tree}"]), now() - 7200);
+    let missing = "1".repeat(40);
     let who = format!("A <a@example.org> {date} +0000");
     let text = format!("tree {tree}\nparent {missing}\nauthor {who}\ncommitter {who}\n\nold\n");
     let old = repo.git_with_input(&["hash-object", "-t", "commit", "-w", "--stdin"], text.as_bytes());

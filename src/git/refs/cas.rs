@@ -22,7 +22,9 @@
 //! The transactions of `gix` lock `packed-refs` for each move, so a runner that is killed there
 //! blocks the whole repository.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -166,15 +168,21 @@ impl Repo {
 
     /// What prevents the creation of `name`: a symbolic ref of this name, or a ref above or below it.
     pub(super) fn obstacle(&self, name: &gix::refs::FullName) -> gix::Result<Option<String>> {
-        if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())?
-            && let gix::refs::Target::Symbolic(target) = loose.target
+        // Read from the files: gix refuses names that Windows forbids, such as `a|b`.
+        let path = self.common_dir().join(OsStr::from_bytes(name.as_bstr()));
+        if let Some(target) = std::fs::read(&path).ok().as_deref().and_then(|text| text.strip_prefix(b"ref:"))
         {
-            return Ok(Some(format!("it is a symbolic ref to {}", target.as_bstr())));
+            return Ok(Some(format!("it is a symbolic ref to {}", target.trim().as_bstr())));
         }
-        let below = [name.as_bstr().as_bytes(), b"/"].concat();
-        let loose = self.gix.references()?.prefixed(below.as_bstr())?.find_map(Result::ok);
-        if let Some(other) = loose {
-            return Ok(Some(format!("{} exists", other.name().as_bstr())));
+        if let Some(file) = first_file(&path) {
+            let other = file.strip_prefix(self.common_dir()).unwrap_or(&file).display();
+            return Ok(Some(format!("{other} exists")));
+        }
+        if let Some(packed) = self.gix.refs.open_packed_buffer()? {
+            let below = BString::from([name.as_bstr().as_bytes(), b"/"].concat());
+            if let Some(other) = packed.iter_prefixed(below)?.find_map(Result::ok) {
+                return Ok(Some(format!("{} exists", other.name.as_bstr())));
+            }
         }
         Ok(self.packed_above(name)?.map(|other| format!("{other} exists")))
     }
@@ -264,4 +272,16 @@ impl Repo {
     pub(crate) fn release_dead_locks(&self) -> Vec<String> {
         self.intent_log().release_dead_locks()
     }
+}
+
+/// A file below a directory of refs that is no lock. Empty directories of removed refs are passed over.
+fn first_file(directory: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(directory).ok()?.flatten().find_map(|entry| {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => first_file(&path),
+            Ok(_) => path.extension().is_none_or(|extension| extension != "lock").then_some(path),
+            Err(_) => None,
+        }
+    })
 }
