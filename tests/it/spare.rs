@@ -147,15 +147,16 @@ fn the_link_of_a_worktree_is_not_handed_on_once_it_was_written_to() {
 }
 
 /// While a worktree waits for its next step, anyone may write into it: another step, or a process the last
-/// one left.
+/// one left. `first` ends only after `write` has begun, which could otherwise be given the waiting worktree itself.
 #[test]
 fn what_is_written_into_a_waiting_worktree_reaches_no_step() {
     let write = r#"
-until at=$(git worktree list --porcelain | sed -n 's/^worktree //p' | grep /aynig/pool/); do [ -d "$ROOM" ] || exit 9; sleep 0.05; done
+say writing x
+until at=$(git worktree list --porcelain | sed -n 's/^worktree //p' | grep /aynig/pool/); do [ $((n += 1)) -lt 1200 ] && [ -d "$ROOM" ] || exit 9; sleep 0.05; done
 echo x >"$at/dir1/new"; echo x >"$at/dir1/b.ignored"
 say wrote x; next done"#;
     let look = "git status --porcelain --ignored >\"$ROOM/found.$AYNIG_BRANCH\"; next done";
-    let repo = small(&[("write", write), ("first", "next look"), ("look", look)]);
+    let repo = small(&[("write", write), ("first", "await writing; next look"), ("look", look)]);
     repo.ready("a", "first");
     repo.ready("b", "write");
     repo.aynig_ok(["run", "--drain", "--jobs", "2"]);
