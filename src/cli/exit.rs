@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use aynig::ops::error::{Error, Kind};
+use aynig::ops::view::standing::Standing;
 use aynig::stop::Cause;
 
 use crate::cli::ui::sanitize;
@@ -22,6 +23,12 @@ pub(crate) enum Exit {
     Setup,
     /// The remote cannot be reached or refuses.
     Remote,
+    /// `aynig status --exit-code`: a branch runs, is due or is parked.
+    Moves,
+    /// `aynig status --exit-code`: a branch waits for somebody's answer.
+    Waits,
+    /// `aynig status --exit-code`: a branch is stalled, or a mistake keeps it from running.
+    Stuck,
     /// A bug in aynig.
     Bug,
     /// `aynig wait` has reached its limit.
@@ -39,6 +46,9 @@ impl Exit {
             Self::Usage => 2,
             Self::Setup => 3,
             Self::Remote => 4,
+            Self::Moves => 10,
+            Self::Waits => 11,
+            Self::Stuck => 12,
             Self::Bug => 70,
             Self::TimedOut => 124,
             Self::Signal(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(255),
@@ -59,6 +69,17 @@ impl From<Cause> for Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
+    }
+}
+
+impl From<Standing> for Exit {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Rests => Self::Done,
+            Standing::Moves => Self::Moves,
+            Standing::Waits => Self::Waits,
+            Standing::Stuck => Self::Stuck,
+        }
     }
 }
 
@@ -96,9 +117,18 @@ mod tests {
         let readme = include_str!("../../README.md");
         let table = readme.split("\n## Exit codes\n").nth(1).and_then(|rest| rest.split("\n## ").next());
         let table = table.expect("the section");
-        for exit in
-            [Exit::Done, Exit::Failed, Exit::Usage, Exit::Setup, Exit::Remote, Exit::Bug, Exit::TimedOut]
-        {
+        for exit in [
+            Exit::Done,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Setup,
+            Exit::Remote,
+            Exit::Moves,
+            Exit::Waits,
+            Exit::Stuck,
+            Exit::Bug,
+            Exit::TimedOut,
+        ] {
             assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
         }
         assert!(table.contains("\n| 128+n | "), "{table}");

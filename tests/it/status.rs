@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::scene::told;
 use super::support::*;
 use super::terminal::plain;
 
@@ -229,6 +230,36 @@ fn what_a_run_would_not_accept_is_reported() {
     let said = err(&repo.aynig_ok(["status", "--all"]));
     assert!(said.contains("warning: aynig.jobs = \"many\""), "{said}");
     assert!(said.contains("warning: unknown setting aynig.leaseSecond"), "{said}");
+}
+
+/// CONTRACT 11.28
+#[test]
+fn the_exit_code_says_what_branches_need() {
+    let repo = zoo();
+    repo.ready("rests", "nothing");
+    repo.ready("broke", "stalled");
+    repo.branch_with_message("asks", b"Well?\n\ndwp-state: review\ndwp-waits-for: Jane\n");
+    for (names, code) in [
+        (&["rests", "plain"][..], 0),
+        (&["none*"], 0),
+        (&["rests", "ready"], 10),
+        (&["held"], 10),
+        (&["late"], 10),
+        (&["asks", "ready"], 11),
+        (&["asks", "broke"], 12),
+        (&["odd"], 12),
+        (&["--all"], 12),
+        (&["--waiting"], 11),
+        (&["nowhere"], 1),
+    ] {
+        let json = repo.aynig(["status", "--exit-code", "--json"].iter().chain(names).copied());
+        assert_eq!(json.status.code(), Some(code), "{names:?}: {}", told(&json));
+        let plain = repo.aynig(["status", "--exit-code"].iter().chain(names).copied());
+        assert_eq!(plain.status.code(), Some(code), "{names:?}: {}", told(&plain));
+        let without = repo.aynig(["status"].iter().chain(names).copied());
+        assert_eq!(without.status.code(), Some(i32::from(code == 1)), "{names:?}");
+    }
+    assert_refused(&repo.aynig(["status", "--exit-code", "--watch"]), 2, &["--watch"]);
 }
 
 #[test]

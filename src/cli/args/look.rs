@@ -14,7 +14,9 @@ use aynig::ops::view::branch::KINDS;
 #[command(
     after_help = "On a terminal --all and GLOB draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
     with nothing cut.\n\
-    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n."
+    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n.\n\
+    With --exit-code, the highest that holds for a branch shown: 0 all rest; 10 one runs, is due or is parked; 11 one waits for an answer; \
+    12 one is stalled, or a mistake keeps it from running."
 )]
 pub(crate) struct Status {
     /// The branches whose name matches GLOB (`*` also matches `/`) [default: the one checked out here]
@@ -53,6 +55,10 @@ pub(crate) struct Status {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10",
           value_parser = seconds(1..=86_400))]
     pub(crate) watch: Option<u64>,
+
+    /// Report by the exit code what the branches shown need, see below
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) exit_code: bool,
 
     /// Print JSON; with --watch a line of it for each change
     #[arg(long)]

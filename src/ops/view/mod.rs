@@ -9,6 +9,7 @@ pub mod declared;
 pub mod deferred;
 pub mod event;
 pub mod lease;
+pub mod standing;
 pub mod story;
 
 use bstr::ByteSlice;

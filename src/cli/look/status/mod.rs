@@ -14,7 +14,7 @@ use aynig::ops::run::survey_options;
 use aynig::ops::settings;
 use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
-use aynig::ops::view::branch::WAITS;
+use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
@@ -43,9 +43,11 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
     let seen = look(&repo, &authority, &subject.query, clock::wall_seconds())?;
+    let needs = seen.rows.iter().map(BranchView::standing).max().filter(|_| arguments.exit_code);
+    let exit = needs.map_or(Exit::Done, Exit::from);
     if subject.json {
         ui::answer(&json(&seen));
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     for line in drawn(&seen, &subject.query, ui::room().map(|room| room.columns)) {
         ui::answer(&line);
@@ -62,7 +64,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     for name in settings::unknown(&repo) {
         ui::warn(&name);
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn subject(
