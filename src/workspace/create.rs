@@ -128,7 +128,7 @@ impl Workspaces<'_> {
         };
         let held = {
             let _runs = self.runs_lock()?;
-            let taken = self.all()?.iter().any(|entry| {
+            let taken = self.entries()?.iter().any(|entry| {
                 entry
                     .directory
                     .file_name()
@@ -264,12 +264,15 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Removes the directory of the run's worktrees if it is empty, and the root above it.
+    /// Removes the directory of the run's worktrees if it is empty, and the root above it if that is
+    /// the default one. One that the settings name is the user's.
     pub(super) fn leave_root(&self, worktree: &std::path::Path) {
-        for above in worktree.ancestors().skip(1).take(2) {
-            if std::fs::remove_dir(above).is_err() {
-                return;
-            }
+        let run = worktree.parent().unwrap_or(worktree);
+        let default = self.root().ok().filter(|_| self.options.root.is_none());
+        let root = default.and_then(|root| super::place::resolved(&root).ok());
+        if std::fs::remove_dir(run).is_ok() && root.is_some() && root.as_deref() == run.parent() {
+            // It may have others.
+            std::fs::remove_dir(run.parent().unwrap_or(run)).ok();
         }
     }
 }

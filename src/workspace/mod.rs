@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `context` | the context: its format, and the rules of its values |
 //! | `place` | where a worktree may be |
+//! | `guard` | whose a workspace is, and what keeps its branch where it is |
 //! | `refusal` | why nothing was done |
 //! | `store` | the contexts of this repository; finds, locks and writes them |
 //! | `create` | makes a workspace, and undoes a half-made one |
@@ -27,6 +28,7 @@
 mod change;
 pub mod context;
 mod create;
+mod guard;
 mod place;
 mod ready;
 pub mod refusal;

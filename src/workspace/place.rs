@@ -45,10 +45,14 @@ pub(crate) fn judge(wanted: &Path, runs: &Path, checkouts: &[PathBuf], git_dir: 
     around.map(|top| Unfit::Checkout(top.clone()))
 }
 
-/// The checkouts of any repository around `wanted`: the directories above it with an entry `.git`.
+/// The checkouts of any repository around `wanted`: it and the directories above it
+/// that have an entry `.git`.
 pub(crate) fn checkouts_around(wanted: &Path) -> Vec<PathBuf> {
-    let above = wanted.ancestors().skip(1);
-    above.filter(|above| above.join(".git").symlink_metadata().is_ok()).map(Path::to_owned).collect()
+    wanted
+        .ancestors()
+        .filter(|above| above.join(".git").symlink_metadata().is_ok())
+        .map(Path::to_owned)
+        .collect()
 }
 
 /// Resolves the links of a path, of which the end may not exist yet.

@@ -32,6 +32,7 @@ impl Workspaces<'_> {
         if self.is_as_new(&held, base) {
             return Ok(None);
         }
+        self.check_branch(&held)?;
         let before = self.save(&held, base)?;
         self.remake(&mut held, before, (base, None), true).map(Some)
     }
@@ -53,6 +54,7 @@ impl Workspaces<'_> {
                 format!("what was rolled back in {handle} is not in this repository any more ({rescue}); nothing was changed"),
             )
         })?;
+        self.check_branch(&held)?;
         let before = self.save(&held, to)?;
         self.remake(&mut held, before, (to, Some(&restore)), true)
     }

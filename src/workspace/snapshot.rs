@@ -74,6 +74,7 @@ impl Workspaces<'_> {
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         let mut held = self.ready(context)?;
+        self.check_branch(&held)?;
         let handle = held.context.handle();
         let path = held.context.worktree_path.clone();
         let because = |error: &dyn std::error::Error| {

@@ -77,8 +77,17 @@ impl Workspaces<'_> {
         self.options.data.join("runs")
     }
 
-    /// All workspaces, by the time they were made.
+    /// All workspaces of this repository, by the time they were made.
     pub fn all(&self) -> Result<Vec<Entry>, Refusal> {
+        let mut found = self.entries()?;
+        found.retain(|entry| {
+            entry.context.as_ref().map_or(true, |context| self.foreign_owner(context).is_none())
+        });
+        Ok(found)
+    }
+
+    /// The same, with those of other repositories that keep their records in the same place.
+    pub(super) fn entries(&self) -> Result<Vec<Entry>, Refusal> {
         let runs = self.runs();
         let entries = match std::fs::read_dir(&runs) {
             Ok(entries) => entries,
@@ -105,6 +114,12 @@ impl Workspaces<'_> {
         match meant[..] {
             [context] => Ok(context.clone()),
             [] => {
+                let others = self.entries()?.into_iter().filter_map(|entry| entry.context.ok());
+                for context in others.filter(|context| is_named(context, named)) {
+                    if let Some(owner) = self.foreign_owner(&context) {
+                        return Err(self.foreign(&context, &owner));
+                    }
+                }
                 let mut refusal = Refusal::new(Why::NotFound, format!("there is no workspace {shown}")).hint(
                     "`aynig workspace list` lists them; one is named by its slug, slug/name, branch or path",
                 );
@@ -131,6 +146,9 @@ impl Workspaces<'_> {
         let entry = entry_at(directory).ok_or_else(gone)?;
         match entry.context {
             Ok(context) => {
+                if let Some(owner) = self.foreign_owner(&context) {
+                    return Err(self.foreign(&context, &owner));
+                }
                 self.check_path(&context)?;
                 Ok(Held { directory: entry.directory, context, _lock: held })
             }
@@ -161,7 +179,7 @@ impl Workspaces<'_> {
         Ok(default_root(&states, self.repo.top(), self.repo.common_dir()))
     }
 
-    /// Resolves a directory for a worktree and judges it.
+    /// Resolves a directory for worktrees and judges it.
     pub(super) fn fit(&self, wanted: &Path) -> Result<PathBuf, Refusal> {
         let trying = format!("use {}", wanted.display());
         let real = resolved(wanted).map_err(|error| Refusal::because(&trying, &error))?;
@@ -169,8 +187,7 @@ impl Workspaces<'_> {
         let linked = self.repo.linked_worktrees().map_err(|error| Refusal::because(&trying, &error))?;
         let mut checkouts = checkouts_around(&real);
         checkouts.extend(self.repo.main_checkout().map(|main| main.path.clone()));
-        // The worktree itself is one of them.
-        checkouts.extend(linked.into_iter().map(|one| one.checkout.place.path).filter(|path| *path != real));
+        checkouts.extend(linked.into_iter().map(|one| one.checkout.place.path));
         match judge(&real, &runs, &checkouts, self.repo.common_dir()) {
             None => Ok(real),
             Some(unfit) => Err(Refusal::new(
@@ -197,7 +214,7 @@ impl Workspaces<'_> {
         if is_real
             && (is_ours() || computed.is_ok_and(|computed| resolved(&computed).is_ok_and(|one| one == *path)))
         {
-            return self.fit(parent).map(drop);
+            return self.fit(parent.parent().unwrap_or(parent)).map(drop);
         }
         let file = self.runs().join(&context.run_id).join(FILE);
         Err(Refusal::new(

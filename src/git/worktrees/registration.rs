@@ -298,7 +298,8 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-fn same_place(one: &Path, other: &Path) -> bool {
+/// Whether two paths lead to the same place.
+pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 

@@ -3,6 +3,7 @@
 #[cfg(debug_assertions)]
 mod crashes;
 mod create;
+mod guards;
 mod remove;
 mod rollback;
 mod snapshot;
