@@ -213,6 +213,8 @@ fn a_stalled_command_that_fails_is_tried_again_after_growing_pauses() {
     let row = &listed(&repo.aynig_ok(["status", "task", "--json"]))[0];
     assert_eq!((&row["kind"], &row["cause"]), (&"parked".into(), &"stalledAgain".into()));
     assert!(row["notBefore"].is_string() && row["note"].as_str().expect("words").contains(RETRY), "{row}");
+    let report = out(&repo.aynig_ok(["doctor"]));
+    assert!(report.contains("task: the command for stalled has failed 1 time in a row"), "{report}");
     let mut later = 0;
     for (pause, count) in [(50, 1), (15, 2), (110, 2), (15, 3), (230, 3), (15, 4)] {
         later += pause;

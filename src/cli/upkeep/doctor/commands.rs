@@ -8,7 +8,6 @@ use bstr::ByteSlice;
 
 use aynig::clock;
 use aynig::contract::alike::nearest;
-use aynig::contract::bounds::Bound;
 use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
@@ -280,7 +279,7 @@ fn default_state(
 /// Branches that have reached a bound, as one that runs in circles does.
 fn loops(surveyed: &Survey, source: Option<&RemoteName>, option: &str) -> Option<Finding> {
     let found = surveyed.branches.iter().filter_map(|branch| match &branch.verdict {
-        Verdict::Bounded { bound, .. } if !matches!(**bound, Bound::Stalled { .. }) => {
+        Verdict::Bounded { bound, .. } => {
             Some(format!("{}: {}", branch.name, bounded(&branch.name, source, bound)))
         }
         _ => None,
