@@ -176,13 +176,10 @@ fn list(repo: &Repo, process: &Process, authority: &Authority, is_json: bool) ->
             styled(FAINT, ui::sanitize(row.wish.as_deref().or(row.subject.as_deref()).unwrap_or_default())),
         ));
     }
-    ui::narrate(&styled(
-        FAINT,
-        match rows.is_empty() {
-            true => "no branch waits for an answer",
-            false => "`aynig answer BRANCH` shows what is asked, and the lines that answer",
-        },
-    ));
+    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let hint = format!("`aynig answer BRANCH{remote}` shows what is asked, and the lines that answer");
+    let hint = if rows.is_empty() { "no branch waits for an answer" } else { &hint };
+    ui::narrate(&styled(FAINT, ui::sanitize(hint)));
     Ok(Exit::Done)
 }
 
