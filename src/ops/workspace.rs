@@ -1,6 +1,7 @@
 //! Managed workspaces for front ends: the settings, and errors with the next step.
 //!
-//! Each call begins with undoing what a dead process left half-made; the caller shows what that was.
+//! Each call that changes something begins with undoing what a dead process left half-made, and any
+//! other says what there is of that; the caller shows the words.
 
 use crate::contract::layout::own_directory;
 use crate::git::Repo;
@@ -13,11 +14,13 @@ use super::app::Process;
 use super::error::{Error, Kind};
 use super::settings;
 
-/// Returns the workspaces of a repository, and what was undone.
+/// Returns the workspaces of a repository, and what was undone, or is to be undone by a call that
+/// `changes` something.
 pub fn open<'a>(
     repo: &'a Repo,
     process: &Process,
     stop: Stop,
+    changes: bool,
 ) -> Result<(Workspaces<'a>, Vec<String>), Error> {
     let settings = settings::workspace(repo)?;
     let options = Options {
@@ -29,7 +32,7 @@ pub fn open<'a>(
         stop,
     };
     let workspaces = Workspaces::new(repo, options);
-    let undone = workspaces.undo_half_made()?;
+    let undone = workspaces.undo_half_made(changes)?;
     Ok((workspaces, undone))
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Why this order: all that the work branch will not have is under a ref before anything moves, and
 //! the context names what is due. The old directory is renamed, which is quick whatever is in it and
-//! leaves a process that works there where it is. Its registration goes, the branch moves from the
+//! leaves a process that works there where it is. What was written there meanwhile is saved too,
+//! and only then may the directory go: it is named `.kept-` until that is certain, and `.gone-`
+//! after that. Its registration goes, the branch moves from the
 //! very commit that was saved, a new worktree is made, and the context is ready again. Each step
 //! finds out whether it was done already, so that the next call carries on after a crash.
 
@@ -12,9 +14,10 @@ use crate::contract::ids::{AttemptId, CommitId};
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
 use crate::git::contents::rescue::{Saved, Situation};
+use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
 use crate::supervise::settled_occupants;
-use crate::words::error_chain;
+use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
 use super::context::{Context, Pending, Restore, State};
@@ -66,6 +69,21 @@ impl Workspaces<'_> {
         };
         let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
         self.clear_place(held, worktree.as_deref()).map_err(|error| because(&error))?;
+        self.save_in(held, path, worktree, kept)
+    }
+
+    /// The same for the worktree in the directory `path`.
+    fn save_in(
+        &self,
+        held: &Held,
+        path: &Path,
+        worktree: Option<Worktree>,
+        kept: CommitId,
+    ) -> Result<Before, Refusal> {
+        let (context, mark) = (&held.context, held.mark());
+        let because = |error: &dyn std::error::Error| {
+            Refusal::because(&format!("save what is in {}", path.display()), error)
+        };
         let tip = self.repo.branch_head(&mark.branch).map_err(|error| because(&error))?;
         let known = |commit: &CommitId| self.repo.commit(*commit).is_ok();
         let head = worktree.as_ref().and_then(|worktree| self.repo.checked_out(worktree)).filter(known);
@@ -134,7 +152,7 @@ impl Workspaces<'_> {
     ) -> Result<Remade, Refusal> {
         let Before { restore: old, tip, head, registration, keep, ignored } = before;
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
-        let aside = left(&path, if keep.is_some() { "kept" } else { "gone" }, generation);
+        let aside = left(&path, "kept", generation);
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         held.context.pending = Some(Pending {
             from: tip.map(|tip| tip.to_string()),
@@ -145,12 +163,13 @@ impl Workspaces<'_> {
             keep,
             head: head.to_string(),
             registration,
+            rescue: old.rescue.clone(),
             undo: is_rollback.then_some(old.clone()),
         });
         held.save()?;
         reach(Point::RollbackNoted);
         let mut remade = self.finish(held)?;
-        remade.rescue = old.rescue;
+        remade.rescue = remade.rescue.or(old.rescue);
         remade.ignored = ignored;
         Ok(remade)
     }
@@ -160,14 +179,17 @@ impl Workspaces<'_> {
         let handle = held.context.handle();
         let nothing = || Refusal::new(Why::Failed, format!("nothing is due in {handle}"));
         let pending = held.context.pending.clone().ok_or_else(nothing)?;
+        let noted = pending.rescue.clone();
         let due = format!("make the worktree of {handle} anew; the next `aynig workspace` carries on");
         let because = |error: &dyn std::error::Error| Refusal::because(&due, error);
         let path = held.context.worktree_path.clone();
         let aside = path.with_file_name(&pending.aside);
-        self.put_aside(held, &pending, &aside)
+        let mut warnings = self
+            .put_aside(held, &aside)
             .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
+        let pending = held.context.pending.clone().ok_or_else(nothing)?;
         reach(Point::RollbackUnregistered);
-        self.move_branch(held, &pending)?;
+        warnings.extend(self.move_branch(held, &pending)?);
         reach(Point::RollbackMoved);
         let to = pending.to();
         let worktree = self
@@ -183,29 +205,50 @@ impl Workspaces<'_> {
             ));
         }
         held.context.generation = held.context.generation.saturating_add(1);
-        let warnings = self.make_ready(held, &worktree).unwrap_or_else(|refusal| vec![refusal.message]);
+        warnings.extend(self.make_ready(held, &worktree).unwrap_or_else(|refusal| vec![refusal.message]));
         reach(Point::RollbackAdded);
         held.context.head_sha = to.to_string();
         held.context.state = State::Ready;
         held.context.pending = None;
-        held.context.undo = pending.undo.or_else(|| held.context.undo.clone());
+        let earlier = held.context.undo.clone();
+        let is_worth = |undo: &Restore| !self.equals_target(undo, &pending);
+        held.context.undo =
+            pending.undo.clone().filter(is_worth).or(earlier).or_else(|| pending.undo.clone());
+        let is_there = aside.symlink_metadata().is_ok();
+        let gone = (is_there && pending.keep.is_none()).then(|| left(&path, "gone", held.context.generation));
+        if let Some(gone) = &gone {
+            std::fs::rename(&aside, gone).map_err(|error| because(&error))?;
+        }
         held.save()?;
         reach(Point::RollbackDone);
         drop(worktree);
-        let kept = pending.keep.filter(|_| aside.symlink_metadata().is_ok()).map(|why| (aside.clone(), why));
-        if kept.is_none() && aside.symlink_metadata().is_ok() {
-            self.discard(&aside);
+        if let Some(gone) = &gone {
+            self.discard(gone);
         }
+        let kept = pending.keep.filter(|_| is_there).map(|why| (aside, why));
         let context = held.context.clone();
-        Ok(Remade { context, rescue: None, kept, ignored: (0, 0), warnings })
+        let rescue = pending.rescue.filter(|name| noted.as_ref() != Some(name));
+        Ok(Remade { context, rescue, kept, ignored: (0, 0), warnings })
     }
 
-    /// Renames the old worktree and gives up its registration. A new one that a killed process did
-    /// not complete goes as well.
-    pub(super) fn put_aside(&self, held: &Held, pending: &Pending, aside: &Path) -> Result<(), String> {
-        let path = &held.context.worktree_path;
+    /// Whether what was there is what is made, so that nothing can be brought back.
+    fn equals_target(&self, undo: &Restore, pending: &Pending) -> bool {
+        let Ok(to) = self.repo.commit(pending.to()) else { return false };
+        let (files, index) = pending.trees().unwrap_or((to.tree, to.tree));
+        undo.rescue.is_none()
+            && undo.branch == pending.to
+            && undo.files == files.to_string()
+            && undo.index == index.to_string()
+    }
+
+    /// Renames the old worktree, saves what was written there since it was saved, and gives up its
+    /// registration. A new one that a killed process did not complete is put aside as well. Returns
+    /// what the user should know.
+    pub(super) fn put_aside(&self, held: &mut Held, aside: &Path) -> Result<Vec<String>, String> {
+        let path = held.context.worktree_path.clone();
         let words = |error: &dyn std::error::Error| error_chain(error);
         let mark = held.mark();
+        let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
         let all = self.repo.workspace_worktrees().map_err(|error| words(&error))?;
         let its = all.into_iter().filter(|one| one.workspace() == Some(&mark)).map(|one| one.checkout.place);
         let is_old = |place: &Workplace| {
@@ -213,41 +256,99 @@ impl Workspaces<'_> {
         };
         let (old, new): (Vec<Workplace>, Vec<Workplace>) = its.partition(is_old);
         let is_there = |path: &Path| path.symlink_metadata().is_ok();
-        if is_there(path) {
-            let target = if is_there(aside) || !new.is_empty() {
-                left(path, "gone", held.context.generation)
-            } else {
-                aside.to_owned()
-            };
-            std::fs::rename(path, &target).map_err(|error| words(&error))?;
-            if target != aside {
-                self.discard(&target);
-            }
+        let mut told = Vec::new();
+        if is_there(&path) && (is_there(aside) || !new.is_empty()) {
+            told.extend(self.put_half_made_aside(held, &new)?);
+        } else if is_there(&path) {
+            std::fs::rename(&path, aside).map_err(|error| words(&error))?;
         }
         reach(Point::RollbackAside);
         for place in new {
             self.repo.forget_worktree(&place).map_err(|error| words(&error))?;
         }
         for place in old {
+            if pending.keep.is_none() {
+                told.extend(self.save_again(held, aside)?);
+            }
+            let keep = held.context.pending.as_ref().and_then(|pending| pending.keep.as_deref());
             let now = Workplace { path: aside.to_owned(), git_dir: place.git_dir.clone() };
-            match pending.keep.as_deref().filter(|_| aside.is_dir()) {
+            match keep.filter(|_| aside.is_dir()) {
                 Some(why) => self.repo.leave_workspace(&now, &mark, pending.head(), why),
                 None => self.repo.forget_worktree(&place),
             }
             .map_err(|error| words(&error))?;
         }
-        Ok(())
+        Ok(told)
+    }
+
+    /// Saves what is in the renamed worktree: somebody may have written there since it was saved.
+    fn save_again(&self, held: &mut Held, aside: &Path) -> Result<Option<String>, String> {
+        let Some(mut pending) = held.context.pending.clone() else { return Ok(None) };
+        let again = self.save_renamed(held, aside, pending.to()).map_err(|refusal| refusal.message)?;
+        let is_newer = again.restore.rescue != pending.rescue;
+        pending.from = again.tip.map(|tip| tip.to_string());
+        pending.head = again.head.to_string();
+        pending.keep = again.keep;
+        pending.rescue = again.restore.rescue.clone();
+        pending.undo = pending.undo.map(|_| again.restore);
+        let told = pending.rescue.clone().filter(|_| is_newer);
+        held.context.pending = Some(pending);
+        held.save().map_err(|refusal| refusal.message)?;
+        Ok(told.map(|name| format!("what was written there meanwhile is saved, too: {name}")))
+    }
+
+    /// Saves what is in a renamed worktree, and says why it must stay.
+    fn save_renamed(&self, held: &Held, renamed: &Path, to: CommitId) -> Result<Before, Refusal> {
+        let because = |error: &dyn std::error::Error| {
+            Refusal::because(&format!("save what is in {}", renamed.display()), error)
+        };
+        let worktree = self.repo.hold_workspace(renamed, &held.mark()).map_err(|error| because(&error))?;
+        let mut saved = self.save_in(held, renamed, worktree, to)?;
+        // Only a rollback and a removal may take ignored files away.
+        let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
+        if held.context.state == State::Ready && !is_rollback && saved.ignored.0 > 0 && saved.keep.is_none() {
+            let files = pluralize(saved.ignored.0, "ignored file");
+            saved.keep = Some(format!("it has {files}, which no commit holds"));
+        }
+        Ok(saved)
+    }
+
+    /// Puts aside a new worktree that a killed process did not complete. It goes if all in it is saved.
+    fn put_half_made_aside(&self, held: &Held, new: &[Workplace]) -> Result<Option<String>, String> {
+        let (path, generation) = (&held.context.worktree_path, held.context.generation);
+        let Some(pending) = &held.context.pending else { return Ok(None) };
+        let renamed = left(path, "kept", generation);
+        std::fs::rename(path, &renamed).map_err(|error| error_chain(&error))?;
+        let is_filled = new.iter().any(|place| place.git_dir.join("index").exists());
+        let (keep, rescue) = if is_filled {
+            let saved = self.save_renamed(held, &renamed, pending.to()).map_err(|refusal| refusal.message)?;
+            (saved.keep, saved.restore.rescue)
+        } else {
+            ((!is_bare(&renamed)).then(|| "nothing of it is saved".to_owned()), None)
+        };
+        if let Some(why) = keep {
+            return Ok(Some(format!(
+                "a worktree that was not complete stays at {}: {why}",
+                renamed.display()
+            )));
+        }
+        let gone = left(path, "gone", generation);
+        std::fs::rename(&renamed, &gone).map_err(|error| error_chain(&error))?;
+        self.discard(&gone);
+        Ok(rescue.map(|name| format!("what was in a worktree that was not complete is saved: {name}")))
     }
 
     /// Moves the branch to where it is due. If somebody moved it meanwhile, that is saved first.
-    fn move_branch(&self, held: &Held, pending: &Pending) -> Result<(), Refusal> {
+    /// Returns what the user should know of that.
+    fn move_branch(&self, held: &Held, pending: &Pending) -> Result<Vec<String>, Refusal> {
         let (branch, label) = (held.context.branch(), held.context.run_id.as_str());
         let trying = format!("move {branch}; the next `aynig workspace` tries again");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
         let (mut from, to) = (pending.from(), pending.to());
+        let mut told = Vec::new();
         for _ in 0..TRIES {
             if from == Some(to) && self.repo.branch_head(&branch).is_ok_and(|head| head == from) {
-                return Ok(());
+                return Ok(told);
             }
             let name = branch.full_ref();
             match self
@@ -255,13 +356,16 @@ impl Workspaces<'_> {
                 .swap(name.as_slice().into(), from, to, "aynig: workspace")
                 .map_err(|error| because(&error))?
             {
-                Swap::Won => return Ok(()),
-                Swap::Lost { actual: Some(actual) } if actual == to => return Ok(()),
+                Swap::Won => return Ok(told),
+                Swap::Lost { actual: Some(actual) } if actual == to => return Ok(told),
                 Swap::Lost { actual } => {
                     if let Some(base) = actual {
                         let situation =
                             Situation { branch: &branch, label, base, kept: Some(to), also: None };
-                        self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
+                        let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
+                        told.extend(saved.map(|saved| {
+                            format!("{branch} moved meanwhile; {} has what it had", saved.reference)
+                        }));
                     }
                     from = actual;
                 }
@@ -270,14 +374,29 @@ impl Workspaces<'_> {
         Err(Refusal::new(Why::Conflict, format!("could not {trying}: it moves all the time")))
     }
 
-    /// Finishes what a dead process left due in a workspace. Returns whether there was something.
-    pub(super) fn carry_on(&self, held: &mut Held) -> Result<bool, Refusal> {
+    /// Finishes what a dead process left due in a workspace. Returns what the user should know if
+    /// there was something.
+    pub(super) fn carry_on(&self, held: &mut Held) -> Result<Option<Vec<String>>, Refusal> {
         match (held.context.state, &held.context.pending) {
-            (State::Removing | State::Removed, _) => self.finish_removal(held).map(|_| true),
-            (State::Ready | State::Preparing, Some(_)) => self.finish(held).map(|_| true),
-            (State::Ready | State::Preparing, None) => Ok(false),
+            (State::Removing | State::Removed, _) => self.finish_removal(held).map(|(_, told)| Some(told)),
+            (State::Ready | State::Preparing, Some(_)) => {
+                let Remade { mut warnings, kept, .. } = self.finish(held)?;
+                let stays = |(path, why): (PathBuf, String)| {
+                    format!("the old worktree stays at {}: {why}", path.display())
+                };
+                warnings.extend(kept.map(stays));
+                Ok(Some(warnings))
+            }
+            (State::Ready | State::Preparing, None) => Ok(None),
         }
     }
+}
+
+/// Whether a directory has nothing in it but git's link.
+fn is_bare(directory: &Path) -> bool {
+    directory.symlink_metadata().is_ok_and(|found| found.is_dir())
+        && std::fs::read_dir(directory)
+            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == ".git"))
 }
 
 /// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed.

@@ -87,7 +87,10 @@ pub struct Pending {
     pub(super) head: String,
     /// The name of its registration.
     pub(super) registration: Option<String>,
-    /// What brings it back.
+    /// The ref that what was there is saved under.
+    #[serde(default)]
+    pub(super) rescue: Option<String>,
+    /// What brings it back, after a rollback.
     pub(super) undo: Option<Restore>,
 }
 
@@ -122,6 +125,7 @@ impl Pending {
             && is_name(&self.aside)
             && self.aside.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
             && self.registration.as_deref().is_none_or(is_name)
+            && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
             && self.undo.as_ref().is_none_or(Restore::is_legal)
     }
 

@@ -193,8 +193,9 @@ impl Workspaces<'_> {
             .map_err(|error| Refusal::because(&format!("use {}", runs.display()), &error))
     }
 
-    /// Undoes workspaces whose maker died. Returns their names; a failure is a warning.
-    pub fn undo_half_made(&self) -> Result<Vec<String>, Refusal> {
+    /// Undoes workspaces whose maker died, and finishes what was interrupted, or only says so unless
+    /// something is to be changed. Returns the words; a failure is among them.
+    pub fn undo_half_made(&self, changes: bool) -> Result<Vec<String>, Refusal> {
         let entries = self.all()?;
         let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
         let mut told = Vec::new();
@@ -204,18 +205,33 @@ impl Workspaces<'_> {
                 continue;
             }
             let handle = context.handle();
+            if !changes {
+                told.push(match context.state {
+                    State::Preparing => format!(
+                        "{handle} was never complete, and its maker is gone; the next `aynig workspace create` undoes it"
+                    ),
+                    State::Removing | State::Removed => format!(
+                        "removing {handle} was interrupted; `aynig workspace remove --apply {handle}` finishes it"
+                    ),
+                    State::Ready => format!(
+                        "a rollback of {handle} was interrupted; the next `aynig workspace rollback` or `snapshot` finishes it"
+                    ),
+                });
+                continue;
+            }
             let done = self.hold(&context).and_then(|mut held| match held.context.state {
                 State::Preparing => self.undo(held).map(|()| {
-                    Some(format!("{handle} was never complete, and its maker is gone; it was undone"))
+                    vec![format!("{handle} was never complete, and its maker is gone; it was undone")]
                 }),
-                State::Removing | State::Removed => self
-                    .finish_removal(&mut held)
-                    .map(|_| Some(format!("removing {handle} was interrupted; it is removed now"))),
-                State::Ready => {
-                    let finished = self.carry_on(&mut held)?;
-                    Ok(finished.then(|| {
+                State::Removing | State::Removed | State::Ready => {
+                    let is_ready = held.context.state == State::Ready;
+                    let Some(mut words) = self.carry_on(&mut held)? else { return Ok(Vec::new()) };
+                    words.push(if is_ready {
                         format!("making the worktree of {handle} anew was interrupted; it is done now")
-                    }))
+                    } else {
+                        format!("removing {handle} was interrupted; it is removed now")
+                    });
+                    Ok(words)
                 }
             });
             match done {

@@ -51,7 +51,12 @@ pub struct Removal {
 impl Workspaces<'_> {
     /// Finds out what removing a workspace would do. Removes nothing.
     pub fn preview_removal(&self, context: &Context) -> Result<Removal, Refusal> {
-        let held = self.ready(context)?;
+        let held = self.settled(self.hold(context)?)?;
+        if held.context.pending.is_some() {
+            let message = format!("{} is being made anew; nothing was changed", held.context.handle());
+            return Err(Refusal::new(Why::Conflict, message)
+                .hint("`aynig workspace snapshot` or `aynig workspace rollback` finishes it"));
+        }
         self.survey(&held)
     }
 
@@ -75,7 +80,7 @@ impl Workspaces<'_> {
             return Err(stays(why));
         }
         let (path, generation) = (&held.context.worktree_path, held.context.generation);
-        let aside = left(path, "gone", generation);
+        let aside = left(path, "kept", generation);
         held.context.pending = Some(Pending {
             from: before.tip.map(|tip| tip.to_string()),
             to: before.restore.branch.clone(),
@@ -85,12 +90,17 @@ impl Workspaces<'_> {
             keep: None,
             head: before.head.to_string(),
             registration: before.registration,
+            rescue: before.restore.rescue.clone(),
             undo: None,
         });
         held.context.state = State::Removing;
         held.save()?;
         reach(Point::RemovalNoted);
-        removal.archive = Some(self.finish_removal(&mut held)?);
+        let (archive, told) = self.finish_removal(&mut held)?;
+        for words in told {
+            tracing::warn!("{words}");
+        }
+        removal.archive = Some(archive);
         removal.rescue = before.restore.rescue;
         // What is no directory was renamed.
         removal.kept = leftovers(&held.context.worktree_path, ".kept-");
@@ -143,19 +153,28 @@ impl Workspaces<'_> {
         })
     }
 
-    /// Carries out the removal that the context names. Returns the ref that has the branch.
-    pub(super) fn finish_removal(&self, held: &mut Held) -> Result<String, Refusal> {
+    /// Carries out the removal that the context names. Returns the ref that has the branch, and what
+    /// the user should know.
+    pub(super) fn finish_removal(&self, held: &mut Held) -> Result<(String, Vec<String>), Refusal> {
         let handle = held.context.handle();
         let due = format!("remove {handle}; the next `aynig workspace` carries on");
         let because = |error: &dyn std::error::Error| Refusal::because(&due, error);
         let path = held.context.worktree_path.clone();
-        let mut archive = String::new();
+        let (mut archive, mut told) = (String::new(), Vec::new());
         if let Some(pending) = held.context.pending.clone() {
             archive = self.archive(held, pending.to())?;
             reach(Point::RemovalArchived);
             let aside = path.with_file_name(&pending.aside);
-            self.put_aside(held, &pending, &aside)
+            told = self
+                .put_aside(held, &aside)
                 .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
+            let keep = held.context.pending.as_ref().and_then(|pending| pending.keep.clone());
+            if let Some(why) = keep {
+                told.push(format!("the old worktree stays at {}: {why}", aside.display()));
+            } else if aside.symlink_metadata().is_ok() {
+                std::fs::rename(&aside, left(&path, "gone", held.context.generation))
+                    .map_err(|error| because(&error))?;
+            }
             reach(Point::RemovalUnregistered);
             archive = self.remove_branch(held)?.unwrap_or(archive);
             reach(Point::RemovalUnbranched);
@@ -177,7 +196,7 @@ impl Workspaces<'_> {
         fsutil::create_private_dir_all(&archived)
             .and_then(|()| std::fs::rename(&held.directory, archived.join(&held.context.run_id)))
             .map_err(|error| because(&error))?;
-        Ok(archive)
+        Ok((archive, told))
     }
 
     /// Removes the work branch, after every commit that it had was archived. Returns the last ref.
@@ -232,7 +251,7 @@ impl Removal {
 }
 
 /// The directories that rollbacks left beside a worktree, whose names have this mark.
-fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
+pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
     let begin = format!("{}{mark}", path.file_name().unwrap_or_default().to_string_lossy());
     let beside = path.parent().and_then(|above| std::fs::read_dir(above).ok());
     let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());

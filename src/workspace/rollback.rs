@@ -10,6 +10,7 @@ use super::Workspaces;
 use super::change::Remade;
 use super::context::{Context, Restore, State, is_left};
 use super::refusal::{Refusal, Why};
+use super::remove::leftovers;
 use super::store::Held;
 
 /// The internal call that removes a directory.
@@ -62,7 +63,17 @@ impl Workspaces<'_> {
     /// Locks a workspace that is complete, after what was interrupted in it is finished.
     pub(super) fn ready(&self, context: &Context) -> Result<Held, Refusal> {
         let mut held = self.hold(context)?;
-        self.carry_on(&mut held)?;
+        for words in self.carry_on(&mut held)?.into_iter().flatten() {
+            tracing::warn!("{words}");
+        }
+        for gone in leftovers(&held.context.worktree_path, ".gone-") {
+            self.discard(&gone);
+        }
+        self.settled(held)
+    }
+
+    /// Passes on a workspace that is complete.
+    pub(super) fn settled(&self, held: Held) -> Result<Held, Refusal> {
         match held.context.state {
             State::Ready => Ok(held),
             State::Preparing => {

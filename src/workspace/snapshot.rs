@@ -5,7 +5,9 @@
 //! put on the branch, and last the commit of what is there, on top of all commits.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
@@ -19,6 +21,12 @@ use super::Workspaces;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
+
+/// How often to look whether a git still has the index locked.
+const TRIES: u32 = 100;
+
+/// The pause between.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The end of the address of a workspace's own commits.
 const DOMAIN: &str = "workspace.aynig.invalid";
@@ -38,6 +46,8 @@ pub struct Snapshot {
     pub rescue: Option<String>,
     /// An old directory that stays, and why.
     pub kept: Option<(PathBuf, String)>,
+    /// Ignored files that stay there: their number and size in bytes.
+    pub ignored: (usize, u64),
 }
 
 /// What must be done with HEAD before a snapshot.
@@ -93,6 +103,22 @@ impl Workspaces<'_> {
                 format!("another repository was made at the top of {}; nothing was changed", path.display());
             return Err(Refusal::new(Why::Failed, message).hint(format!("take its `.git` away, or: {back}")));
         }
+        let lock = worktree.git_dir.join("index.lock");
+        let is_locked = || lock.symlink_metadata().is_ok();
+        for _ in (0..TRIES).take_while(|_| is_locked()) {
+            clock::pause(PAUSE);
+        }
+        if is_locked() {
+            let message = format!(
+                "{} exists: a git works in {}, or was killed there; nothing was changed",
+                lock.display(),
+                path.display()
+            );
+            return Err(Refusal::new(Why::Conflict, message).hint(format!(
+                "if no git works there: `rm {}`, then again",
+                shell_quote(&lock.to_string_lossy())
+            )));
+        }
         let mut done = Snapshot {
             context: held.context.clone(),
             commit: None,
@@ -100,6 +126,7 @@ impl Workspaces<'_> {
             mended: Vec::new(),
             rescue: None,
             kept: None,
+            ignored: (0, 0),
         };
         if !worktree.names_its_registration() {
             worktree.mend_link().map_err(|error| because(&error))?;
@@ -186,10 +213,12 @@ impl Workspaces<'_> {
                 let before = self.save(held, tip)?;
                 let rescue = before.restore.rescue.clone();
                 let remade = self.remake(held, before, (tip, None), false)?;
+                let rescue = remade.rescue.or(rescue);
+                done.mended.extend(remade.warnings);
                 let saved =
                     rescue.as_ref().map_or_else(String::new, |name| format!("; {name} has what was there"));
                 done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
-                (done.rescue, done.kept) = (rescue, remade.kept);
+                (done.rescue, done.kept, done.ignored) = (rescue, remade.kept, remade.ignored);
                 Ok(None)
             }
         }

@@ -118,7 +118,12 @@ fn answer_json(repo: &Repo, context: &Context, done: Option<Done>) {
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
     let (repo, json) = (app.repo(), arguments.json);
-    let (workspaces, undone) = workspace::open(&repo, &app.process, shutdown()?)?;
+    let changes = match &arguments.verb {
+        WorkspaceVerb::Create(_) | WorkspaceVerb::Snapshot(_) | WorkspaceVerb::Rollback(_) => true,
+        WorkspaceVerb::Remove(options) => options.apply,
+        WorkspaceVerb::List | WorkspaceVerb::Show(_) | WorkspaceVerb::Path(_) => false,
+    };
+    let (workspaces, undone) = workspace::open(&repo, &app.process, shutdown()?, changes)?;
     for words in undone {
         warn(&words);
     }
@@ -187,7 +192,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
 
 impl Done {
     fn of_snapshot(snapshot: Snapshot) -> Self {
-        let Snapshot { commit, adopted, mended, rescue, kept, .. } = snapshot;
+        let Snapshot { commit, adopted, mended, rescue, kept, ignored, .. } = snapshot;
         let (kept_path, reason) = split(kept);
         Self {
             changed: commit.is_some() || !adopted.is_empty() || !mended.is_empty(),
@@ -197,8 +202,8 @@ impl Done {
             rescue_ref: rescue,
             kept_path,
             reason,
-            ignored_files: 0,
-            ignored_bytes: 0,
+            ignored_files: ignored.0,
+            ignored_bytes: ignored.1,
         }
     }
 

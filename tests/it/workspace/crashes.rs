@@ -1,11 +1,11 @@
-//! A process killed between any two of its effects on a workspace: the next one that looks undoes or finishes it.
+//! A process killed between any two of its effects on a workspace: the next one that changes something undoes or finishes it.
 
 use super::super::support::*;
 use super::remove::assert_removed;
 
 /// CONTRACT 15.4
 #[test]
-fn a_half_made_workspace_is_undone_by_the_next_that_looks() {
+fn a_half_made_workspace_is_undone_by_the_next_that_changes_something() {
     for point in
         ["workspace-noted", "workspace-branched", "worktree-drafted", "worktree-registered", "workspace-made"]
     {
@@ -18,8 +18,13 @@ fn a_half_made_workspace_is_undone_by_the_next_that_looks() {
         assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
         // The one that looks may be killed, too.
         let mut command = repo.workspace_command();
-        command.arg("list").env("AYNIG_CRASH_AT", "workspace-unmade").output().expect("aynig runs");
-        let look = repo.workspace_ok(["list"]);
+        command
+            .args(["snapshot", &kept.slug])
+            .env("AYNIG_CRASH_AT", "workspace-unmade")
+            .output()
+            .expect("aynig runs");
+        assert!(err(&repo.workspace_ok(["list"])).contains("was never complete"), "{point}");
+        let look = repo.workspace_ok(["snapshot", &kept.slug]);
         assert!(err(&look).contains("was undone"), "{point}: {}", err(&look));
         assert_eq!(repo.git(["for-each-ref"]), refs, "{point}");
         assert_eq!(repo.workspaces().len(), 1, "{point}");
@@ -46,7 +51,7 @@ fn one_that_is_being_made_is_left_alone() {
 
 /// CONTRACT 15.7
 #[test]
-fn a_rollback_that_is_killed_is_finished_by_the_next_that_looks() {
+fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
     for point in [
         "rescue-pointed",
         "rollback-noted",
@@ -68,10 +73,7 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_that_looks() {
         let killed =
             command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
         assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
-        repo.workspace_ok(["list"]);
-        if point == "rescue-pointed" {
-            repo.workspace_ok(["rollback", &made.slug]);
-        }
+        repo.workspace_ok(["rollback", &made.slug]);
         assert_eq!(repo.head(&made.branch), repo.head("main"), "{point}");
         assert_eq!(made.git(&repo, &["status", "--porcelain", "--ignored"]), "", "{point}");
         assert_eq!(repo.rescues().len(), 1, "{point}");
@@ -105,7 +107,7 @@ fn a_snapshot_that_is_killed_is_taken_by_the_next() {
 
 /// CONTRACT 15.9
 #[test]
-fn a_removal_that_is_killed_is_finished_by_the_next_that_looks() {
+fn a_removal_that_is_killed_is_finished_by_the_next_that_changes_something() {
     for point in [
         "rescue-pointed",
         "removal-noted",
@@ -129,7 +131,7 @@ fn a_removal_that_is_killed_is_finished_by_the_next_that_looks() {
             let killed = command.output().expect("aynig runs");
             assert!(time > 0 || killed.status.code().is_none(), "{point}: {}", err(&killed));
         }
-        repo.workspace_ok(["list"]);
+        repo.workspace(["remove", "--apply", &made.slug]);
         assert_removed(&repo, &made, point);
         let archive = format!("refs/aynig/archive/{}/", made.run);
         let refs = repo.git(["for-each-ref", "--format=%(refname) %(objectname)", &archive]);

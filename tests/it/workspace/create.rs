@@ -278,7 +278,7 @@ fn a_hostile_context_is_reported_and_its_path_not_used() {
     bad["worktree_path"] = victim.to_str().expect("UTF-8").into();
     bad["state"] = "preparing".into();
     fs::write(&file, bad.to_string()).expect("written");
-    let output = repo.workspace_ok(["list"]);
+    let output = repo.workspace_ok(["create", "other"]);
     assert!(err(&output).contains("which is not the worktree of"), "{}", err(&output));
     assert!(victim.is_dir() && made.path.join("README").is_file());
 }

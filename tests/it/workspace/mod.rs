@@ -4,6 +4,8 @@
 mod crashes;
 mod create;
 mod guards;
+#[cfg(debug_assertions)]
+mod meanwhile;
 mod remove;
 mod rollback;
 mod snapshot;

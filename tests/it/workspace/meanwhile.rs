@@ -1,0 +1,127 @@
+//! What is written in a workspace while its worktree is made anew, and what no commit holds, is not lost.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::super::support::*;
+use super::rollback::field;
+
+fn done(output: &std::process::Output) -> Value {
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    value["done"].clone()
+}
+
+/// Whether a file is in the worktree, in an old one beside it, or in a commit of a rescue ref.
+fn is_somewhere(repo: &Repo, worktree: &Path, file: &str) -> bool {
+    let beside = fs::read_dir(worktree.parent().expect("above")).expect("a directory");
+    let is_there = beside.flatten().any(|entry| {
+        !entry.file_name().to_string_lossy().contains(".gone-") && entry.path().join(file).is_file()
+    });
+    let names = |rescue: &String| repo.git(["ls-tree", "--name-only", rescue]);
+    is_there || repo.rescues().iter().any(|rescue| names(rescue).lines().any(|name| name == file))
+}
+
+/// CONTRACT 15.7
+#[test]
+fn what_is_written_after_a_rollback_was_killed_is_not_lost() {
+    for point in ["rollback-noted", "rollback-added"] {
+        let (repo, made, _) = field();
+        made.sh(&repo, "echo x >>b");
+        let mut command = repo.workspace_command();
+        let killed = command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", point).output();
+        assert_eq!(killed.expect("aynig runs").status.code(), None, "{point}");
+        made.sh(&repo, "echo more >more");
+        let refs = repo.git(["for-each-ref"]);
+        for verb in [vec!["list"], vec!["show", &made.slug], vec!["path", &made.slug]] {
+            let look = repo.workspace_ok(verb);
+            assert!(err(&look).contains("was interrupted"), "{point}: {}", err(&look));
+        }
+        assert_eq!(repo.git(["for-each-ref"]), refs, "{point}");
+        assert!(made.path.join("more").is_file(), "{point}");
+        let next = repo.workspace_ok(["snapshot", &made.slug]);
+        assert!(is_somewhere(&repo, &made.path, "more"), "{point}: {}", err(&next));
+        assert!(err(&next).contains("refs/aynig/rescue/"), "{point}: {}", err(&next));
+        if point == "rollback-noted" {
+            repo.workspace_ok(["rollback", "--undo", &made.slug]);
+            assert!(made.path.join("more").is_file());
+        }
+    }
+}
+
+/// CONTRACT 15.7, 15.8
+#[test]
+fn what_is_written_during_a_rollback_is_brought_back_by_undoing_it() {
+    let (repo, made, base) = field();
+    made.sh(&repo, "echo x >>b");
+    let mut command = repo.workspace_command();
+    command.args(["rollback", &made.slug, "--json"]).env("AYNIG_CRASH_AT", "rollback-noted:stop");
+    let running = Running::start(&mut command);
+    wait_until("it to stop", || is_stopped(running.pid()));
+    made.sh(
+        &repo,
+        "echo c >c; git add c; git -c user.name=A -c user.email=a@b commit -qm c; echo more >more",
+    );
+    let tip = repo.head(&made.branch);
+    running.signal(nix::sys::signal::Signal::SIGCONT);
+    wait_until("it to be done", || repo.workspaces()[0]["generation"] == 2);
+    assert_eq!(repo.head(&made.branch), base);
+    repo.workspace_ok(["rollback", "--undo", &made.slug]);
+    assert_eq!(repo.head(&made.branch), tip);
+    assert!(made.path.join("more").is_file());
+    assert_eq!(fs::read_to_string(made.path.join("b")).expect("b"), "b\nx\n");
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_snapshot_keeps_ignored_files_when_it_makes_a_worktree_anew() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo i >i.tmp; git bisect start >/dev/null");
+    let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
+    assert_eq!(done["ignoredFiles"], 1, "{done}");
+    let kept = done["keptPath"].as_str().unwrap_or_else(|| panic!("{done}"));
+    assert_eq!(fs::read_to_string(Path::new(kept).join("i.tmp")).expect("kept"), "i\n");
+}
+
+/// CONTRACT 15.8
+#[test]
+fn a_rollback_without_anything_to_save_keeps_what_can_be_brought_back() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo x >>b");
+    repo.workspace_ok(["rollback", &made.slug]);
+    made.sh(&repo, "echo i >i.tmp");
+    repo.workspace_ok(["rollback", &made.slug]);
+    repo.workspace_ok(["rollback", "--undo", &made.slug]);
+    assert_eq!(fs::read_to_string(made.path.join("b")).expect("b"), "b\nx\n");
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_snapshot_of_a_locked_index_commits_nothing() {
+    let (repo, made, base) = field();
+    made.sh(&repo, "echo x >>b; : >\"$(git rev-parse --absolute-git-dir)/index.lock\"");
+    assert_refused(
+        &repo.workspace(["snapshot", &made.slug]),
+        1,
+        &["index.lock", "nothing was changed", "rm "],
+    );
+    assert_eq!(repo.head(&made.branch), base);
+}
+
+/// CONTRACT 15.7
+#[test]
+fn the_old_directory_of_a_rollback_that_was_killed_goes_with_the_next() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo x >>b");
+    let mut command = repo.workspace_command();
+    command
+        .args(["rollback", &made.slug])
+        .env("AYNIG_CRASH_AT", "rollback-done")
+        .output()
+        .expect("aynig runs");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    wait_until("the old one to be removed", || {
+        fs::read_dir(made.path.parent().expect("above")).expect("a directory").count() == 1
+    });
+}
