@@ -4,6 +4,7 @@
 //! Invariant: a value that was read obeys all rules, and none of its texts leads out of the place
 //! that the rules give it. Whether its path is a workspace's is [`super::place`]'s question.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,9 @@ pub struct Context {
     pub name: String,
     /// What may be done with it.
     pub state: State,
+    /// Digests of the git settings that execute and were there when it was made, by key.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// How its worktree is being made anew.
     pub pending: Option<Pending>,
     /// What the last rollback discarded.
@@ -320,6 +324,7 @@ mod tests {
             slug: "0a1b2c3d".into(),
             name: "fix".into(),
             state: State::Ready,
+            settings: BTreeMap::new(),
             pending: None,
             undo: None,
         }

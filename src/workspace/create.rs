@@ -78,6 +78,8 @@ impl Workspaces<'_> {
         match made {
             Ok(warnings) => {
                 reach(Point::WorkspaceMade);
+                // The setup command may have changed them.
+                held.context.settings = self.executing()?;
                 held.context.state = State::Ready;
                 held.save()?;
                 Ok(Created { context: held.context.clone(), warnings })
@@ -123,6 +125,7 @@ impl Workspaces<'_> {
             slug: slug.clone(),
             name: name.to_owned(),
             state: State::Preparing,
+            settings: self.executing()?,
             pending: None,
             undo: None,
         };

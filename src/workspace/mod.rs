@@ -22,6 +22,7 @@
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `remove` | removes a workspace, after all of it was saved |
+//! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
@@ -34,6 +35,7 @@ mod ready;
 pub mod refusal;
 mod remove;
 mod rollback;
+mod settings;
 mod snapshot;
 mod store;
 

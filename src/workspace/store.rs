@@ -15,7 +15,7 @@ use crate::fsutil::{self, DirLock, FileLock};
 use crate::git::worktrees::registration::Mark;
 
 use super::Workspaces;
-use super::context::{Context, FILE, MOST_BYTES};
+use super::context::{Context, FILE, MOST_BYTES, State};
 use super::place::{checkouts_around, default_root, judge, resolved};
 use super::refusal::{Refusal, Why};
 
@@ -150,6 +150,9 @@ impl Workspaces<'_> {
                     return Err(self.foreign(&context, &owner));
                 }
                 self.check_path(&context)?;
+                if context.state != State::Preparing {
+                    self.check_settings(&context)?;
+                }
                 Ok(Held { directory: entry.directory, context, _lock: held })
             }
             Err(Fault { file, why }) => {

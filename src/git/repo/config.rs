@@ -233,7 +233,7 @@ impl Repo {
     fn compare_settings(&self) -> Result<(), ConfigError> {
         let (git_dir, told) = (self.git_dir(), self.told_config());
         // Read anew, since a user may have changed it since this process began.
-        let (output, fresh) = beside(|| listing(git_dir, told, "--show-origin"), || self.reread());
+        let (output, fresh) = beside(|| listing(git_dir, told, &["--show-origin"]), || self.reread());
         let output = output?;
         let fresh = fresh.map_err(|error| ConfigError::Unreadable(gix_chain(&error)))?;
         let mut both: BTreeMap<String, Both> = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(crate) fn of_environment(
     if told.is_empty() {
         return Ok(Vec::new());
     }
-    let output = listing(git_dir, told, "--show-scope")?;
+    let output = listing(git_dir, told, &["--show-scope"])?;
     let given = parsed(&output).filter(|(scope, key, _)| scope == "command" && is_ours(key));
     Ok(given
         .map(|(_, key, value)| match value {
@@ -31,17 +31,17 @@ pub(crate) fn of_environment(
         .collect())
 }
 
-/// The output of `git config --list`, with the option `show` (`--show-origin` or `--show-scope`).
+/// The output of `git config --list`, with the options `show` (`--show-origin`, `--show-scope`).
 pub(crate) fn listing(
     git_dir: &Path,
     told: &[(&'static str, OsString)],
-    show: &str,
+    show: &[&str],
 ) -> Result<Vec<u8>, ProcessError> {
     let mut git = Git::new(git_dir).env("GIT_DIR", git_dir);
     for (name, value) in told {
         git = git.env(name, value);
     }
-    git.args(["config", "--list", "-z", show]).run().map(|output| output.stdout)
+    git.args(["config", "--list", "-z"]).args(show).run().map(|output| output.stdout)
 }
 
 /// Splits a listing into entries of origin or scope, key, and value.

@@ -6,6 +6,7 @@ mod create;
 mod guards;
 #[cfg(debug_assertions)]
 mod meanwhile;
+mod planted;
 mod remove;
 mod rollback;
 mod snapshot;
