@@ -70,7 +70,11 @@ fn ended(result: Result<Exit, Error>) -> ExitCode {
 
 fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error> {
     let variable = std::env::var("LOG_LEVEL").ok();
-    let (log_level, odd) = Level::choose(arguments.log_level, variable.as_deref());
+    let given = level(&arguments)?;
+    let (log_level, odd) = Level::choose(given, variable.as_deref());
+    if arguments.quiet {
+        ui::be_quiet();
+    }
     logging::start(log_level);
     if let Some(odd) = odd {
         ui::narrate(&format!(
@@ -84,7 +88,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         variables,
         runner_id: runner_id(),
         log_level: log_level.as_str().to_owned(),
-        log_level_fixed: arguments.log_level.is_some(),
+        log_level_fixed: given.is_some(),
         program: std::env::current_exe().map_err(|error| Error::because("find this executable", &error))?,
     };
     let open = || App::open(process.clone());
@@ -110,6 +114,18 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Hook(options) => hook::run(&open()?, options),
         Verb::Manual(options) => manual::run(&process, options),
         Verb::Completions(options) => complete::run(options),
+    }
+}
+
+/// The level that the options name. They may stand before and after the subcommand, so clap does not see all
+/// conflicts.
+fn level(arguments: &Arguments) -> Result<Option<Level>, Error> {
+    match (arguments.log_level, arguments.quiet, arguments.verbose) {
+        (level, false, 0) => Ok(level),
+        (None, true, 0) => Ok(Some(Level::Error)),
+        (None, false, 1) => Ok(Some(Level::Info)),
+        (None, false, _) => Ok(Some(Level::Debug)),
+        _ => Err(Error::usage("--quiet, --verbose and --log-level exclude each other: give one of them")),
     }
 }
 

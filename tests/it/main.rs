@@ -81,6 +81,7 @@ mod pool;
 mod preference;
 mod probe;
 mod programs;
+mod quiet;
 mod races;
 mod readme;
 mod ready;

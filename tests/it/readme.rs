@@ -73,7 +73,7 @@ fn options(help: &str) -> BTreeSet<String> {
     help.lines()
         .map(str::trim_start)
         .filter(|line| line.starts_with('-'))
-        .flat_map(|line| line.split([' ', ',', '=', '[']).map(str::to_owned).take(3).collect::<Vec<_>>())
+        .flat_map(|line| line.split([' ', ',', '=', '[', '.']).map(str::to_owned).take(3).collect::<Vec<_>>())
         .filter(|word| word.starts_with("--"))
         .collect()
 }

@@ -62,6 +62,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LEVEL", global = true, help_heading = "Global options")]
     pub(crate) log_level: Option<Level>,
 
+    /// Only warnings and errors on stderr: `run` and `status` print no progress and no summary there
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+
+    /// More diagnosis: -v is --log-level info, -vv is --log-level debug
+    #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+
     /// What to do
     #[command(subcommand)]
     pub(crate) verb: Verb,

@@ -32,7 +32,7 @@ pub(crate) struct Live {
 impl Live {
     /// A display on stderr, if that is a terminal.
     pub(crate) fn on_terminal() -> Option<Self> {
-        if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        if ui::is_quiet() || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
             return None;
         }
         let bars = Bars::default();

@@ -98,6 +98,26 @@ pub(crate) fn narrate(line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
+/// Whether only warnings and errors are narrated (`--quiet`).
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Narrates only warnings and errors from now on.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether only warnings and errors are narrated.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints one line of narration that is neither a warning nor an error, unless `--quiet` is given.
+pub(crate) fn remark(line: &str) {
+    if !is_quiet() {
+        narrate(line);
+    }
+}
+
 /// Prints a warning about something that was done all the same.
 pub(crate) fn warn(text: &str) {
     narrate(&format!("{} {}", styled(CARE, "warning:"), sanitize(text)));

@@ -129,12 +129,12 @@ impl Narrator {
     }
 
     fn transition(&self, line: &str) {
-        self.above_live(|| if self.json { ui::narrate(line) } else { ui::answer(line) });
+        self.above_live(|| if self.json { ui::remark(line) } else { ui::answer(line) });
     }
 
     /// Prints a line above the live lines.
     pub(crate) fn note(&self, line: &str) {
-        self.above_live(|| ui::narrate(line));
+        self.above_live(|| ui::remark(line));
     }
 
     /// Whether a warning was printed.
@@ -145,7 +145,7 @@ impl Narrator {
     fn once(&self, line: String) {
         let fresh = self.said.lock().is_ok_and(|mut said| said.insert(line.clone()));
         if fresh {
-            self.note(&line);
+            self.above_live(|| ui::narrate(&line));
         }
     }
 

@@ -89,7 +89,7 @@ pub(crate) fn authority(repo: &Repo, named: Option<&RemoteName>) -> Result<Autho
     let checks = settings::require_signed(repo).unwrap_or(true);
     if authority.source().is_some() || checks || repo.signs().unwrap_or(true) {
         end_calls(repo)?;
-        say_when_waiting(repo.interrupt(), &authority, ui::narrate);
+        say_when_waiting(repo.interrupt(), &authority, ui::remark);
     }
     Ok(authority)
 }

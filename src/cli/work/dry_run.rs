@@ -29,7 +29,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     }
     let (_, options, authority) = configured(app, arguments)?;
     signals::end_calls(&repo)?;
-    signals::say_when_waiting(repo.interrupt(), &authority, ui::narrate);
+    signals::say_when_waiting(repo.interrupt(), &authority, ui::remark);
     let named = named(arguments);
     let seen = preview(&repo, &authority, options, !named.is_empty())?;
     target::all_exist(&repo, &authority, &named)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
         };
         ui::answer(&format!("{}  {line}", styled(style, cell(word, "deliver".len()))));
     }
-    ui::narrate(&styled(FAINT, sum(&seen)));
+    ui::remark(&styled(FAINT, sum(&seen)));
     Ok(Exit::Done)
 }
 

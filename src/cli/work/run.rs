@@ -63,7 +63,7 @@ pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
             return Ok(exit);
         }
         if ui::somebody_listens() {
-            ui::narrate(&styled(FAINT, "git's configuration has changed, and is read anew"));
+            ui::remark(&styled(FAINT, "git's configuration has changed, and is read anew"));
         }
         let anew = reopened(app, arguments).and_then(|anew| match anew {
             Ok(anew) => until_reconfigured(&anew, arguments, &mut before),
@@ -203,7 +203,7 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         Err(PassError::Reconfigured) => {}
         // After a stop a remote's error is only narrated.
         Err(PassError::Remote(error)) if stop.cause().is_some() => {
-            ui::narrate(&styled(FAINT, sanitize(&error_chain(&error))));
+            ui::remark(&styled(FAINT, sanitize(&error_chain(&error))));
         }
         Err(error) => {
             let error = Error::from(error);
@@ -237,10 +237,10 @@ fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> 
             let (commands, grace) = (pluralize(count, "command"), grace.as_secs());
             let again = second_signal(notice.first);
             let them = if count == 1 { "it" } else { "them" };
-            ui::narrate(&format!("stopping {commands} (up to {grace} s); {again} to kill {them}"));
+            ui::remark(&format!("stopping {commands} (up to {grace} s); {again} to kill {them}"));
         } else if notice.signals == 1 && interrupt.is_at_work() {
             let again = second_signal(notice.first);
-            ui::narrate(&format!("stopping as soon as git is done; {again} to stop it now"));
+            ui::remark(&format!("stopping as soon as git is done; {again} to stop it now"));
         }
     })
 }
@@ -361,10 +361,10 @@ impl Answer<'_> {
                 named.join(", "),
                 quoted.join(" ")
             );
-            ui::narrate(&styled(FAINT, sanitize(&line)));
+            ui::remark(&styled(FAINT, sanitize(&line)));
         } else if ui::somebody_listens() {
             let looked = pluralize(summary.branches, "branch");
-            ui::narrate(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
+            ui::remark(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
         }
     }
 }

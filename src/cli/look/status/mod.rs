@@ -53,7 +53,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::answer(&line);
     }
     if subject.query.one.is_none() {
-        ui::narrate(&styled(FAINT, sum(&seen, &subject.query.filter)));
+        ui::remark(&styled(FAINT, sum(&seen, &subject.query.filter)));
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());
         }
