@@ -25,7 +25,7 @@ use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
-use crate::cli::work::{answer, cancel, land, next, run, set_state, set_working, workspace};
+use crate::cli::work::{answer, cancel, dry_run, land, next, run, set_state, set_working, workspace};
 use crate::cli::{internal, ui};
 
 /// The whole program.
@@ -93,6 +93,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
     };
     let open = || App::open(process.clone());
     match &arguments.verb {
+        Verb::Run(options) if options.dry_run => dry_run::run(&open()?, options),
         Verb::Run(options) => run::run(&open()?, options),
         Verb::Demo(options) => demo::run(&process, options),
         Verb::SetState(options) => set_state::run(&open()?, options),

@@ -35,7 +35,6 @@ use crate::cli::ui::live::Live;
 use crate::cli::ui::narrator::Narrator;
 use crate::cli::ui::{FAINT, sanitize, styled};
 use crate::cli::ui::{panics, signals};
-use crate::cli::work::dry_run;
 
 /// The interval between two looks at a configuration with a mistake.
 const LOOK: Duration = Duration::from_secs(1);
@@ -52,9 +51,6 @@ struct Before {
 /// Runs the subcommand. `--watch` begins anew whenever git's configuration changes.
 pub(crate) fn run(app: &App, arguments: &Run) -> Result<Exit, Error> {
     not_an_interval(arguments.watch, &arguments.names)?;
-    if arguments.dry_run {
-        return dry_run::run(app, arguments);
-    }
     let mut before = Before { begun: false, exit: Exit::Done, ran: false };
     let mut ended = until_reconfigured(app, arguments, &mut before)?;
     before.begun = true;
