@@ -22,6 +22,9 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::Checkout;
 
+/// The beginning of the message of a commit that holds what was staged.
+const STAGED: &str = "rescue: what was staged on ";
+
 /// The result of a rescue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rescue {
@@ -136,7 +139,7 @@ impl Repo {
         }
         let mut parents = vec![situation.base];
         if staged != snapshot && !same(staged) {
-            let message = format!("rescue: what was staged on {}\n", situation.branch);
+            let message = format!("{STAGED}{}\n", situation.branch);
             let new = NewCommit {
                 tree: staged,
                 parents: &[situation.base],
@@ -265,11 +268,24 @@ impl Repo {
             return true;
         }
         let (Ok(old), Ok(new)) = (self.commit(there), self.commit(new)) else { return false };
-        let tree = |id: &CommitId| self.commit(*id).map(|commit| commit.tree).ok();
-        let staged = |commit: &Stored| commit.parents.iter().skip(1).map(tree).collect::<Vec<_>>();
+        // What was staged is committed anew by each rescue. Other parents are commits made in the
+        // worktree: one with the same tree may have another history.
+        let staged = |commit: &Stored, parent: CommitId| {
+            let found = self.commit(parent).ok()?;
+            let is_ours = found.message.starts_with(STAGED.as_bytes())
+                && found.parents.len() == 1
+                && found.parents.first() == commit.parents.first();
+            is_ours.then_some(found.tree)
+        };
+        let rest = |commit: &Stored| commit.parents.iter().skip(1).copied().collect::<Vec<_>>();
+        let (its, own) = (rest(&old), rest(&new));
+        let same_parents = its.len() == own.len()
+            && its.iter().zip(&own).all(|(its, own)| {
+                its == own || staged(&new, *own).is_some_and(|tree| staged(&old, *its) == Some(tree))
+            });
         let base_is_safe = new.parents.first().is_none_or(|base| {
             self.descends(there, *base) || kept.is_some_and(|kept| self.descends(kept, *base))
         });
-        old.tree == new.tree && staged(&old) == staged(&new) && base_is_safe
+        old.tree == new.tree && same_parents && base_is_safe
     }
 }

@@ -1,5 +1,6 @@
 //! Managed workspaces.
 
+mod attacks;
 #[cfg(debug_assertions)]
 mod crashes;
 mod create;

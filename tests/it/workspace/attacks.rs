@@ -1,0 +1,36 @@
+//! What a command or a person leaves behind to make a snapshot or a rollback lose something, run a program or wait.
+
+use super::super::support::*;
+use super::Made;
+
+const COMMIT: &str = "git -c user.name=A -c user.email=a@b commit -q";
+
+/// A repository that ignores `ign`, and a workspace.
+fn field() -> (Repo, Made) {
+    let repo = Repo::new();
+    repo.write(".gitignore", "ign\n");
+    repo.commit_all("ignores");
+    let made = repo.made("fix");
+    (repo, made)
+}
+
+/// CONTRACT 15.7
+#[test]
+fn a_tip_with_the_same_files_and_another_history_is_saved_too() {
+    let (repo, made) = field();
+    made.sh(&repo, &format!("echo own >own; git add own; {COMMIT} -m own"));
+    // HEAD is elsewhere, so that the tip is one parent of what is saved.
+    let first = repo.head(&made.branch);
+    let detach = "git checkout -q --force --detach \"$(git -C \"$REPO\" rev-parse HEAD)\"";
+    made.sh(&repo, detach);
+    repo.workspace_ok(["rollback", &made.slug]);
+    repo.workspace_ok(["rollback", "--undo", &made.slug]);
+    let tree = format!("{first}^{{tree}}");
+    let one = repo.git(["commit-tree", "-m", "one", "-p", &format!("{first}^"), &tree]);
+    let two = repo.git(["commit-tree", "-m", "two", "-p", &one, &tree]);
+    repo.git(["update-ref", &format!("refs/heads/{}", made.branch), &two]);
+    made.sh(&repo, detach);
+    repo.workspace_ok(["rollback", &made.slug]);
+    assert!(!repo.git(["for-each-ref", "--contains", &two]).is_empty());
+    assert!(!repo.git(["for-each-ref", "--contains", &first]).is_empty());
+}
