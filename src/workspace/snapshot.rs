@@ -304,7 +304,7 @@ impl Workspaces<'_> {
             reach(Point::SnapshotMoved);
             Some(commit)
         };
-        if staged != tree {
+        if staged != tree || !worktree.git_dir.join("index").exists() {
             self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
         }
         Ok(commit)

@@ -186,8 +186,7 @@ impl<'a> IndexCopy<'a> {
         let own = worktree.git_dir.join("index");
         let begun = match std::fs::copy(&own, &file) {
             Ok(_) => true,
-            // A worktree whose checkout never began has no index. An empty one adds every file
-            // afresh.
+            // It was removed, or its checkout never began.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(failed(error)),
         };
@@ -199,7 +198,15 @@ impl<'a> IndexCopy<'a> {
             });
             dated.map_err(failed)?;
         }
-        Ok(Self { worktree, file, begun, _directory: directory })
+        let copy = Self { worktree, file, begun, _directory: directory };
+        if !begun {
+            // Beginning from nothing would drop files that are tracked and also ignored.
+            let head = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
+            if copy.git().args(head).run_unchecked()?.status.success() {
+                copy.git().args(["read-tree", "HEAD"]).run()?;
+            }
+        }
+        Ok(copy)
     }
 
     fn git(&self) -> Git {

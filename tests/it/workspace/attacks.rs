@@ -34,3 +34,24 @@ fn a_tip_with_the_same_files_and_another_history_is_saved_too() {
     assert!(!repo.git(["for-each-ref", "--contains", &two]).is_empty());
     assert!(!repo.git(["for-each-ref", "--contains", &first]).is_empty());
 }
+
+/// CONTRACT 15.6, 15.7
+#[test]
+fn a_file_that_is_tracked_and_ignored_outlives_the_index() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "ign\n");
+    repo.write("ign", "orig\n");
+    repo.git(["add", "--force", "ign"]);
+    repo.commit_all("tracked and ignored");
+    let made = repo.made("fix");
+    let spoil = "echo modified >ign; rm \"$(git rev-parse --absolute-git-dir)/index\"";
+    made.sh(&repo, spoil);
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert_eq!(repo.git(["show", &format!("{}:ign", made.branch)]), "modified");
+    assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "there is an index again");
+    made.sh(&repo, &spoil.replace("modified", "again"));
+    repo.workspace_ok(["rollback", &made.slug]);
+    let rescues = repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue"]);
+    let saved = rescues.lines().any(|name| repo.git(["show", &format!("{name}:ign")]) == "again");
+    assert!(saved, "{rescues}");
+}
