@@ -1,7 +1,13 @@
 //! Updates a clean checkout of a branch when the branch is moved from outside.
 //!
-//! Invariant: a modified or untracked file is never overwritten. Git's two-way merge refuses to, first in a
-//! trial before the branch is moved.
+//! Invariant: a modified, untracked or ignored file is never overwritten. Git's two-way merge
+//! refuses to, first in a trial before the branch is moved; it would overwrite ignored files, which
+//! are checked here.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::contents::in_progress::Unconcluded;
@@ -19,8 +25,19 @@ pub(crate) enum Stuck {
     Unconcluded(Unconcluded),
     /// Tracked files are modified.
     Changed,
+    /// A file is in the way.
+    Refused(Uncarried),
+}
+
+/// Why the files of a checkout could not be updated.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Uncarried {
+    /// An untracked file, possibly an ignored one, would be overwritten.
+    #[error("{} is not tracked there and would be written over", .0.display())]
+    InTheWay(PathBuf),
     /// Git refused.
-    Refused(ProcessError),
+    #[error(transparent)]
+    Git(#[from] ProcessError),
 }
 
 impl Repo {
@@ -42,7 +59,7 @@ impl Repo {
         let status = Git::inside(&checkout.path, &checkout.git_dir)
             .args(["status", "--porcelain", "-z", "--untracked-files=no", "--no-renames"])
             .run()
-            .map_err(Stuck::Refused)?;
+            .map_err(|error| Stuck::Refused(error.into()))?;
         if !status.stdout.is_empty() {
             return Err(Stuck::Changed);
         }
@@ -50,18 +67,52 @@ impl Repo {
     }
 
     /// Moves the files and the index of a checkout from `old` to `new`.
-    pub(crate) fn carry(&self, place: &Workplace, old: CommitId, new: CommitId) -> Result<(), ProcessError> {
+    pub(crate) fn carry(&self, place: &Workplace, old: CommitId, new: CommitId) -> Result<(), Uncarried> {
         two_way(place, &[], old, new)
     }
 }
 
-fn two_way(place: &Workplace, more: &[&str], old: CommitId, new: CommitId) -> Result<(), ProcessError> {
+fn two_way(place: &Workplace, more: &[&str], old: CommitId, new: CommitId) -> Result<(), Uncarried> {
+    let git = || Git::inside(&place.path, &place.git_dir);
+    let (old, new) = (old.to_string(), new.to_string());
     // Files with changed timestamps alone would count as modified.
-    Git::inside(&place.path, &place.git_dir).args(["update-index", "-q", "--refresh"]).run_unchecked()?;
-    Git::inside(&place.path, &place.git_dir)
+    git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
+    if let Some(file) = in_the_way(place, &old, &new)? {
+        return Err(Uncarried::InTheWay(file));
+    }
+    git()
         .args(["read-tree", "-m", "-u", "--no-recurse-submodules"])
         .args(more)
-        .args([old.to_string(), new.to_string()])
+        .args([old, new])
         .run()
         .map(drop)
+        .map_err(Uncarried::Git)
+}
+
+/// An untracked file where a file that `new` adds would be written.
+fn in_the_way(place: &Workplace, old: &str, new: &str) -> Result<Option<PathBuf>, ProcessError> {
+    let paths = |arguments: &[&str]| {
+        let listed = Git::inside(&place.path, &place.git_dir).args(arguments).run()?.stdout;
+        let names = listed.split(|byte| *byte == 0).map(|name| name.strip_suffix(b"/").unwrap_or(name));
+        let paths = names.filter(|name| !name.is_empty()).map(|name| PathBuf::from(OsStr::from_bytes(name)));
+        Ok::<_, ProcessError>(paths.collect::<Vec<_>>())
+    };
+    // What exists at the path, or is no directory and above it.
+    let occupant = |path: PathBuf| {
+        let mut ways: Vec<_> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
+        ways.reverse();
+        let is_in_the_way = |way: &&std::path::Path| {
+            let found = place.path.join(way).symlink_metadata();
+            found.is_ok_and(|found| *way == path || !found.is_dir())
+        };
+        ways.into_iter().find(is_in_the_way).map(std::path::Path::to_owned)
+    };
+    let added =
+        paths(&["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A", old, new])?;
+    let occupied: BTreeSet<PathBuf> = added.into_iter().filter_map(occupant).collect();
+    if occupied.is_empty() {
+        return Ok(None);
+    }
+    let untracked = paths(&["ls-files", "--others", "-z"])?;
+    Ok(untracked.into_iter().find(|file| file.ancestors().any(|way| occupied.contains(way))))
 }

@@ -55,3 +55,32 @@ fn a_file_that_is_tracked_and_ignored_outlives_the_index() {
     let saved = rescues.lines().any(|name| repo.git(["show", &format!("{name}:ign")]) == "again");
     assert!(saved, "{rescues}");
 }
+
+/// CONTRACT 15.6
+#[test]
+fn an_ignored_file_is_not_written_over() {
+    for (what, script, added, kept) in [
+        ("a file", "echo precious >ign", "ign", "ign"),
+        ("a file where a directory comes", "echo precious >ign", "ign/x", "ign"),
+        ("a directory where a file comes", "mkdir ign; echo precious >ign/x", "ign", "ign/x"),
+    ] {
+        let (repo, made) = field();
+        made.sh(&repo, script);
+        let theirs = format!(
+            "git worktree add -q --detach \"$REPO/../other\" \"$BRANCH\"; cd \"$REPO/../other\"; \
+             mkdir -p \"$(dirname {added})\"; echo theirs >{added}; git add -f {added}; {COMMIT} -m theirs; \
+             git update-ref \"refs/heads/$BRANCH\" HEAD"
+        );
+        made.sh(&repo, &theirs);
+        let tip = repo.head(&made.branch);
+        let output = repo.workspace(["snapshot", &made.slug]);
+        let text = std::fs::read_to_string(made.path.join(kept)).unwrap_or_default();
+        assert_eq!(text, "precious\n", "{what}: {}", err(&output));
+        assert_refused(&output, 1, &["would be written over", "nothing was changed"]);
+        assert_eq!(repo.head(&made.branch), tip, "{what}");
+        // Out of the way, it is adopted.
+        made.sh(&repo, "rm -r ign");
+        repo.workspace_ok(["snapshot", &made.slug]);
+        assert!(made.path.join(added).is_file(), "{what}");
+    }
+}
