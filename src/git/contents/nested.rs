@@ -2,7 +2,8 @@
 //!
 //! Invariant: git keeps a submodule's repository in the worktree or in its registration, and loses
 //! it with them. So a submodule counts as saved only if nothing in it is changed and all its
-//! commits were fetched (CONTRACT 9.7). Only reads.
+//! commits were fetched (CONTRACT 9.7). Only reads, and runs no program that the configuration of a
+//! repository in a worktree names: a command may have written it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,6 +19,28 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
 impl Repo {
+    /// The submodules of a worktree whose configuration names programs that `git status` runs, each
+    /// with the reason. Git must not look into them, and that includes `git add` and `git status` at
+    /// the top.
+    pub(crate) fn programmed_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
+        if !worktree.path.is_dir() {
+            return Ok(Vec::new());
+        }
+        let index = worktree.git_dir.join("index");
+        let links = match self.index_file(&index) {
+            Some(index_file) => index_file.gitlinks(),
+            None if index.exists() => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
+            // A snapshot begins from HEAD then.
+            None => gitlinks(worktree.git(["ls-tree", "-r", "-z", "HEAD"])).unwrap_or_default(),
+        };
+        let mut found = Vec::new();
+        add_programmed(&worktree.path, links, &mut found);
+        let shown = |(path, why): (PathBuf, String)| {
+            format!("{}: {why}", path.strip_prefix(&worktree.path).unwrap_or(&path).display())
+        };
+        Ok(found.into_iter().map(shown).collect())
+    }
+
     /// The submodules of a worktree whose contents exist nowhere else.
     pub(crate) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
         let mut unsaved = Vec::new();
@@ -62,6 +85,47 @@ impl Repo {
     }
 }
 
+/// Adds those of the submodules `links` in `top`, and of theirs, that git must not look into.
+fn add_programmed(top: &Path, links: Vec<(PathBuf, CommitId)>, found: &mut Vec<(PathBuf, String)>) {
+    for (path, _) in links {
+        let inside = top.join(path);
+        if !is_populated(&inside) {
+            continue;
+        }
+        match named_program(&inside).and_then(|named| match named {
+            Some(key) => Ok(Err(format!("its configuration sets {key}, and git would run that"))),
+            None => gitlinks(Git::new(&inside).args(["ls-files", "--stage", "-z"])).map(Ok),
+        }) {
+            Ok(Ok(links)) => add_programmed(&inside, links, found),
+            Ok(Err(why)) => found.push((inside, why)),
+            Err(error) => found.push((inside, error.to_string())),
+        }
+    }
+}
+
+/// A key in the configuration of the submodule in `directory` by which `git status` would run a
+/// program, or look elsewhere.
+fn named_program(directory: &Path) -> Result<Option<String>, ProcessError> {
+    let top = Git::new(directory).args(["rev-parse", "--show-toplevel"]).run()?.stdout;
+    let top = Path::new(OsStr::from_bytes(top.trim_end_with(|byte| byte == '\n')));
+    if top.canonicalize().ok() != directory.canonicalize().ok() {
+        return Ok(Some("core.worktree".to_owned()));
+    }
+    let settings = ["config", "--show-scope", "--includes", "--name-only", "--list", "-z"];
+    let listed = Git::new(directory).args(settings).run()?.stdout;
+    let mut fields = listed.split(|byte| *byte == 0);
+    while let (Some(scope), Some(key)) = (fields.next(), fields.next()) {
+        let is_its_own = scope == b"local" || scope == b"worktree";
+        if is_its_own && (key.starts_with(b"filter.") || RUN.contains(&key)) {
+            return Ok(Some(key.to_str_lossy().into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Keys, beside `filter.*`, by which `git status` runs programs.
+const RUN: [&[u8]; 2] = [b"core.fsmonitor", b"core.hookspath"];
+
 /// The commit a worktree was made from. Its submodule commits were fetched, not made here.
 fn made_from(worktree: &Worktree) -> Option<CommitId> {
     reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
@@ -75,6 +139,7 @@ fn is_populated(directory: &Path) -> bool {
 fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
     let changes = Git::new(directory)
         .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
         .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=untracked"])
         .run()?;
     if !changes.stdout.is_empty() {
@@ -101,7 +166,7 @@ fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, Proces
     }
     // An error counts as unsaved: nothing is known of a repository without commits, or without the
     // commit it was made from.
-    let own = own.run_unchecked()?;
+    let own = own.env("GIT_NO_LAZY_FETCH", "1").run_unchecked()?;
     Ok(own.status.success() && own.stdout.is_empty())
 }
 

@@ -195,6 +195,10 @@ impl Repo {
             let what = "one was made at its top".to_owned();
             return Err(RescueError::OtherRepositories { path: path.clone(), what });
         }
+        let unread = self.programmed_submodules(worktree).map_err(snapshot_failed)?;
+        if !unread.is_empty() {
+            return Err(RescueError::OtherRepositories { path: path.clone(), what: unread.join(", ") });
+        }
         let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
         let mut foreign =
             self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;

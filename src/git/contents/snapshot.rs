@@ -92,6 +92,7 @@ impl Repo {
         if self.is_here(&worktree.path, &worktree.git_dir) != Ok(true)
             || self.may_have_in_progress(&worktree.git_dir)
             || worktree.is_another_repository()
+            || !self.programmed_submodules(worktree)?.is_empty()
             || !self.unsaved_submodules(worktree)?.is_empty()
         {
             return Ok(false);
@@ -112,6 +113,7 @@ impl Repo {
             .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
             .args(["--no-renames", "--ignored=no"])
             .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
             .run()?;
         Ok(output.stdout.is_empty())
     }
@@ -135,6 +137,9 @@ impl Repo {
         copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
         copy.git()
             .args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"])
+            // Git looks into submodules. Without their locks it runs none of their hooks.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
             // Includes files that the index marks skip-worktree but that exist.
             .args(["-c", "core.sparseCheckout=true", "-c", "sparse.expectFilesOutsideOfPatterns=false"])
             .args(["add", "--all", "--sparse", "--", "."])

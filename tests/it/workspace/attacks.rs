@@ -84,3 +84,30 @@ fn an_ignored_file_is_not_written_over() {
         assert!(made.path.join(added).is_file(), "{what}");
     }
 }
+
+/// CONTRACT 9.7
+#[test]
+fn no_program_of_a_repository_inside_runs() {
+    for (what, config) in [
+        ("a filter", "filter.x.clean \"touch $REPO/../ran; cat\""),
+        ("a monitor", "core.fsmonitor \"touch $REPO/../ran; false\""),
+    ] {
+        for call in ["snapshot", "rollback"] {
+            let (repo, made) = field();
+            made.sh(
+                &repo,
+                &format!(
+                    "git init -q sub; echo s >sub/s; git -C sub add s; (cd sub; {COMMIT} -m s); git add sub; {COMMIT} -m sub; \
+                     echo '* filter=x' >sub/.git/info/attributes; git -C sub config {config}; \
+                     touch -d '2001-01-01' sub/s"
+                ),
+            );
+            let output = repo.workspace([call, &made.slug]);
+            let said = format!("{}{}", out(&output), err(&output));
+            assert!(!repo.beside("ran").exists(), "{what}, {call}: {said}");
+            assert!(said.contains("sub"), "{what}, {call}: {said}");
+            let place = if call == "rollback" { made.path.with_file_name("fix.kept-1") } else { made.path };
+            assert!(place.join("sub/.git").is_dir(), "{what}, {call}: {said}");
+        }
+    }
+}
