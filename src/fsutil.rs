@@ -174,6 +174,17 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
 }
 
+/// Opens a lock file or a directory to lock it. Never blocks: opening a named pipe would wait forever.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let file =
+        fs::OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        return Ok(file);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a regular file nor a directory"))
+}
+
 /// Finds the program `name` in `path`, a list of directories in the format of the variable `PATH`.
 pub fn found_in(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|directory| directory.join(name)).find(|file| is_executable(file))
@@ -252,7 +263,7 @@ impl DirLock {
     /// Any error from opening or locking, for instance on a file system without locks.
     /// [`ErrorKind::TimedOut`] if another process holds the lock for all that time.
     pub(crate) fn acquire(path: &Path, patience: Duration) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open_lock(path)?;
         let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(1));
         loop {
             match file.try_lock() {
@@ -297,7 +308,7 @@ impl FileLock {
     /// # Errors
     /// Any error from opening or locking.
     pub(crate) fn acquire(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open_lock(path)?;
         file.lock().map(|()| Self { file })
     }
 
@@ -323,7 +334,7 @@ impl FileLock {
     /// # Errors
     /// Any error from opening or locking. A lock held by another process is not an error.
     pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
-        let file = File::open(path)?;
+        let file = open_lock(path)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Self { file })),
@@ -504,6 +515,13 @@ mod tests {
         let path = scratch.path().join("log");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(tail(&path, 9).unwrap_err().kind(), ErrorKind::InvalidInput);
+        for error in [
+            DirLock::acquire(&path, LONG).unwrap_err(),
+            FileLock::acquire(&path).unwrap_err(),
+            FileLock::try_acquire(&path).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a command or a person leaves behind to make a snapshot or a rollback lose something, run a program or wait.
 
+use std::process::Command;
+
 use super::super::support::*;
 use super::Made;
 
@@ -110,4 +112,23 @@ fn no_program_of_a_repository_inside_runs() {
             assert!(place.join("sub/.git").is_dir(), "{what}, {call}: {said}");
         }
     }
+}
+
+/// CONTRACT 15.4
+#[test]
+fn a_pipe_in_the_place_of_the_lock_is_not_waited_for() {
+    let (repo, made) = field();
+    let run = repo.runs().join(&made.run);
+    let locks = files_below(&run).into_iter().filter(|file| file.to_string_lossy().contains("lock"));
+    for lock in locks {
+        std::fs::remove_file(&lock).expect("a lock");
+        assert!(Command::new("mkfifo").arg(&lock).status().expect("mkfifo").success());
+    }
+    let mut child = repo.workspace_command().args(["snapshot", &made.slug]).spawn().expect("aynig runs");
+    let mut over = None;
+    wait_until("it to end", || {
+        over = child.try_wait().expect("a child");
+        over.is_some()
+    });
+    assert_eq!(over.and_then(|status| status.code()), Some(3));
 }
