@@ -15,6 +15,7 @@ use bstr::ByteSlice;
 use crate::contract::ids::CommitId;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::reflog;
+use crate::git::repo::executing::status_executes;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
@@ -115,16 +116,13 @@ fn named_program(directory: &Path) -> Result<Option<String>, ProcessError> {
     let listed = Git::new(directory).args(settings).run()?.stdout;
     let mut fields = listed.split(|byte| *byte == 0);
     while let (Some(scope), Some(key)) = (fields.next(), fields.next()) {
-        let is_its_own = scope == b"local" || scope == b"worktree";
-        if is_its_own && (key.starts_with(b"filter.") || RUN.contains(&key)) {
-            return Ok(Some(key.to_str_lossy().into_owned()));
+        let key = key.to_str_lossy();
+        if (scope == b"local" || scope == b"worktree") && status_executes(&key) {
+            return Ok(Some(key.into_owned()));
         }
     }
     Ok(None)
 }
-
-/// Keys, beside `filter.*`, by which `git status` runs programs.
-const RUN: [&[u8]; 2] = [b"core.fsmonitor", b"core.hookspath"];
 
 /// The commit a worktree was made from. Its submodule commits were fetched, not made here.
 fn made_from(worktree: &Worktree) -> Option<CommitId> {

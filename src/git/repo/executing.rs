@@ -41,36 +41,40 @@ impl Repo {
     }
 }
 
+/// Sections and names of settings whose value `git status` and `git add` run.
+const RUN_BY_STATUS: [(&str, &[&str]); 2] =
+    [("core", &["fsmonitor", "hookspath"]), ("filter", &["clean", "process", "smudge"])];
+
+/// Those that other calls of git run, that name a file with more settings, or another place.
+const OTHERS: [(&str, &[&str]); 11] = [
+    ("core", &["alternaterefscommand", "askpass", "editor", "gitproxy", "pager", "sshcommand", "worktree"]),
+    ("credential", &["helper"]),
+    ("diff", &["command", "external", "textconv"]),
+    ("extensions", &["partialclone"]),
+    ("gpg", &["defaultkeycommand", "program"]),
+    ("hook", &["command"]),
+    ("include", &["path"]),
+    ("includeif", &["path"]),
+    ("merge", &["driver"]),
+    ("remote", &["promisor", "receivepack", "uploadpack", "vcs"]),
+    ("sequence", &["editor"]),
+];
+
 /// Whether git runs the value of this key, reads settings from it, or works where it says.
 fn executes(key: &str) -> bool {
+    status_executes(key) || is_listed(key, &OTHERS)
+}
+
+/// Whether `git status` and `git add` run the value of this key.
+pub(crate) fn status_executes(key: &str) -> bool {
+    is_listed(key, &RUN_BY_STATUS)
+}
+
+fn is_listed(key: &str, list: &[(&str, &[&str])]) -> bool {
     let (Some((section, _)), Some((_, name))) = (key.split_once('.'), key.rsplit_once('.')) else {
         return false;
     };
-    let names: &[&str] = match section {
-        "core" => &[
-            "alternaterefscommand",
-            "askpass",
-            "editor",
-            "fsmonitor",
-            "gitproxy",
-            "hookspath",
-            "pager",
-            "sshcommand",
-            "worktree",
-        ],
-        "credential" => &["helper"],
-        "diff" => &["command", "external", "textconv"],
-        "extensions" => &["partialclone"],
-        "filter" => &["clean", "process", "smudge"],
-        "gpg" => &["defaultkeycommand", "program"],
-        "hook" => &["command"],
-        "include" | "includeif" => &["path"],
-        "merge" => &["driver"],
-        "remote" => &["promisor", "receivepack", "uploadpack", "vcs"],
-        "sequence" => &["editor"],
-        _ => return false,
-    };
-    names.contains(&name)
+    list.iter().any(|(listed, names)| *listed == section && names.contains(&name))
 }
 
 #[cfg(test)]
@@ -98,6 +102,17 @@ mod tests {
             "branch.core.merge",
         ] {
             assert!(!executes(key), "{key}");
+        }
+    }
+
+    /// A submodule has `core.worktree`, and a partial clone its promisor.
+    #[test]
+    fn keys_that_status_executes() {
+        for key in ["filter.a.b.clean", "filter.lfs.process", "core.fsmonitor", "core.hookspath"] {
+            assert!(status_executes(key) && executes(key), "{key}");
+        }
+        for key in ["core.worktree", "remote.origin.promisor", "filter.lfs.required", "core.pager"] {
+            assert!(!status_executes(key), "{key}");
         }
     }
 }
