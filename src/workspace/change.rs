@@ -40,6 +40,8 @@ pub(super) struct Before {
     pub(super) registration: Option<String>,
     /// Why the old directory stays.
     pub(super) keep: Option<String>,
+    /// Whether it stays only for ignored files, which the new worktree can take.
+    pub(super) carries: bool,
     /// Ignored files, which are not saved: their number and size.
     pub(super) ignored: (usize, u64),
 }
@@ -122,7 +124,7 @@ impl Workspaces<'_> {
             index: index.to_string(),
             rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
         };
-        Ok(Before { restore, tip, head, registration, keep, ignored })
+        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored })
     }
 
     /// Renames what is no directory away from a worktree's place, and makes the directory above it.
@@ -150,7 +152,7 @@ impl Workspaces<'_> {
         (to, restore): (CommitId, Option<&Restore>),
         is_rollback: bool,
     ) -> Result<Remade, Refusal> {
-        let Before { restore: old, tip, head, registration, keep, ignored } = before;
+        let Before { restore: old, tip, head, registration, keep, ignored, .. } = before;
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
         let aside = left(&path, "kept", generation);
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -161,6 +163,7 @@ impl Workspaces<'_> {
             index: restore.map(|restore| restore.index.clone()),
             aside: name(&aside),
             keep,
+            ignored: false,
             head: head.to_string(),
             registration,
             rescue: old.rescue.clone(),
@@ -187,7 +190,7 @@ impl Workspaces<'_> {
         let mut warnings = self
             .put_aside(held, &aside)
             .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
-        let pending = held.context.pending.clone().ok_or_else(nothing)?;
+        let mut pending = held.context.pending.clone().ok_or_else(nothing)?;
         reach(Point::RollbackUnregistered);
         warnings.extend(self.move_branch(held, &pending)?);
         reach(Point::RollbackMoved);
@@ -203,6 +206,13 @@ impl Workspaces<'_> {
                 Why::Failed,
                 format!("{} differs from {to} after it was made", path.display()),
             ));
+        }
+        if pending.ignored {
+            match self.carry_ignored(held, &aside, &worktree) {
+                Ok(true) => pending.keep = None,
+                Ok(false) => {}
+                Err(why) => warnings.push(format!("could not move its ignored files: {why}")),
+            }
         }
         held.context.generation = held.context.generation.saturating_add(1);
         warnings.extend(self.make_ready(held, &worktree).unwrap_or_else(|refusal| vec![refusal.message]));
@@ -288,6 +298,7 @@ impl Workspaces<'_> {
         let is_newer = again.restore.rescue != pending.rescue;
         pending.from = again.tip.map(|tip| tip.to_string());
         pending.head = again.head.to_string();
+        pending.ignored = again.carries;
         pending.keep = again.keep;
         pending.rescue = again.restore.rescue.clone();
         pending.undo = pending.undo.map(|_| again.restore);
@@ -309,6 +320,7 @@ impl Workspaces<'_> {
         if held.context.state == State::Ready && !is_rollback && saved.ignored.0 > 0 && saved.keep.is_none() {
             let files = pluralize(saved.ignored.0, "ignored file");
             saved.keep = Some(format!("it has {files}, which no commit holds"));
+            saved.carries = true;
         }
         Ok(saved)
     }

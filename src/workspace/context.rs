@@ -87,6 +87,9 @@ pub struct Pending {
     pub(super) aside: String,
     /// Why the old directory stays.
     pub(super) keep: Option<String>,
+    /// Whether it stays only for ignored files, which the new worktree can take.
+    #[serde(default)]
+    pub(super) ignored: bool,
     /// The commit that its files were based on.
     pub(super) head: String,
     /// The name of its registration.

@@ -23,6 +23,7 @@
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `settings` | git settings that execute, compared with those at the beginning |
+//! | `ignored` | moves ignored files into a worktree that was made anew |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
@@ -30,6 +31,7 @@ mod change;
 pub mod context;
 mod create;
 mod guard;
+mod ignored;
 mod place;
 mod ready;
 pub mod refusal;

@@ -88,6 +88,7 @@ impl Workspaces<'_> {
             index: None,
             aside: aside.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             keep: None,
+            ignored: false,
             head: before.head.to_string(),
             registration: before.registration,
             rescue: before.restore.rescue.clone(),

@@ -218,7 +218,8 @@ impl Workspaces<'_> {
                 let saved =
                     rescue.as_ref().map_or_else(String::new, |name| format!("; {name} has what was there"));
                 done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
-                (done.rescue, done.kept, done.ignored) = (rescue, remade.kept, remade.ignored);
+                done.ignored = remade.kept.as_ref().map_or((0, 0), |_| remade.ignored);
+                (done.rescue, done.kept) = (rescue, remade.kept);
                 Ok(None)
             }
         }

@@ -37,12 +37,21 @@ impl Repo {
 
     /// The number of files that git ignores in a worktree, and their size in bytes.
     pub(crate) fn ignored_use(&self, worktree: &Worktree) -> Result<(usize, u64), ProcessError> {
-        let listed =
-            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
-        let ignored = paths(&listed);
+        let (ignored, _) = self.ignored_files(worktree)?;
         let size =
             |path: &PathBuf| worktree.path.join(path).symlink_metadata().map_or(0, |found| found.len());
         Ok((ignored.len(), ignored.iter().map(size).sum()))
+    }
+
+    /// The files that git ignores in a worktree, and whether it ignores other repositories besides.
+    pub(crate) fn ignored_files(
+        &self,
+        worktree: &Worktree,
+    ) -> Result<(BTreeSet<PathBuf>, bool), ProcessError> {
+        let listed =
+            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
+        let has_others = listed.split(|byte| *byte == 0).any(|path| path.ends_with(b"/"));
+        Ok((paths(&listed), has_others))
     }
 
     /// Returns those of `asked` that git ignores in a worktree. A path must not lead through a

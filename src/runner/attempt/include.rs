@@ -97,7 +97,7 @@ impl Include<'_> {
 }
 
 /// Creates the missing directories above `path` below `top`, and adds them to `made`.
-fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+pub(crate) fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
     for directory in above {
@@ -113,7 +113,7 @@ fn make_way(top: &Path, path: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result
 }
 
 /// Whether a component of the path to `path` below `top` is something else than a directory.
-fn leads_elsewhere(top: &Path, path: &Path) -> bool {
+pub(crate) fn leads_elsewhere(top: &Path, path: &Path) -> bool {
     let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
     above.filter_map(|above| top.join(above).symlink_metadata().ok()).any(|found| !found.is_dir())
 }

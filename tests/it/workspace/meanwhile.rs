@@ -77,11 +77,11 @@ fn what_is_written_during_a_rollback_is_brought_back_by_undoing_it() {
 #[test]
 fn a_snapshot_keeps_ignored_files_when_it_makes_a_worktree_anew() {
     let (repo, made, _) = field();
-    made.sh(&repo, "echo i >i.tmp; git bisect start >/dev/null");
+    made.sh(&repo, "echo '*.own' >.gitignore; echo i >i.own; git bisect start >/dev/null");
     let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
     assert_eq!(done["ignoredFiles"], 1, "{done}");
     let kept = done["keptPath"].as_str().unwrap_or_else(|| panic!("{done}"));
-    assert_eq!(fs::read_to_string(Path::new(kept).join("i.tmp")).expect("kept"), "i\n");
+    assert_eq!(fs::read_to_string(Path::new(kept).join("i.own")).expect("kept"), "i\n");
 }
 
 /// CONTRACT 15.8

@@ -75,6 +75,36 @@ fn a_worktree_that_is_elsewhere_is_set_right() {
     }
 }
 
+/// A script that leaves a merge in conflict.
+const MERGING: &str = "git config user.name A; git config user.email a@b; git switch -qc side$N; echo s$N >b; git add b; git commit -qm s; \
+     git switch -q -; echo m$N >b; git add b; git commit -qm m; ! git merge -q side$N";
+
+/// CONTRACT 15.6
+#[test]
+fn ignored_files_come_along_where_the_worktree_is_made_anew() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "*.tmp\ncache/\n");
+    repo.commit_all("ignores");
+    let made = repo.made("fix");
+    made.sh(&repo, "mkdir -p cache/deep; echo c >cache/deep/c; echo i >i.tmp");
+    for number in ["1", "2"] {
+        made.sh(&repo, &format!("N={number}; {MERGING}"));
+        let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
+        assert!(done["mended"][0].as_str().is_some_and(|words| words.contains("not concluded")), "{done}");
+        assert_eq!((&done["keptPath"], &done["ignoredFiles"]), (&Value::Null, &Value::from(0)), "{done}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain", "--ignored"]), "!! cache/\n!! i.tmp");
+        assert_eq!(repo.worktrees(), [made.path.to_str().expect("UTF-8")]);
+    }
+    assert_eq!(std::fs::read_to_string(made.path.join("cache/deep/c")).expect("there"), "c\n");
+    // What the branch does not ignore stays where it was.
+    made.sh(&repo, &format!("N=3; {MERGING}; echo '*.own' >>.gitignore; echo o >o.own"));
+    let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
+    let kept = std::path::PathBuf::from(done["keptPath"].as_str().expect("a path"));
+    assert_eq!(std::fs::read_to_string(kept.join("o.own")).expect("kept"), "o\n");
+    assert_eq!(made.git(&repo, &["status", "--porcelain", "--ignored"]), "!! cache/\n!! i.tmp");
+    repo.workspace_ok(["snapshot", &made.slug]);
+}
+
 /// CONTRACT 15.6
 #[test]
 fn commits_of_others_are_adopted() {

@@ -1,0 +1,50 @@
+//! Ignored files of a worktree that is made anew without being rolled back: the new one takes them, so that build
+//! caches stay warm (CONTRACT 15.6).
+//!
+//! Invariant: a file is renamed, never copied over another one, and only if the new worktree ignores it, too. Whatever
+//! cannot be renamed stays in the old directory, which is registered and named.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+use crate::git::worktrees::held::Worktree;
+use crate::runner::attempt::include::{leads_elsewhere, make_way};
+use crate::words::error_chain;
+
+use super::Workspaces;
+use super::store::Held;
+
+impl Workspaces<'_> {
+    /// Moves the ignored files of the old worktree at `old` into the new one, and takes the old one off git's list;
+    /// `false` if it has to stay.
+    pub(super) fn carry_ignored(&self, held: &Held, old: &Path, new: &Worktree) -> Result<bool, String> {
+        let words = |error: &dyn std::error::Error| error_chain(error);
+        let all = self.repo.kept_worktrees().map_err(|error| words(&error))?;
+        let Some(kept) = all.into_iter().find(|kept| kept.checkout.place.path == old) else {
+            return Ok(false);
+        };
+        let held = self.repo.hold_kept(&kept, &held.context.branch()).map_err(|error| words(&error))?;
+        let Some(from) = held else { return Ok(false) };
+        let (files, has_repositories) = self.repo.ignored_files(&from).map_err(|error| words(&error))?;
+        let fits = |path: &&PathBuf| !leads_elsewhere(&new.path, path);
+        let fit: BTreeSet<PathBuf> = files.iter().filter(fits).cloned().collect();
+        let fit = self.repo.ignored_in(new, &fit).map_err(|error| words(&error))?;
+        let mut moved = 0;
+        for path in &fit {
+            let renamed = make_way(&new.path, path, &mut BTreeSet::new()).map_err(|error| words(&error));
+            let (source, target) = (old.join(path), new.path.join(path));
+            let rename = || renameat2(AT_FDCWD, &source, AT_FDCWD, &target, RenameFlags::RENAME_NOREPLACE);
+            match renamed.and_then(|()| rename().map_err(|error| words(&error))) {
+                Ok(()) => moved += 1,
+                Err(error) => tracing::debug!(path = %source.display(), %error, "left in place"),
+            }
+        }
+        if moved < files.len() || has_repositories {
+            return Ok(false);
+        }
+        self.repo.forget_worktree(&from).map_err(|error| words(&error))?;
+        Ok(true)
+    }
+}
