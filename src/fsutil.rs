@@ -15,9 +15,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod follow;
 mod free_space;
 mod removal;
 
+pub use follow::{Followed, News, follow};
 pub use free_space::{FreeSpace, free_space_text};
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 

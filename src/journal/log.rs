@@ -5,7 +5,7 @@
 //! anything is appended.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
@@ -197,12 +197,4 @@ pub(super) fn line_before(file: &File, end: u64) -> std::io::Result<Option<(u64,
             return Ok(Some((0, bytes)));
         }
     }
-}
-
-/// The whole lines between two places in the file, read in order.
-pub(super) fn read_between(file: &mut File, from: u64, most: u64) -> std::io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

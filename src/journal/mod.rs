@@ -23,6 +23,7 @@ pub mod sync;
 use std::path::{Path, PathBuf};
 
 use crate::ledger::LedgerError;
+use crate::model::ids::RunId;
 
 /// Why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +41,11 @@ pub enum JournalError {
     },
     /// The position belongs to another journal: this one was made anew.
     #[error(
-        "the position belongs to journal {wanted}, and this is journal {actual}, which was made anew: read it from the beginning"
+        "the journal of run {run} was made anew (it is {actual} now), so a position in the old one means nothing: read it from the beginning"
     )]
     Replaced {
-        /// The journal of the position.
-        wanted: String,
+        /// The run.
+        run: RunId,
         /// The journal that is there.
         actual: String,
     },
@@ -54,7 +55,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |source| Self::File { doing, path, source }
     }

@@ -2,18 +2,15 @@
 //!
 //! Invariant: a reader needs no lock. It sees whole lines alone, since a line without its end is not read.
 
-use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 use bstr::ByteSlice;
 
 use super::JournalError;
 use super::directory::RunDirectory;
-use super::log::{Line, line_before, read_between, seq_of};
-
-/// How much a follower reads at once.
-const CHUNK: u64 = 1024 * 1024;
+use super::log::{Line, line_before, seq_of};
+use crate::fsutil::{Followed, News};
 
 /// A page of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +24,10 @@ pub struct Page {
 /// A journal, open for reading.
 #[derive(Debug)]
 pub struct Reader {
-    file: File,
-    path: PathBuf,
-    /// Where a follower reads on.
-    next: u64,
+    directory: RunDirectory,
+    followed: Followed,
+    /// The number of the last line that was followed.
+    last: u64,
 }
 
 impl Reader {
@@ -40,9 +37,9 @@ impl Reader {
     /// [`JournalError::File`].
     pub fn open(directory: &RunDirectory) -> Result<Option<Self>, JournalError> {
         let path = directory.events();
-        match File::open(&path) {
-            Ok(file) => Ok(Some(Self { file, path, next: 0 })),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        match Followed::open(&path) {
+            Ok(followed) => Ok(Some(Self { directory: directory.clone(), followed, last: 0 })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(JournalError::file("open", &path)(error)),
         }
     }
@@ -56,7 +53,7 @@ impl Reader {
         if actual == journal {
             return Ok(());
         }
-        Err(JournalError::Replaced { wanted: journal.to_owned(), actual })
+        Err(JournalError::Replaced { run: directory.run(), actual })
     }
 
     /// The newest `limit` lines before number `before` (`None`: of all).
@@ -64,7 +61,7 @@ impl Reader {
     /// # Errors
     /// [`JournalError::File`].
     pub fn page(&self, before: Option<u64>, limit: usize) -> Result<Page, JournalError> {
-        self.page_of(before, limit).map_err(JournalError::file("read", &self.path))
+        self.page_of(before, limit).map_err(self.failed())
     }
 
     fn page_of(&self, before: Option<u64>, limit: usize) -> std::io::Result<Page> {
@@ -73,7 +70,7 @@ impl Reader {
             Some(before) => self.place_of(before)?,
         };
         let mut lines = Vec::new();
-        while let Some((start, bytes)) = line_before(&self.file, end)? {
+        while let Some((start, bytes)) = line_before(self.followed.file(), end)? {
             if let Some(seq) = seq_of(&bytes) {
                 if lines.len() == limit {
                     lines.reverse();
@@ -87,51 +84,58 @@ impl Reader {
         Ok(Page { lines, has_more: false })
     }
 
+    fn failed(&self) -> impl FnOnce(std::io::Error) -> JournalError + use<> {
+        JournalError::file("read", &self.directory.events())
+    }
+
     /// Begins to follow after number `seq`.
     ///
     /// # Errors
     /// [`JournalError::File`].
     pub fn seek_after(&mut self, seq: u64) -> Result<(), JournalError> {
-        self.next = self.place_of(seq + 1).map_err(JournalError::file("read", &self.path))?;
+        let place = self.place_of(seq + 1).map_err(self.failed())?;
+        self.followed.seek(place);
+        self.last = seq;
         Ok(())
     }
 
     /// The next lines that are there, oldest first; empty if there is nothing new now.
     ///
     /// # Errors
-    /// [`JournalError::File`].
+    /// [`JournalError::File`]; [`JournalError::Replaced`] if the journal was made anew meanwhile.
     pub fn next_lines(&mut self) -> Result<Vec<Line>, JournalError> {
-        let mut most = CHUNK;
         loop {
-            let bytes = read_between(&mut self.file, self.next, most)
-                .map_err(JournalError::file("read", &self.path))?;
-            let Some(end) = bytes.rfind_byte(b'\n') else {
-                if u64::try_from(bytes.len()).unwrap_or(u64::MAX) < most {
-                    return Ok(Vec::new());
+            match self.followed.lines().map_err(self.failed())? {
+                News::Nothing => return Ok(Vec::new()),
+                // A torn end was moved away.
+                News::Cut => self.seek_after(self.last)?,
+                News::Replaced => {
+                    let actual = self.directory.metadata().map(|metadata| metadata.journal);
+                    let actual = actual.unwrap_or_default();
+                    return Err(JournalError::Replaced { run: self.directory.run(), actual });
                 }
-                // A line longer than the chunk.
-                most *= 2;
-                continue;
-            };
-            self.next += u64::try_from(end).unwrap_or(0) + 1;
-            let lines: Vec<Line> = bytes[..end]
-                .split(|byte| *byte == b'\n')
-                .filter_map(|line| Some(Line { seq: seq_of(line)?, bytes: line.to_vec() }))
-                .collect();
-            if !lines.is_empty() {
-                return Ok(lines);
+                News::Bytes(bytes) => {
+                    let lines: Vec<Line> = bytes
+                        .lines()
+                        .filter_map(|line| Some(Line { seq: seq_of(line)?, bytes: line.to_vec() }))
+                        .collect();
+                    if let Some(line) = lines.last() {
+                        self.last = line.seq;
+                        return Ok(lines);
+                    }
+                }
             }
         }
     }
 
     /// The end of the last whole line.
     fn end_of_lines(&self) -> std::io::Result<u64> {
-        let length = self.file.metadata()?.len();
+        let length = self.followed.file().metadata()?.len();
         let mut last = [0];
-        if length == 0 || (self.file.read_at(&mut last, length - 1)? == 1 && last[0] == b'\n') {
+        if length == 0 || (self.followed.file().read_at(&mut last, length - 1)? == 1 && last[0] == b'\n') {
             return Ok(length);
         }
-        Ok(line_before(&self.file, length)?.map_or(0, |(start, _)| start))
+        Ok(line_before(self.followed.file(), length)?.map_or(0, |(start, _)| start))
     }
 
     /// The beginning of the line with this number, or of the first one with a greater number. Lines are in order, so a
@@ -159,7 +163,7 @@ impl Reader {
         let mut start = from;
         if from > 0 {
             let mut before = [0];
-            self.file.read_exact_at(&mut before, from - 1)?;
+            self.followed.file().read_exact_at(&mut before, from - 1)?;
             if before[0] != b'\n' {
                 start = self.newline_after(from)? + 1;
             }
@@ -167,7 +171,7 @@ impl Reader {
         while start < end {
             let stop = self.newline_after(start)?;
             let mut line = vec![0; usize::try_from(stop - start).unwrap_or(0)];
-            self.file.read_exact_at(&mut line, start)?;
+            self.followed.file().read_exact_at(&mut line, start)?;
             if seq_of(&line).is_some() {
                 return Ok(Some((start, line)));
             }
@@ -181,7 +185,7 @@ impl Reader {
         let mut at = from;
         let mut chunk = [0; 8192];
         loop {
-            let read = self.file.read_at(&mut chunk, at)?;
+            let read = self.followed.file().read_at(&mut chunk, at)?;
             if read == 0 {
                 return Ok(at);
             }

@@ -270,6 +270,28 @@ fn pages_are_found_by_number_in_a_long_journal() {
 }
 
 #[test]
+fn a_follower_goes_on_after_a_torn_end_and_leaves_a_journal_that_was_made_anew() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let handle = store.handle();
+    let (run, _) = run_with_node(&handle, &Place::Here);
+    let directory = RunDirectory::of(&handle, run);
+    append(&handle, &directory, &[delta(1)]).expect("a line");
+    let mut reader = Reader::open(&directory).expect("a file").expect("a journal");
+    let last = reader.next_lines().expect("lines").last().expect("a line").seq;
+    // A whole line that is no event is passed over, and then cut off with its newline.
+    let mut text = fs::read(directory.events()).expect("a file");
+    text.extend([vec![0; 6000].as_slice(), b"\n"].concat());
+    fs::write(directory.events(), text).expect("a file");
+    assert!(reader.next_lines().expect("lines").is_empty());
+    assert!(append(&handle, &directory, &[delta(2)]).expect("a line").torn.is_some());
+    let numbers: Vec<u64> = reader.next_lines().expect("lines").iter().map(|line| line.seq).collect();
+    assert_eq!(numbers, [last + 1]);
+    rebuild(&handle, &directory).expect("a journal");
+    assert!(matches!(reader.next_lines(), Err(JournalError::Replaced { .. })));
+}
+
+#[test]
 fn many_who_append_and_synchronise_leave_no_gap() {
     let repo = Repo::new();
     let store = open(&repo.path);

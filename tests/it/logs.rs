@@ -198,3 +198,47 @@ fn a_failed_attempt_that_only_printed_errors_shows_them() {
     assert_eq!(out(&done), "", "standard output is standard output");
     assert!(err(&done).contains("add --stderr"), "{}", err(&done));
 }
+
+#[test]
+fn following_goes_on_when_the_command_empties_its_log() {
+    let repo = Repo::with_commands(&[(
+        "build",
+        r#"echo a long first line; until test -e "$GATE"; do sleep 0.05; done; : > /dev/stdout
+           echo new; until test -e "$GATE.2"; do sleep 0.05; done; echo 'SET_STATE {"state":"done"}'"#,
+    )]);
+    repo.ready("work", "build");
+    let gate = repo.beside("gate");
+    let mut runner = repo.aynig_command();
+    let mut runner =
+        runner.env("GATE", &gate).args(["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let logs = repo.path.join(".aynig/logs");
+    let printed = |wanted: &str| {
+        wait_until(wanted, || {
+            files_below(&logs)
+                .iter()
+                .any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(wanted)))
+        });
+    };
+    printed("a long first line");
+    let mut command = repo.aynig_command();
+    command.args(["logs", "-f", "--branch", "work"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut following = command.spawn().unwrap();
+    let mut stdout = following.stdout.take().unwrap();
+    let mut first = [0; 18];
+    stdout.read_exact(&mut first).unwrap();
+    fs::write(&gate, "").unwrap();
+    printed("new");
+    let mut second = [0; 4];
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        stdout.read_exact(&mut second).map(|()| sender.send(second)).ok();
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).map(|_| rest)
+    });
+    let shown = receiver.recv_timeout(std::time::Duration::from_secs(20));
+    fs::write(repo.beside("gate.2"), "").unwrap();
+    assert_eq!(shown.as_ref().map(|bytes| bytes.as_slice()), Ok(b"new\n".as_slice()));
+    assert_eq!(reader.join().unwrap().unwrap(), "SET_STATE {\"state\":\"done\"}\n");
+    assert!(wait_for("logs to end", || following.try_wait().unwrap()).success());
+    assert!(wait_for("the runner to end", || runner.try_wait().unwrap()).success());
+}

@@ -6,9 +6,8 @@
 //! transferred: those of another host stay there.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
@@ -18,6 +17,7 @@ use aynig::contract::head::Head;
 use aynig::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use aynig::contract::lease::{Lease, Liveness};
 use aynig::fsutil;
+use aynig::fsutil::{Followed, News};
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
@@ -31,12 +31,6 @@ use crate::cli::ui;
 use crate::cli::ui::escapes::Escapes;
 use crate::cli::ui::signals;
 use crate::cli::ui::{FAINT, styled};
-
-/// The interval between two reads of a followed log.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// The number of bytes read at once.
-const CHUNK: usize = 64 * 1024;
 
 /// An attempt, found in the history or in a record.
 #[derive(Debug)]
@@ -236,33 +230,30 @@ fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, Error> {
 fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Error> {
     let trying = format!("read {}", log.display());
     let failed = |error: std::io::Error| Error::because(&trying, &error);
-    let mut file = fsutil::open_plain(log).map_err(failed)?;
-    let mut chunk = vec![0; CHUNK];
+    let mut log = Followed::open(log).map_err(failed)?;
     let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));
-    loop {
-        // Checked before the file is read, so that everything up to the attempt's end is printed.
-        let over = !follow || is_over(repo, found);
-        loop {
-            let count = file.read(&mut chunk).map_err(failed)?;
-            if count == 0 {
-                break;
-            }
+    fsutil::follow(
+        || Ok::<_, Error>(!follow || is_over(repo, found)),
+        || loop {
+            let bytes = match log.bytes().map_err(failed)? {
+                News::Nothing => return Ok(ControlFlow::Continue(())),
+                // The command emptied its log: what it prints now is shown.
+                News::Cut | News::Replaced => continue,
+                News::Bytes(bytes) => bytes,
+            };
             let read = match &mut escapes {
-                Some(escapes) => ui::answer_bytes(&escapes.pass(&chunk[..count])),
-                None => ui::answer_bytes(&chunk[..count]),
+                Some(escapes) => ui::answer_bytes(&escapes.pass(&bytes)),
+                None => ui::answer_bytes(&bytes),
             };
             if !read {
-                return Ok(());
+                return Ok(ControlFlow::Break(()));
             }
-        }
-        if over {
-            if let Some(mut escapes) = escapes {
-                ui::answer_bytes(&escapes.end());
-            }
-            return Ok(());
-        }
-        clock::pause(LOOK);
+        },
+    )?;
+    if let Some(mut escapes) = escapes {
+        ui::answer_bytes(&escapes.end());
     }
+    Ok(())
 }
 
 /// The HEAD of the attempt's branch. For a remote's branch the runner's last push is enough, since the runner is
