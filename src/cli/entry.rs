@@ -20,7 +20,7 @@ use aynig::stop::survive_size_limit;
 use crate::cli::args::{Arguments, Verb};
 use crate::cli::exit::{Exit, render};
 use crate::cli::help::{complete, demo, manual};
-use crate::cli::look::{events, log, logs, status, wait};
+use crate::cli::look::{log, logs, status, wait};
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
@@ -104,8 +104,8 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Answer(options) => answer::run(&open()?, options),
         Verb::Wait(options) => wait::run(&open()?, options),
         Verb::Status(options) => status::run(&open()?, options),
-        Verb::Log(options) => log::run(&open()?, options),
-        Verb::Events(options) => events::run(&open()?, options),
+        Verb::Log(options) => log::run(&open()?, options, options.json),
+        Verb::Events(options) => log::run(&open()?, options, true),
         Verb::Logs(options) => logs::run(&open()?, options),
         Verb::Workspace(options) => workspace::run(&open()?, options),
         Verb::Clean(options) => clean::run(&open()?, options),

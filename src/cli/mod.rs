@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`args`] | the command line |
 //! | [`work`] | subcommands that move branches: `run`, `set-state`, `set-working`, `land`, `next`; workspaces |
-//! | [`look`] | read-only subcommands: `status`, `log`, `logs`, `events` |
+//! | [`look`] | read-only subcommands: `status`, `log` (also as `events`), `logs`, `wait` |
 //! | [`upkeep`] | subcommands for the repository itself: `init`, `install`, `clean`, `doctor`, `hook` |
 //! | [`help`] | subcommands that explain: `manual`, `completions`, `demo` |
 //! | [`ui`] | the only printer, and everything about terminals |

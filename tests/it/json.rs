@@ -25,8 +25,12 @@ fn document() -> String {
 /// The tables of the document, by subcommand.
 fn documented() -> BTreeMap<String, Rows> {
     let text = document();
-    let sections = text.split("\n## aynig ").skip(1).map(|section| {
+    let all: Vec<&str> = text.split("\n## aynig ").skip(1).collect();
+    let named = |verb: &str| all.iter().find(|section| section.lines().next() == Some(verb));
+    let sections = all.iter().map(|section| {
         let verb = section.lines().next().expect("a heading").to_owned();
+        let alias = section.split("Same as [aynig ").nth(1).and_then(|rest| rest.split(']').next());
+        let section = alias.map_or(section, |verb| named(verb).expect("a section"));
         let rows = section.lines().filter_map(|line| {
             let mut cells = line.strip_prefix("| `")?.splitn(3, " | ");
             let (field, kind) = (cells.next()?.trim_end_matches('`'), cells.next()?);
@@ -172,6 +176,9 @@ impl Stage<'_> {
             told(&output)
         );
         self.scenes.entry(verb).or_default().push(output);
+        if verb == "log" {
+            self.ask("events", arguments);
+        }
     }
 }
 
@@ -229,8 +236,6 @@ fn branches(scenes: &mut Scenes) {
     stage.ask("set-working", &["rests"]);
     for branch in ["asks", "odd", "kept", "main"] {
         stage.ask("log", &[branch]);
-        stage.ask("events", &[branch]);
-        stage.ask("events", &["--history", branch]);
     }
     stage.ask("doctor", &[]);
 }

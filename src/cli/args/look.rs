@@ -1,4 +1,4 @@
-//! The options of the read-only subcommands `status`, `log`, `events` and `logs`.
+//! The options of the read-only subcommands `status`, `log` (of `events` too) and `logs`.
 
 use std::ffi::OsString;
 
@@ -65,7 +65,7 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
-/// `aynig log`.
+/// `aynig log` and `aynig events`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Told from the commits alone, newest first, along first parents; times are the dates of commits, so hosts whose clocks disagree \
@@ -100,35 +100,6 @@ pub(crate) struct Log {
     /// Do not use a pager
     #[arg(long)]
     pub(crate) no_pager: bool,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `aynig events`.
-#[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 done; 2 usage; 3 set-up.")]
-pub(crate) struct Events {
-    /// The branch to look at [default: the one checked out here]
-    #[arg(value_name = "BRANCH", conflicts_with = "branch")]
-    pub(crate) name: Option<OsString>,
-
-    /// Read the branch of this remote [default: what `dwp-source` at HEAD names]
-    #[arg(long, value_name = "NAME", value_parser = parse_remote)]
-    pub(crate) remote: Option<RemoteName>,
-
-    /// All state events of the branch's first-parent history, newest first
-    #[arg(long)]
-    pub(crate) history: bool,
-
-    /// No more than N of them
-    #[arg(short = 'n', long = "max-count", value_name = "N", requires = "history", value_parser = count)]
-    pub(crate) max_count: Option<usize>,
-
-    /// Same as the BRANCH argument
-    #[arg(long, value_name = "BRANCH")]
-    pub(crate) branch: Option<OsString>,
 
     /// Print JSON
     #[arg(long)]

@@ -30,7 +30,7 @@ use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_tra
 
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
-pub(crate) use crate::cli::args::look::{Events, Log, Logs, Status};
+pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
@@ -100,8 +100,8 @@ pub(crate) enum Verb {
     Status(Status),
     /// Show the history of a branch: attempts, how long they took, what failed and what followed
     Log(Log),
-    /// Show the newest state event of a branch, or all of them
-    Events(Events),
+    /// Same as `log --json`: the history of a branch for programs
+    Events(Log),
     /// Show what a command printed
     Logs(Logs),
     /// Make and show workspaces: a work branch with a worktree that lasts

@@ -1,6 +1,5 @@
 //! Subcommands that only read.
 
-pub(crate) mod events;
 pub(crate) mod log;
 pub(crate) mod logs;
 pub(crate) mod status;

@@ -88,8 +88,11 @@ pub(crate) fn json<T: Serialize>(value: &T) -> String {
         #[serde(flatten)]
         value: &'a T,
     }
-    serde_json::to_string(&Versioned { version: VERSION, value })
-        .expect("named texts, numbers and lists make JSON")
+    let text = serde_json::to_string(&Versioned { version: VERSION, value })
+        .expect("named texts, numbers and lists make JSON");
+    // They occur only inside of strings, where JSON allows escapes.
+    let safe = |c: char| if is_order(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    text.chars().map(safe).collect()
 }
 
 /// Prints one line of narration. A failure cannot be reported anywhere.
@@ -125,7 +128,12 @@ pub(crate) fn warn(text: &str) {
 
 /// Makes text from a commit or a command safe for a terminal: without control characters and bidi controls.
 pub(crate) fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_invisible_order(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_order(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Whether a terminal acts on the character, visibly or not.
+fn is_order(c: char) -> bool {
+    c.is_control() || is_invisible_order(c)
 }
 
 /// The size of a terminal.

@@ -1,4 +1,4 @@
-//! The history of a branch: its story, and its state events.
+//! The history of a branch: its story.
 //!
 //! Invariant: a history is read lazily and from the commits alone, along first parents.
 //! `contract::story` decides which commits belong together. Only logs and rescued work are looked
@@ -6,25 +6,12 @@
 
 pub mod host;
 
-use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::story::{Entry, Story};
-use crate::git::objects::commits::{Signed, Stored};
+use crate::git::objects::commits::Signed;
 use crate::git::{CommitError, Repo};
 
 use super::error::Error;
-
-/// The commits that declare a state, newest first.
-pub fn events<'a>(
-    repo: &'a Repo,
-    branch: &'a BranchName,
-    head: CommitId,
-) -> impl Iterator<Item = Result<Stored, Error>> + 'a {
-    let declares = |stored: &Stored| Head::read(&stored.facts()) != Head::Unmanaged;
-    repo.history(head)
-        .filter(move |stored| stored.as_ref().map_or(true, declares))
-        .map(|stored| stored.map_err(|error| unreadable(branch, &error)))
-}
 
 fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
     Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")

@@ -7,7 +7,6 @@ pub mod asked;
 pub mod branch;
 pub mod declared;
 pub mod deferred;
-pub mod event;
 pub mod lease;
 pub mod standing;
 pub mod story;

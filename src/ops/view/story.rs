@@ -9,6 +9,7 @@ use crate::contract::kept::Kept;
 use crate::contract::parking::asked_time;
 use crate::contract::protocol::misspelt_fields;
 use crate::contract::story::{Attempt, Commits, Declared, Entry, LeaseMark, Outcome, Stall};
+use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 
 use super::deferred::DeferredView;
@@ -47,19 +48,17 @@ pub struct AttemptView {
     date: Option<Time>,
     author: Option<String>,
     elapsed_ms: Option<i64>,
-    subject: Option<String>,
     reason: Option<String>,
     ended: Option<&'static str>,
     cancel_by: Option<String>,
     cancel_reason: Option<String>,
     rescue_refs: Vec<String>,
-    not_before: Option<Time>,
     leases: Vec<LeaseView>,
     commit_count: usize,
     stdout_log: Option<String>,
     stderr_log: Option<String>,
     #[serde(flatten)]
-    question: QuestionView,
+    event: EventView,
 }
 
 /// A lease of an attempt.
@@ -79,24 +78,33 @@ pub struct StateView {
     date: Time,
     state: StateName,
     author: String,
-    subject: String,
     reason: Option<String>,
-    not_before: Option<Time>,
     again: bool,
     /// The commit that waited beside the branch, if this delivers one. Its author is the author.
     delivers: Option<CommitId>,
     #[serde(flatten)]
-    question: QuestionView,
+    event: EventView,
 }
 
-/// Whom a state waits for, and what it answers.
+/// The message of the commit that declares a state.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct QuestionView {
+pub struct EventView {
+    subject: Option<String>,
+    body: Option<String>,
+    trailers: Vec<TrailerView>,
+    not_before: Option<Time>,
     waits_for: Option<String>,
     answers: Option<Vec<StateName>>,
     /// The commit that asked, if this is the answer.
     answered: Option<String>,
+}
+
+/// A trailer.
+#[derive(Debug, Serialize)]
+pub struct TrailerView {
+    key: String,
+    value: String,
 }
 
 /// Commits that declare no state.
@@ -167,7 +175,6 @@ impl AttemptView {
             date: event.map(|event| Time(event.committed_at)),
             author: author.map(|author| text(author)),
             elapsed_ms: attempt.seconds().map(|seconds| seconds.saturating_mul(1000)),
-            subject: event.map(|event| text(&event.message.subject)),
             reason: match event {
                 Some(event) => host.again(event).or_else(|| why(event)),
                 None => attempt.kept.as_ref().map(Kept::words),
@@ -180,12 +187,11 @@ impl AttemptView {
                 .map(|cancel| cancel.why.clone())
                 .filter(|why| !why.is_empty()),
             rescue_refs: host.saved(attempt).into_iter().map(|saved| saved.name).collect(),
-            not_before: event.and_then(|event| not_before(event)),
             leases: std::iter::once(&attempt.newest).chain(&attempt.earlier).map(LeaseView::new).collect(),
             commit_count: attempt.commits.count,
             stdout_log: logs.as_ref().map(|logs| logs.stdout.display().to_string()),
             stderr_log: logs.as_ref().map(|logs| logs.stderr.display().to_string()),
-            question: event.map(|event| QuestionView::new(event)).unwrap_or_default(),
+            event: event.map(|event| EventView::new(event)).unwrap_or_default(),
         }
     }
 }
@@ -204,21 +210,25 @@ impl StateView {
             date: Time(event.committed_at),
             state: event.state.clone(),
             author: text(&declared.author),
-            subject: text(&event.message.subject),
             reason: why(event),
-            not_before: not_before(event),
             again: declared.again,
             delivers: delivered(&event.message.trailers),
-            question: QuestionView::new(event),
+            event: EventView::new(event),
         }
     }
 }
 
-impl QuestionView {
+impl EventView {
     fn new(event: &Event) -> Self {
-        let trailers = &event.message.trailers;
+        let message = &event.message;
+        let trailers = &message.trailers;
         let question = WaitsFor::of(trailers);
+        let shown = |trailer: &Trailer| TrailerView { key: text(&trailer.key), value: text(&trailer.value) };
         Self {
+            subject: Some(text(&message.subject)),
+            body: Some(text(&message.body)).filter(|body| !body.is_empty()),
+            trailers: trailers.iter().map(shown).collect(),
+            not_before: asked_time(trailers).map(Time),
             answers: question.as_ref().and_then(|question| Some(question.answers.states()?.to_vec())),
             waits_for: question.map(|question| question.whom),
             answered: trailers.last(ANSWERED_KEY).map(|commit| text(commit)),
@@ -244,8 +254,4 @@ impl CommitsView {
 /// Why it stalled, or what of its declaration was ignored.
 fn why(event: &Event) -> Option<String> {
     Stall::of(event).map(|stall| stall.reason).or_else(|| misspelt_fields(&event.message.trailers))
-}
-
-fn not_before(event: &Event) -> Option<Time> {
-    asked_time(&event.message.trailers).map(Time)
 }

@@ -48,7 +48,7 @@ fn a_state_is_set_and_read_without_a_checkout() {
     let status = clone.aynig_ok(["status", "--all", "--remote", "origin"]);
     let line = out(&status).lines().find(|line| line.contains("task")).map(str::to_owned);
     assert!(line.is_some_and(|line| line.contains("work")), "{}", told(&status));
-    let events = clone.aynig_ok(["events", "--remote", "origin", "--branch", "task", "--history", "--json"]);
+    let events = clone.aynig_ok(["events", "--remote", "origin", "--branch", "task"]);
     let events = listed(&events);
     let seen: Vec<&str> =
         events.as_array().expect("a list").iter().filter_map(|event| event["state"].as_str()).collect();

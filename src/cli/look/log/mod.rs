@@ -22,8 +22,8 @@ use crate::cli::ui::page::Page;
 use crate::cli::ui::signals;
 use crate::cli::ui::{CARE, FAINT, styled};
 
-/// Runs the subcommand.
-pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
+/// Runs the subcommand. `events` is the same with `json`.
+pub(crate) fn run(app: &App, arguments: &Log, json: bool) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
@@ -32,7 +32,7 @@ pub(crate) fn run(app: &App, arguments: &Log) -> Result<Exit, Error> {
     let mut history = History::new(&repo, &branch, head, arguments.max_count.unwrap_or(usize::MAX));
     let host = Host::new(&repo);
     let waiting = waiting(&repo, &authority, &branch);
-    if arguments.json {
+    if json {
         let views = history.map(|entry| entry.map(|entry| EntryView::new(&host, &entry)));
         let waiting = waiting.map(|waiting| Ok(EntryView::Deferred(waiting)));
         let mut entries = waiting.into_iter().chain(views).collect::<Result<Vec<EntryView>, Error>>()?;
