@@ -147,6 +147,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::fsutil::replace;
 
     fn news(text: &str) -> News {
         News::Bytes(text.as_bytes().to_vec())
@@ -156,7 +157,7 @@ mod tests {
     fn what_is_appended_cut_and_replaced() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("log");
-        fs::write(&path, "one\ntw").unwrap();
+        replace(&path, b"one\ntw").unwrap();
         let (mut lines, mut bytes) = (Followed::open(&path).unwrap(), Followed::open(&path).unwrap());
         assert_eq!((lines.lines().unwrap(), bytes.bytes().unwrap()), (news("one\n"), news("one\ntw")));
         assert_eq!((lines.lines().unwrap(), bytes.bytes().unwrap()), (News::Nothing, News::Nothing));
@@ -172,7 +173,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(lines.lines().unwrap(), news("last\n"));
         assert_eq!(lines.lines().unwrap(), News::Nothing, "there is none yet");
-        fs::write(&path, "other\n").unwrap();
+        replace(&path, b"other\n").unwrap();
         assert_eq!((lines.lines().unwrap(), lines.lines().unwrap()), (News::Replaced, news("other\n")));
     }
 
@@ -181,7 +182,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("log");
         let long = format!("{}\n", "x".repeat(3 * CHUNK));
-        fs::write(&path, format!("{long}y")).unwrap();
+        replace(&path, format!("{long}y").as_bytes()).unwrap();
         let mut lines = Followed::open(&path).unwrap();
         assert_eq!(lines.lines().unwrap(), news(&long));
         assert_eq!(lines.lines().unwrap(), News::Nothing);
