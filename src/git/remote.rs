@@ -293,6 +293,11 @@ impl Repo {
         tips.filter(|tip| tip.target.is_ok()).map(|tip| tip.branch).collect()
     }
 
+    /// One branch of `remote` as the user last fetched it. `there` is its short name.
+    pub fn tracked_head(&self, remote: &RemoteName, there: &str) -> Result<Option<CommitId>, RefError> {
+        self.read_ref(format!("{TRACKED}{remote}/{there}").as_bytes().as_bstr())
+    }
+
     /// One branch of `remote` as last fetched.
     pub fn fetched_head(
         &self,

@@ -1,20 +1,23 @@
 //! Runs: options from settings, and the passes.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use globset::GlobSet;
 
 use crate::contract::bounds::Limits;
-use crate::contract::ids::RoleName;
+use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName};
 use crate::git::{Repo, Store};
 use crate::runner::Context;
 use crate::runner::authority::Authority;
 use crate::runner::events::feed::Feed;
+use crate::runner::events::notice::{Outcome, StepReport};
 use crate::runner::options::{Options, Selection, Trust};
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::passes::pass::{Halted, PassError, Summary, drain, pass};
 use crate::runner::passes::watch::watch;
+use crate::runner::survey::words::asks_again;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
 
@@ -93,6 +96,25 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
         trust: Trust { branches: GlobSet::empty(), ..settings.trust()? },
         ..unselective(repo, process, settings)
     })
+}
+
+/// Suggests what to do about each branch that these passes left stalled. One that has a command for `stalled` is left to
+/// that, unless it is the one that failed.
+pub fn next_steps(repo: &Repo, source: Option<&RemoteName>, steps: &[StepReport]) -> Vec<String> {
+    let last: BTreeMap<&BranchName, &StepReport> = steps.iter().map(|step| (&step.branch, step)).collect();
+    let stalled = last.into_iter().filter(|(_, step)| {
+        matches!(step.outcome, Outcome::Stalled { .. })
+            && (step.state.is_stalled()
+                || !step.commit.is_some_and(|commit| has_command_for_stalled(repo, commit)))
+    });
+    stalled.map(|(branch, _)| format!("{branch}: {}", asks_again(branch, source))).collect()
+}
+
+/// Whether the commit has a command for `stalled`, for any role.
+fn has_command_for_stalled(repo: &Repo, commit: CommitId) -> bool {
+    let aynig = repo.commit(commit).and_then(|stored| repo.directory_in(stored.tree, ".aynig"));
+    let paths = aynig.ok().flatten().and_then(|aynig| repo.paths_in(aynig).ok()).unwrap_or_default();
+    paths.iter().any(|path| format!("/{path}").ends_with("/command/stalled"))
 }
 
 /// Returns the defaults, with every branch selected.

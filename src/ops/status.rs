@@ -107,7 +107,7 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             commands_from.as_deref(),
             branch,
             branch.head.and_then(|head| unsigned.get(&head)).map(String::as_str),
-            query.options.on_interrupt.most,
+            &query.options,
             now,
         );
         if let Some(slot) = slots.get(&branch.name)

@@ -219,7 +219,7 @@ impl<'a> Wait<'a> {
             waited.reached = self.reached(head, waited.seen);
         }
         waited.seen = branch.head;
-        let mut row = row(repo, authority, from, branch, None, self.options.on_interrupt.most, now);
+        let mut row = row(repo, authority, from, branch, None, &self.options, now);
         let head = branch.head.and_then(|head| repo.commit(head).ok());
         let outlook = outlook(repo, from, head.as_ref(), &branch.verdict);
         let slot = slot.and_then(|slot| deferred(repo, slot));

@@ -40,7 +40,7 @@ fn skipped_by_default_with_a_reason() {
 #[test]
 fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked() {
     let repo = personal("next done");
-    let warning = "warning: task: work was not run: the branch is checked out here; `aynig run --current-branch include` runs it in place\n";
+    let warning = "warning: task: work was not run: the branch is checked out here; `aynig run task --current-branch include` runs it in place\n";
     for (arguments, said) in [
         (["run"].as_slice(), warning),
         (&["run", "--branch", "task"], warning),
@@ -66,7 +66,10 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
     assert_eq!(err(&repo.aynig_ok(["run"])), "");
     assert_eq!(repo.state("other"), "done");
     let (shown, exit) = repo.in_terminal((24, 200), &[], &["run", "--drain"]).finish();
-    assert!(shown.contains("`aynig run --current-branch include` runs it in place") && exit == 0, "{shown}");
+    assert!(
+        shown.contains("`aynig run task --current-branch include` runs it in place") && exit == 0,
+        "{shown}"
+    );
     // A branch that would not run elsewhere either is not mentioned.
     for message in [
         "s\n\ndwp-state: elsewhere\n",

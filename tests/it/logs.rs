@@ -98,7 +98,7 @@ fn what_is_not_there_is_said() {
         1,
         &["no attempt ffffffff", "hint: `aynig log BRANCH --leases`"],
     );
-    assert_refused(&repo.aynig(["logs", "nothing"]), 2, &["nothing is not a commit"]);
+    assert_refused(&repo.aynig(["logs", "nothing"]), 1, &["nothing is neither a branch nor a commit"]);
     assert_refused(&repo.aynig(["logs", "main"]), 1, &["no attempt was ever made on main"]);
     assert_refused(&repo.aynig(["logs", "main^{commit}"]), 1, &["no attempt was made at or before"]);
     assert_refused(&repo.aynig(["logs", "work", "--branch", "work"]), 2, &["cannot be used with"]);

@@ -43,6 +43,7 @@ mod feature;
 mod generated;
 mod handover;
 mod hangup;
+mod hints;
 mod hostile;
 mod idle;
 mod in_place;

@@ -141,7 +141,7 @@ fn the_current_branch_says_that_run_skips_it() {
     assert_eq!(row["branch"], "task");
     assert_eq!(row["kind"], "ready");
     assert_eq!(row["command"], ".aynig/command/build");
-    assert!(row["note"].as_str().unwrap().contains("--current-branch include"), "{row}");
+    assert!(row["note"].as_str().unwrap().contains("`aynig run task --current-branch include`"), "{row}");
     let said = out(&repo.aynig_ok(["status"]));
     for words in ["task  build  ready", "command  .aynig/command/build", "--current-branch include", "  go"] {
         assert!(said.contains(words), "{words}: {said}");

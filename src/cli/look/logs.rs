@@ -24,6 +24,8 @@ use aynig::ops::error::Error;
 use aynig::ops::{missing, target};
 use aynig::runner::attempt::files;
 use aynig::runner::attempt::files::Record;
+use aynig::runner::authority::Authority;
+use aynig::runner::shell_quote;
 
 use crate::cli::args::Logs;
 use crate::cli::exit::Exit;
@@ -51,7 +53,7 @@ struct Found {
 pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     let repo = app.repo();
     let found = match &arguments.attempt {
-        Some(id) => by_id(&repo, id)?,
+        Some(id) => by_id(&repo, &signals::authority(&repo, None)?, id)?,
         None => by_name(&repo, arguments)?,
     };
     let log = log_of(&repo, &found, arguments.stderr)?;
@@ -80,7 +82,7 @@ fn by_name(repo: &Repo, arguments: &Logs) -> Result<Found, Error> {
         && arguments.remote.is_none()
         && !target::exists(repo, &authority, text)?
     {
-        return by_commit(repo, text);
+        return by_commit(repo, &authority, text);
     }
     let named = arguments.commit.as_deref().map(OsStr::new).or(arguments.branch.as_deref());
     let branch = target::branch(repo, &authority, named)?;
@@ -93,7 +95,7 @@ fn by_name(repo: &Repo, arguments: &Logs) -> Result<Found, Error> {
     Ok(Found { remote: authority.source().cloned(), ..found })
 }
 
-fn by_id(repo: &Repo, text: &str) -> Result<Found, Error> {
+fn by_id(repo: &Repo, authority: &Authority, text: &str) -> Result<Found, Error> {
     let of_record = |record: Record| Found {
         run_id: record.attempt.as_str().into(),
         branch: BranchName::new(record.branch.as_str()).ok(),
@@ -110,7 +112,7 @@ fn by_id(repo: &Repo, text: &str) -> Result<Found, Error> {
         files::all(repo).into_iter().filter(|record| record.attempt.starts_with(&text)).collect();
     match matching.len() {
         0 => Err(Error::failed(format!("no attempt {text} was made on this host"))
-            .hint("`aynig log BRANCH --leases` names the attempts of a branch and the runners that made them")
+            .hint(format!("{} and the runners that made them", names_attempts(authority)))
             .hint("logs stay on the host that ran the command; look there")),
         1 => Ok(of_record(matching.remove(0))),
         count => Err(Error::usage(format!("{count} attempts on this host begin with {text}"))
@@ -127,16 +129,13 @@ fn source_of(repo: &Repo, record: &Record) -> Option<RemoteName> {
     }
 }
 
-fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
-    let commit = repo.parse_commit(text).ok_or_else(|| {
-        Error::usage(format!("{text} is not a commit in {}", repo.common_dir().display()))
-            .hint("give a hash, a branch or a tag; `--attempt ID` for an attempt")
-    })?;
+fn by_commit(repo: &Repo, authority: &Authority, text: &str) -> Result<Found, Error> {
+    let commit = repo.parse_commit(text).ok_or_else(|| nowhere(repo, authority, text))?;
     let hex = commit.to_string();
     // A trigger is older than its lease, so its own history does not show the attempt that it triggered.
     let own = files::all(repo).into_iter().filter(|record| record.trigger == hex || record.lease == hex);
     if let Some(record) = own.max_by_key(|record| record.started) {
-        return by_id(repo, &record.attempt);
+        return by_id(repo, authority, &record.attempt);
     }
     if contract_log(repo, commit, false).exists() {
         return Ok(Found {
@@ -150,8 +149,31 @@ fn by_commit(repo: &Repo, text: &str) -> Result<Found, Error> {
     }
     newest(repo, commit, None).ok_or_else(|| {
         Error::failed(format!("no attempt was made at or before {}", commit.short()))
-            .hint("`aynig log BRANCH --leases` names the attempts of a branch")
+            .hint(names_attempts(authority))
     })
+}
+
+/// The error for a text that names no branch and no commit here.
+fn nowhere(repo: &Repo, authority: &Authority, text: &str) -> Error {
+    let message = format!("{text} is neither a branch nor a commit in {}", repo.common_dir().display());
+    let give = "give a hash, a branch or a tag; `--attempt ID` for an attempt";
+    let Ok(branch) = BranchName::new(text) else { return Error::usage(message).hint(give) };
+    let mut error = Error { message, ..missing::missing(repo, authority, &branch, missing::Purpose::Read) };
+    let tracked = missing::tracked(repo, &branch);
+    for (remote, there) in &tracked {
+        let head = repo.tracked_head(remote, there).ok().flatten();
+        let found = head.and_then(|head| newest(repo, head, None)).filter(|found| found.record.is_none());
+        if let Some(Found { runner, .. }) = found.filter(|found| !found.runner.is_empty()) {
+            error = error.hint(format!("its newest attempt was made by {runner}; its logs are on that host"));
+        }
+    }
+    if tracked.is_empty() { error.hint(give) } else { error }
+}
+
+/// Suggests the command that names the attempts of a branch.
+fn names_attempts(authority: &Authority) -> String {
+    let remote = authority.source().map(|remote| format!(" --remote {}", shell_quote(remote.as_str())));
+    format!("`aynig log BRANCH{} --leases` names the attempts of a branch", remote.unwrap_or_default())
 }
 
 /// The newest attempt in the first-parent history of `head`.

@@ -128,6 +128,13 @@ impl Narrator {
         }
     }
 
+    /// Prints a line below transitions: what to type next.
+    pub(crate) fn next_step(&self, line: &str) {
+        if !ui::is_quiet() {
+            self.transition(&styled(FAINT, ui::sanitize(line)));
+        }
+    }
+
     fn transition(&self, line: &str) {
         self.above_live(|| if self.json { ui::remark(line) } else { ui::answer(line) });
     }

@@ -13,7 +13,7 @@ use aynig::ops::app::App;
 use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::notify::HookListener;
-use aynig::ops::run::{Mode, Setup, options};
+use aynig::ops::run::{Mode, Setup, next_steps, options};
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
 use aynig::ops::settings::keys::{KEYS, Key};
@@ -173,6 +173,8 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         narrator.note(&watching(&repo, authority, seconds));
     }
     let mut answer = Answer {
+        repo: &repo,
+        authority,
         arguments,
         narrator: &narrator,
         current: &current,
@@ -264,7 +266,8 @@ impl<'a> Current<'a> {
 
     fn hear(&self, notice: &Notice, narrator: &Narrator) {
         let Notice::SkippedCurrent { branch, state } = notice else { return };
-        let warning = Warning::SkippedCurrent { state: state.clone(), remote: self.settings.remote.clone() };
+        let (about, remote) = (branch.clone(), self.settings.remote.clone());
+        let warning = Warning::SkippedCurrent { about, state: state.clone(), remote };
         let warning = Notice::Warning { branch: Some(branch.clone()), at: None, warning };
         if ui::somebody_listens() || self.settings.branch.iter().any(|glob| *glob == branch.to_string()) {
             narrator.tell(&warning);
@@ -304,6 +307,8 @@ impl Warnings {
 
 /// The answer of a run: a summary per round, and the exit code of all of them.
 struct Answer<'a> {
+    repo: &'a Repo,
+    authority: &'a Authority,
     arguments: &'a Run,
     narrator: &'a Narrator,
     current: &'a Current<'a>,
@@ -329,6 +334,9 @@ impl Answer<'_> {
             self.exit = Exit::Failed;
         } else if !summary.failed.is_empty() && self.exit == Exit::Done {
             self.exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
+        }
+        for line in next_steps(self.repo, self.authority.source(), &summary.steps) {
+            self.narrator.next_step(&line);
         }
         let misnamed = self.arguments.watch.is_none() && self.warnings.has(|one| self.misnames(one));
         if misnamed && self.exit == Exit::Done {

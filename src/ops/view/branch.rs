@@ -26,16 +26,15 @@ use crate::git::objects::commits::Stored;
 use crate::ops::missing;
 use crate::ops::view::deferred::DeferredView;
 use crate::ops::view::lease::runner_words;
-use crate::runner::attempt::cancel::of_lease;
+use crate::runner::attempt::cancel::{Found, find};
 use crate::runner::authority::Authority;
+use crate::runner::events::warning::Warning;
 use crate::runner::landing::ask::newest_request;
-use crate::runner::options::Trust;
+use crate::runner::options::{Options, Trust};
 use crate::runner::shell_quote;
 use crate::runner::survey::verdict::{Leased, Reason, RunIn, Severity};
-use crate::runner::survey::words::{bounded, if_you_vouch, unsigned_lease};
+use crate::runner::survey::words::{asks_again, bounded, if_you_vouch, in_place, unsigned_lease};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};
-
-const IN_PLACE: &str = "is checked out here, so plain `aynig run` skips it; `aynig run --current-branch include` runs it in place";
 
 /// The kinds of branches, in the order of a table: what needs a person first.
 pub const KINDS: [&str; 11] = [
@@ -211,15 +210,15 @@ fn request(repo: &Repo, lease: CommitId) -> Option<String> {
 }
 
 /// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch, `now` is
-/// in seconds since the epoch. `most` is how often an interrupted command is requested again. `unsigned` is
-/// why the HEAD of a stalled branch is not trusted.
+/// in seconds since the epoch. `options` are those of a plain run here. `unsigned` is why the HEAD of a
+/// stalled branch is not trusted.
 pub(crate) fn row(
     repo: &Repo,
     authority: &Authority,
     from: Option<&CommandsFrom>,
     branch: &Branch,
     unsigned: Option<&str>,
-    most: u32,
+    options: &Options,
     now: i64,
 ) -> BranchView {
     let stored = branch.head.and_then(|head| repo.commit(head).ok());
@@ -240,7 +239,7 @@ pub(crate) fn row(
             row.state = stored.as_ref().and_then(declared);
             row.reason = Some(invalid.to_string());
         }
-        Verdict::Leased(lease) => under_lease(&mut row, repo, authority, branch, lease),
+        Verdict::Leased(lease) => under_lease(&mut row, repo, authority, &options.trust, branch, lease),
         Verdict::UnsignedLease { leased: lease, why } => {
             leased(&mut row, &lease.lease, lease.seen);
             row.mistake = true;
@@ -278,7 +277,8 @@ pub(crate) fn row(
         }
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
-            ready(&mut row, &command.path, *run_in, most);
+            let in_place = (*run_in == RunIn::Checkout).then(|| skipped(authority, branch));
+            ready(&mut row, &command.path, in_place, options.on_interrupt.most);
         }
         Verdict::Excluded(exclusion) => {
             row.cause = Some(exclusion.word());
@@ -286,7 +286,7 @@ pub(crate) fn row(
         }
         Verdict::SkippedCurrent { state } => {
             asked(&mut row, state, stored.as_ref());
-            row.reason = Some(IN_PLACE.to_owned());
+            row.reason = Some(skipped(authority, branch));
         }
     }
     row.retime(now);
@@ -294,26 +294,47 @@ pub(crate) fn row(
 }
 
 /// Adds what a lease is for, and what becomes of it.
-fn under_lease(row: &mut BranchView, repo: &Repo, authority: &Authority, branch: &Branch, lease: &Leased) {
+fn under_lease(
+    row: &mut BranchView,
+    repo: &Repo,
+    authority: &Authority,
+    trust: &Trust,
+    branch: &Branch,
+    lease: &Leased,
+) {
+    let asked = |lease: &Lease| find(repo, trust, lease.attempt(), lease.commit, None);
+    let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
     row.asked = branch.head.and_then(|head| request(repo, head));
     if lease.over {
         let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
         let next = "the lease has run out; the next `aynig run` sets the branch stalled";
-        row.reason = Some(if is_current { format!("{next}; it {IN_PLACE}") } else { next.to_owned() });
-    } else if let Some(cancel) = of_lease(repo, &Trust::default(), &lease.lease) {
+        row.reason = Some(if is_current {
+            format!("{next}; it {}", skipped(authority, branch))
+        } else {
+            next.to_owned()
+        });
+    } else if let Some(cancel) = found.heeded {
         row.reason = Some(format!("cancel asked by {}", asked_words(&cancel)));
         // The body is the reason of the request.
         (row.cancel, row.wish) = (Some(cancel.by), None);
+    } else if let Some((Cancel { by, .. }, why)) = found.refused {
+        row.reason = Some(Warning::CancelNotTrusted { by, why }.to_string());
+        row.wish = None;
     } else if row.mistake {
-        row.reason = Some(asks_again(authority, branch));
+        row.reason = Some(asks_again(&branch.name, authority.source()));
     }
 }
 
+/// That a plain run skips the branch checked out here, and the command that runs it.
+fn skipped(authority: &Authority, branch: &Branch) -> String {
+    let line = in_place(&branch.name, authority.source());
+    format!("is checked out here, so plain `aynig run` skips it; `{line}` runs it in place")
+}
+
 /// Adds what would run, where, and how often it was interrupted before.
-fn ready(row: &mut BranchView, command: &str, run_in: RunIn, most: u32) {
+fn ready(row: &mut BranchView, command: &str, in_place: Option<String>, most: u32) {
     row.command = Some(command.to_owned());
-    let in_place = (run_in == RunIn::Checkout).then(|| IN_PLACE.to_owned());
     let reasons: Vec<String> = row.again(most).into_iter().chain(in_place).chain(row.why.clone()).collect();
     row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
 }
@@ -337,15 +358,6 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Re
         Some(trouble) => format!("{hint}; {trouble}"),
         None => hint,
     });
-}
-
-/// Says how to look at the output of a command that asked for nothing valid, and how to try again.
-fn asks_again(authority: &Authority, surveyed: &Branch) -> String {
-    let branch = shell_quote(&surveyed.name.to_string());
-    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    format!(
-        "`aynig logs --branch {branch}{remote}` shows what it printed, `aynig set-state --retry --branch {branch}{remote}` asks again"
-    )
 }
 
 /// Adds how to retry a stalled branch.

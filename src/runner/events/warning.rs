@@ -16,7 +16,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
 use crate::runner::survey::verdict::{Exclusion, Invalid, Reason};
-use crate::runner::survey::words::{bounded, unsigned_lease};
+use crate::runner::survey::words::{bounded, in_place, unsigned_lease};
 
 /// A warning. Its branch is in [`Notice::Warning`](super::notice::Notice::Warning).
 #[derive(Debug, Clone)]
@@ -65,6 +65,8 @@ pub enum Warning {
     },
     /// The branch checked out here was not run.
     SkippedCurrent {
+        /// The branch.
+        about: BranchName,
         /// Its state.
         state: StateName,
         /// The remote whose branches are run. `None` for this repository's.
@@ -330,7 +332,11 @@ impl Display for Warning {
                 lists_branches(f, remote.as_ref())
             }
             Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
-            Self::SkippedCurrent { state, remote } => skipped_current(f, state, remote.as_ref()),
+            Self::SkippedCurrent { about, state, remote } => write!(
+                f,
+                "{state} was not run: the branch is checked out here; `{}` runs it in place",
+                in_place(about, remote.as_ref())
+            ),
             Self::Excluded(exclusion) => exclusion.fmt(f),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Bounded { about, remote, bound } => f.write_str(&bounded(about, remote.as_ref(), bound)),
@@ -428,16 +434,6 @@ fn lists_branches(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result 
         Some(remote) => write!(f, "git ls-remote --heads {remote}")?,
     }
     f.write_str("` lists the branches")
-}
-
-fn skipped_current(f: &mut Formatter<'_>, state: &StateName, remote: Option<&RemoteName>) -> Result {
-    let remote = remote
-        .map(|remote| format!(" --remote {}", crate::words::shell_quote(remote.as_str())))
-        .unwrap_or_default();
-    write!(
-        f,
-        "{state} was not run: the branch is checked out here; `aynig run{remote} --current-branch include` runs it in place"
-    )
 }
 
 fn dated_ahead(f: &mut Formatter<'_>, ahead: u64, runner: &BString, dated: i64, now: i64) -> Result {

@@ -131,6 +131,8 @@ struct View<'a> {
     /// The clock skew allowed for a lease, in seconds.
     skew: i64,
     current: Option<BranchName>,
+    /// The remote that decides.
+    remote: Option<RemoteName>,
     /// The default branch, unless the user named it.
     unnamed_default: Option<BranchName>,
     in_use: HashMap<BranchName, Arc<InUse>>,
@@ -149,8 +151,9 @@ impl<'a> View<'a> {
         let unnamed_default = repo
             .default_branch(authority.source())
             .filter(|default| !options.selection.names(default, current.as_ref() == Some(default)));
+        let (remote, in_use_by) = (authority.source().cloned(), HashMap::new());
         let mut view =
-            Self { options, now, skew: 0, current, unnamed_default, in_use: HashMap::new(), commands };
+            Self { options, now, skew: 0, current, remote, unnamed_default, in_use: in_use_by, commands };
         match authority.source() {
             None => view.in_use = in_use(repo, view.current.as_ref())?,
             // A remote's branches run in detached worktrees, so no checkout of a local branch is in their
@@ -269,7 +272,8 @@ impl<'a> View<'a> {
     /// The reason for skipping the default branch if the user did not name it (CONTRACT 11.13).
     fn is_default(&self, name: &BranchName, run_in: RunIn) -> Option<Reason> {
         let branch = self.unnamed_default.as_ref().filter(|default| *default == name)?.clone();
-        Some(Reason::DefaultBranch { branch, here: run_in == RunIn::Checkout })
+        let (remote, here) = (self.remote.clone(), run_in == RunIn::Checkout);
+        Some(Reason::DefaultBranch { branch, remote, here })
     }
 
     /// Judges what HEAD declares, and looks up its command.

@@ -10,7 +10,7 @@ use bstr::BString;
 
 use crate::contract::bounds::Bound;
 use crate::contract::head::Event;
-use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, StateName};
 use crate::contract::lease::Lease;
 use crate::contract::sighting::Watched;
 use crate::git::Repo;
@@ -180,6 +180,8 @@ pub enum Reason {
     DefaultBranch {
         /// The branch.
         branch: BranchName,
+        /// Its remote. `None` for this repository's.
+        remote: Option<RemoteName>,
         /// Whether it is checked out here.
         here: bool,
     },

@@ -74,6 +74,25 @@ fn pluralize_long(count: u64, word: &str) -> String {
     pluralize(usize::try_from(count).unwrap_or(usize::MAX), word)
 }
 
+/// Names a branch on a command line, with the remote that decides over it.
+pub fn named(branch: &BranchName, source: Option<&RemoteName>) -> String {
+    let remote = source.map(|remote| format!(" --remote {}", shell_quote(remote.as_str())));
+    format!("{}{}", shell_quote(&branch.to_string()), remote.unwrap_or_default())
+}
+
+/// The command that runs a branch in the checkout.
+pub fn in_place(branch: &BranchName, source: Option<&RemoteName>) -> String {
+    format!("aynig run {} --current-branch include", named(branch, source))
+}
+
+/// Suggests what to do about a branch whose command has failed: look at its output, then request the state again.
+pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>) -> String {
+    let named = named(branch, source);
+    format!(
+        "`aynig logs --branch {named}` shows what it printed, `aynig set-state --retry --branch {named}` asks again"
+    )
+}
+
 /// Suggests the command for a branch without a trusted signature, to be used after a review of its HEAD.
 pub fn if_you_vouch(branch: &BranchName, source: Option<&RemoteName>, head: CommitId) -> String {
     let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
@@ -114,15 +133,15 @@ impl Display for Reason {
                 f,
                 "{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)"
             ),
-            Self::DefaultBranch { branch, here } => {
-                let option = if *here {
-                    "--current-branch only".to_owned()
+            Self::DefaultBranch { branch, remote, here } => {
+                let line = if *here {
+                    in_place(branch, remote.as_ref())
                 } else {
-                    format!("--branch {}", shell_quote(&branch.to_string()))
+                    format!("aynig run {}", named(branch, remote.as_ref()))
                 };
                 write!(
                     f,
-                    "it is the default branch, which is run only if it is named (`aynig run {option}`); `aynig doctor` says what \
+                    "it is the default branch, which is run only if it is named (`{line}`); `aynig doctor` says what \
                      undoes the state"
                 )
             }
@@ -412,16 +431,24 @@ mod tests {
                 "a is not one of the states this runner runs (--states, `git config --get-all aynig.states`)",
             ),
             (
-                Reason::DefaultBranch { branch: BranchName::new("a&b").expect("a name"), here: false },
+                Reason::DefaultBranch {
+                    branch: BranchName::new("a&b").expect("a name"),
+                    remote: Some(RemoteName::parse("hub").expect("a name")),
+                    here: false,
+                },
                 Misconfigured,
-                "it is the default branch, which is run only if it is named (`aynig run --branch 'a&b'`); `aynig doctor` says \
-                 what undoes the state",
+                "it is the default branch, which is run only if it is named (`aynig run 'a&b' --remote hub`); `aynig doctor` \
+                 says what undoes the state",
             ),
             (
-                Reason::DefaultBranch { branch: BranchName::new("main").expect("a name"), here: true },
+                Reason::DefaultBranch {
+                    branch: BranchName::new("main").expect("a name"),
+                    remote: None,
+                    here: true,
+                },
                 Misconfigured,
-                "it is the default branch, which is run only if it is named (`aynig run --current-branch only`); `aynig doctor` \
-                 says what undoes the state",
+                "it is the default branch, which is run only if it is named (`aynig run main --current-branch include`); \
+                 `aynig doctor` says what undoes the state",
             ),
             (
                 Reason::Preferred { runner: "laptop".into(), until: 100 },

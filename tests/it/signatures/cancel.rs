@@ -23,6 +23,10 @@ fn only_a_signed_request_is_heeded() {
     assert_eq!(repo.trailer(&request, "aynig-cancel"), "stall");
     wait_until("two renewals on top", || repo.linear(&format!("{request}..task")).len() >= 2);
     assert!(command.lives(), "an unsigned request is not heeded");
+    let row = listed(&repo.aynig_ok(["status", "task", "--json"]))[0].clone();
+    let note = row["note"].as_str().unwrap_or_default();
+    assert!(note.starts_with("a request to cancel by Test Person was not heeded: "), "{row:#}");
+    assert_eq!(row["cancelBy"], serde_json::Value::Null, "{row:#}");
     let output = repo.aynig(["cancel", "task", "--reason", "enough", "--wait"]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let ran = runner.finish();
