@@ -81,6 +81,9 @@ pub enum LedgerError {
         /// How many times it was tried.
         tries: u32,
     },
+    /// Secrets cannot be masked, or what is replicated is not clear.
+    #[error("{0}; nothing was written")]
+    Masks(String),
     /// An object could not be read or written.
     #[error(transparent)]
     Object(#[from] CommitError),

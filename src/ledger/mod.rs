@@ -10,6 +10,7 @@
 //! | file | contains |
 //! |---|---|
 //! | `message` | the message of an operation's commit |
+//! | [`masks`] | masks secrets before anything is written |
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
@@ -19,6 +20,7 @@
 
 pub mod error;
 pub mod history;
+pub mod masks;
 mod message;
 pub mod operate;
 pub mod place;
@@ -26,6 +28,7 @@ pub mod runs;
 pub mod tip;
 
 pub use error::LedgerError;
+pub use masks::Masks;
 pub use operate::{Ledger, Operated};
 pub use place::Place;
 pub use tip::Tip;

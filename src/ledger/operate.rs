@@ -9,6 +9,7 @@ use std::time::Duration;
 use bstr::BString;
 
 use super::error::LedgerError;
+use super::masks::Masks;
 use super::message;
 use super::place::Place;
 use super::tip::{Tip, ledger_ref};
@@ -39,6 +40,7 @@ pub struct Ledger<'r> {
     run: RunId,
     tip: Tip,
     rules: Rules,
+    masks: Masks,
 }
 
 /// The result of an operation.
@@ -62,12 +64,13 @@ impl<'r> Ledger<'r> {
         op: &Op,
         beside: &[RefChange],
     ) -> Result<Self, LedgerError> {
-        let decided = create(new, op)?;
+        let masks = Masks::of(repo, &new.base_sha)?;
+        let decided = create(&masks.new_run(new), op)?;
         let commit = write(repo, None, &decided, op)?;
         match swap(repo, &place, new.id, None, commit, beside)? {
             Together::Won => {
                 let tip = Tip::read(repo, new.id, commit)?;
-                Ok(Self { repo, place, run: new.id, tip, rules: Rules::default() })
+                Ok(Self { repo, place, run: new.id, tip, rules: Rules::default(), masks })
             }
             Together::Lost { name, .. } => Err(LedgerError::Moved { name: name.to_string() }),
         }
@@ -80,7 +83,8 @@ impl<'r> Ledger<'r> {
     pub fn open(repo: &'r Repo, run: RunId) -> Result<Self, LedgerError> {
         let tip = here(repo, run)?;
         let place = Place::of(repo, run, &tip.state.run.decided_by)?;
-        Ok(Self { repo, place, run, tip, rules: Rules::default() })
+        let masks = Masks::of(repo, &tip.state.run.base_sha)?;
+        Ok(Self { repo, place, run, tip, rules: Rules::default(), masks })
     }
 
     /// The newest operation that is known.
@@ -114,7 +118,8 @@ impl<'r> Ledger<'r> {
         Ok(())
     }
 
-    /// Carries out `commands`, all or none. `beside` are refs that are moved with the ledger, and only with it.
+    /// Carries out `commands`, all or none, with secrets masked. `beside` are refs that are moved with the ledger, and
+    /// only with it.
     ///
     /// # Errors
     /// [`LedgerError`]. Nothing was written, except after an [`LedgerError::Unmoved`] without an answer, where the
@@ -125,6 +130,7 @@ impl<'r> Ledger<'r> {
         commands: &[Command],
         beside: &[RefChange],
     ) -> Result<Operated, LedgerError> {
+        let commands = &self.masks.commands(commands);
         let mut sent: Vec<CommitId> = Vec::new();
         // Asking a remote costs a connection, so what is known is tried first.
         let mut fresh = self.place == Place::Here;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::artifact::ArtifactKind;
 use super::ids::{Alias, RunId, Slug};
 use super::patch::patched;
 use super::time::Timestamp;
@@ -113,6 +114,41 @@ pub enum Replicate {
     Summary,
     /// Nothing.
     None,
+}
+
+impl Replicate {
+    /// Whether the content of an artifact of this kind goes into the ledger. Its digest always does. A ledger has no
+    /// events of what an agent thinks or of what its tools print, so contents are all that differs.
+    #[must_use]
+    pub fn keeps(self, kind: ArtifactKind) -> bool {
+        match (self, kind) {
+            (Self::All, _) | (Self::Summary, ArtifactKind::Diff | ArtifactKind::Report) => true,
+            (
+                Self::Summary,
+                ArtifactKind::Prompt
+                | ArtifactKind::Log
+                | ArtifactKind::Transcript
+                | ArtifactKind::Contextpack,
+            )
+            | (Self::None, _) => false,
+        }
+    }
+
+    /// The word in JSON and in the setting `aynig.replicate`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Summary => "summary",
+            Self::None => "none",
+        }
+    }
+
+    /// Reads the word. `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::All, Self::Summary, Self::None].into_iter().find(|one| one.word() == text)
+    }
 }
 
 /// Tokens and cost, as providers report them.

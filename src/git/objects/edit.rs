@@ -75,6 +75,20 @@ impl Repo {
         Ok(files)
     }
 
+    /// The regular file at `path` of a tree. `None` if nothing is there.
+    pub fn file_at(&self, root: CommitId, path: &str) -> Result<Option<Blob>, CommitError> {
+        let refuse = |why: String| CommitError::Unreadable { id: root, why };
+        let tree = self.gix.find_tree(gits(root)).map_err(|error| refuse(gix_chain(&error)))?;
+        let found = tree.lookup_entry_by_path(path).map_err(|error| refuse(error.to_string()))?;
+        match found {
+            None => Ok(None),
+            Some(entry) if entry.mode().is_blob() => {
+                Ok(Some(Blob { path: path.to_owned(), id: ours(&entry.object_id()) }))
+            }
+            Some(_) => Err(refuse(format!("{path} is no plain file"))),
+        }
+    }
+
     /// The content of a file of at most `most` bytes. The length is known before it is read.
     pub fn read_blob(&self, blob: &Blob, most: u64) -> Result<Vec<u8>, CommitError> {
         let refuse =

@@ -13,6 +13,7 @@
 //! | `talk` | messages and hand-offs |
 //! | `answers` | requests for approval |
 //! | `progress` | turns, steps, artifacts, workspaces |
+//! | [`texts`] | the free texts of commands |
 
 mod answers;
 mod command;
@@ -22,6 +23,7 @@ mod progress;
 mod refusal;
 mod runs;
 mod talk;
+pub mod texts;
 
 pub use command::{
     Command, EdgeSpec, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, StepStart,

@@ -3,6 +3,7 @@
 mod names;
 mod properties;
 mod rules;
+mod texts;
 
 use uuid::Uuid;
 

@@ -235,7 +235,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 30] = [
+pub static KEYS: [Key; 32] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -340,6 +340,27 @@ pub static KEYS: [Key; 30] = [
         value: Value::Path(|settings, path| settings.data_dir = Some(path)),
         default: Fallback::Words("`aynig/data` in the git directory that all worktrees share"),
         help: "Where the records of runs and workspaces are kept: an absolute path",
+        ..PLAIN
+    },
+    Key {
+        name: "replicate",
+        group: Group::Workspace,
+        // Read by the ledger, like `secrets`.
+        value: Value::Word(&[
+            Word { word: "all", help: "Everything", put: |_| {} },
+            Word { word: "summary", help: "No prompts, transcripts, logs and context packs", put: |_| {} },
+            Word { word: "none", help: "Nothing: the run stays in this repository", put: |_| {} },
+        ]),
+        default: Fallback::Words("`all` where this repository decides, `summary` where a remote does"),
+        help: "What of a new run goes into its ledger",
+        ..PLAIN
+    },
+    Key {
+        name: "secrets",
+        group: Group::Workspace,
+        value: Value::Glob(|_, _| {}),
+        default: Fallback::Words("nothing is masked but what `.aynig/redact` matches"),
+        help: "The name of an environment variable whose value is masked in ledgers and journals (repeatable)",
         ..PLAIN
     },
     Key {

@@ -23,6 +23,7 @@ fn repeated(repo: &Repo, run: RunId) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// CONTRACT 16.2
 #[test]
 fn a_killed_writer_loses_nothing_and_doubles_nothing() {
     for point in &POINTS[..2] {
@@ -39,6 +40,7 @@ fn a_killed_writer_loses_nothing_and_doubles_nothing() {
     }
 }
 
+/// CONTRACT 16.2
 #[test]
 fn a_writer_killed_before_and_after_the_push_doubles_nothing() {
     for point in POINTS {

@@ -17,6 +17,7 @@ fn wait(children: Vec<Child>) {
     }
 }
 
+/// CONTRACT 16.1, 16.2
 #[test]
 fn eight_processes_write_into_one_ledger() {
     let repo = Repo::new();
@@ -35,6 +36,7 @@ pub(super) fn clone(hub: &Repo) -> Repo {
     clone
 }
 
+/// CONTRACT 16.1, 16.2
 #[test]
 fn eight_clones_write_through_one_hub() {
     let hub = Repo::new();

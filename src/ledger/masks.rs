@@ -1,0 +1,247 @@
+//! Masks secrets: what is never written into a ledger or a journal (CONTRACT 16.4).
+//!
+//! Secrets are the values of the environment variables that `aynig.secrets` names, and what the regular expressions in
+//! `.aynig/redact` of the base commit match.
+//!
+//! Invariant: what cannot be masked is not written. A file that cannot be read, or a wrong expression, is an error.
+
+use bstr::ByteSlice;
+use regex_automata::meta::{Config, Regex};
+use regex_automata::util::syntax;
+use serde_json::Value;
+
+use super::error::LedgerError;
+use super::place::Place;
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::model::decide::texts::change_value;
+use crate::model::decide::{Command, NewRun};
+use crate::model::run::Replicate;
+
+/// What is written in place of a secret.
+const MASK: &str = "***";
+
+/// The shortest value that is masked, in bytes. A shorter one would be found in any text.
+const SHORTEST: usize = 4;
+
+/// The file with expressions, in the tree of the base commit.
+pub const FILE: &str = ".aynig/redact";
+
+/// The longest file with expressions, in bytes.
+const MAX_FILE: u64 = 64 * 1024;
+
+/// The most memory of all expressions of a file, in bytes.
+const MAX_EXPRESSIONS: usize = 1024 * 1024;
+
+/// The fields of an event that are ids, times and words of the contract.
+const ENVELOPE: [&str; 6] = ["id", "runId", "ts", "type", "nodeId", "by"];
+
+/// What is masked.
+#[derive(Debug, Clone, Default)]
+pub struct Masks {
+    /// Longest first, so that none hides a part of another.
+    values: Vec<String>,
+    expressions: Option<Regex>,
+}
+
+impl Masks {
+    /// The masks of a run with this base. A base of zeros is none: the expressions are then left out.
+    ///
+    /// # Errors
+    /// [`LedgerError::Masks`] if the expressions cannot be read, or one of them is wrong.
+    pub fn of(repo: &Repo, base: &str) -> Result<Self, LedgerError> {
+        let settings = repo.settings("aynig").into_iter();
+        let named = settings.filter(|one| one.name.eq_ignore_ascii_case("secrets"));
+        let names = named.filter_map(|one| one.value);
+        let values = names.filter_map(|name| std::env::var(name.trim()).ok()).collect();
+        let text = if base.bytes().all(|byte| byte == b'0') { String::new() } else { read(repo, base)? };
+        Self::new(values, &text)
+    }
+
+    /// Masks for these values, and for what the expressions match: one a line, without empty lines and those that begin
+    /// with `#`.
+    ///
+    /// # Errors
+    /// [`LedgerError::Masks`] if an expression is wrong.
+    pub fn new(values: Vec<String>, expressions: &str) -> Result<Self, LedgerError> {
+        let mut all: Vec<String> = values
+            .iter()
+            // A key of several lines may be shown line by line.
+            .flat_map(|value| std::iter::once(value.as_str()).chain(value.lines()))
+            .map(str::trim)
+            .filter(|value| value.len() >= SHORTEST)
+            .map(str::to_owned)
+            .collect();
+        all.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
+        all.dedup();
+        let lines = expressions.lines().map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        let expressions = (!lines.is_empty()).then(|| compile(&lines)).transpose()?;
+        Ok(Self { values: all, expressions })
+    }
+
+    /// Masks a text.
+    pub fn text(&self, text: &mut String) {
+        for value in &self.values {
+            if text.contains(value.as_str()) {
+                *text = text.replace(value.as_str(), MASK);
+            }
+        }
+        let Some(expressions) = &self.expressions else { return };
+        if !expressions.is_match(text.as_bytes()) {
+            return;
+        }
+        let (mut masked, mut done) = (Vec::with_capacity(text.len()), 0);
+        for found in expressions.find_iter(text.as_bytes()).filter(|found| !found.is_empty()) {
+            masked.extend_from_slice(&text.as_bytes()[done..found.start()]);
+            masked.extend_from_slice(MASK.as_bytes());
+            done = found.end();
+        }
+        masked.extend_from_slice(&text.as_bytes()[done..]);
+        // An expression may match a part of a character.
+        *text = masked.to_str_lossy().into_owned();
+    }
+
+    /// Masks the free texts of a new run.
+    #[must_use]
+    pub fn new_run(&self, new: &NewRun) -> NewRun {
+        let mut new = new.clone();
+        new.change_texts(&|text| self.text(text));
+        new
+    }
+
+    /// Masks the free texts of commands.
+    #[must_use]
+    pub fn commands(&self, commands: &[Command]) -> Vec<Command> {
+        let mut commands = commands.to_vec();
+        commands.iter_mut().for_each(|command| command.change_texts(&|text| self.text(text)));
+        commands
+    }
+
+    /// Masks an event that is no event of record: a JSON object on one line. Its envelope stays. A line that is no
+    /// object is masked as a text.
+    #[must_use]
+    pub fn line(&self, line: &[u8]) -> Vec<u8> {
+        match serde_json::from_slice(line) {
+            Ok(Value::Object(mut event)) => {
+                let body = event.iter_mut().filter(|(key, _)| !ENVELOPE.contains(&key.as_str()));
+                body.for_each(|(_, value)| change_value(value, &|text| self.text(text)));
+                // A value has string keys and no failing parts.
+                serde_json::to_vec(&event).unwrap_or_default()
+            }
+            Ok(_) | Err(_) => self.content(line),
+        }
+    }
+
+    /// Masks the content of an artifact. One that is not UTF-8 stays: no text of it is shown.
+    #[must_use]
+    pub fn content(&self, content: &[u8]) -> Vec<u8> {
+        let Ok(mut text) = content.to_str().map(str::to_owned) else { return content.to_vec() };
+        self.text(&mut text);
+        text.into_bytes()
+    }
+}
+
+/// How much of a new run is replicated: `aynig.replicate`, else all where this repository decides, and a summary where a
+/// remote does.
+///
+/// # Errors
+/// [`LedgerError::Masks`] if the setting is none of the words, or keeps a run here that a remote is to decide.
+pub fn replicate(repo: &Repo, place: &Place) -> Result<Replicate, LedgerError> {
+    let remote = *place != Place::Here;
+    let Some(text) = repo.config("aynig.replicate") else {
+        return Ok(if remote { Replicate::Summary } else { Replicate::All });
+    };
+    match Replicate::parse(&text) {
+        Some(Replicate::None) if remote => Err(LedgerError::Masks(
+            "aynig.replicate = none keeps runs in this repository, and a remote was to decide this one: make it \
+             without a remote"
+                .to_owned(),
+        )),
+        Some(replicate) => Ok(replicate),
+        None => Err(LedgerError::Masks(format!("aynig.replicate = {text}: write all, summary or none"))),
+    }
+}
+
+/// The file with expressions of a commit. Empty if there is none.
+fn read(repo: &Repo, base: &str) -> Result<String, LedgerError> {
+    let failed = |why: String| LedgerError::Masks(format!("{FILE} of the base commit {base}: {why}"));
+    let id = CommitId::parse_hex(base.as_bytes()).ok_or_else(|| failed("it is no commit".to_owned()))?;
+    let tree = repo.commit(id).map_err(|error| failed(format!("{error}; fetch it")))?.tree;
+    let found = repo.file_at(tree, FILE).map_err(|error| failed(error.to_string()))?;
+    let Some(blob) = found else { return Ok(String::new()) };
+    let content = repo.read_blob(&blob, MAX_FILE).map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(content).map_err(|_| failed("it is not UTF-8".to_owned()))
+}
+
+/// Compiles expressions. Each is tried alone first, so that the wrong one is named.
+fn compile(lines: &[&str]) -> Result<Regex, LedgerError> {
+    // Without Unicode, whose tables are large: classes such as `\d` are ASCII. Time is linear in the text.
+    let mut builder = Regex::builder();
+    builder
+        .syntax(syntax::Config::new().unicode(false).utf8(false))
+        .configure(Config::new().utf8_empty(false).nfa_size_limit(Some(MAX_EXPRESSIONS)));
+    for line in lines {
+        builder.build(line).map_err(|error| {
+            // The last line says what is wrong; those above it draw the place.
+            let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
+            let why = why.lines().last().unwrap_or_default();
+            LedgerError::Masks(format!("{FILE}: {line:?} is no usable regular expression: {why}"))
+        })?;
+    }
+    builder.build_many(lines).map_err(|error| LedgerError::Masks(format!("{FILE}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(values: &[&str], expressions: &str, text: &str) -> String {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        let mut text = text.to_owned();
+        Masks::new(values, expressions).expect("right expressions").text(&mut text);
+        text
+    }
+
+    /// CONTRACT 16.4
+    #[test]
+    fn texts_are_masked() {
+        let rows: [(&[&str], &str, &str, &str); 11] = [
+            (&[], "", "nothing to mask", "nothing to mask"),
+            (&["s3cret"], "", "a s3cret, twice: s3cret", "a ***, twice: ***"),
+            (&["abc"], "", "too short: abc", "too short: abc"),
+            (&["word", "password"], "", "password word", "*** ***"),
+            (&["line one\nline two\n"], "", "line two", "***"),
+            (&[], "tok-[a-z0-9]+", "a tok-12ab.", "a ***."),
+            (&[], "# a comment\n\n  tok-\\d+  \nkey=\\w+", "tok-1 key=abc tok-x", "*** *** tok-x"),
+            (&[], "(?i)bearer [^ ]+", "BEARER abc def", "*** def"),
+            (&[], "x*", "axxb", "a***b"),
+            (&[], "é", "café", "caf***"),
+            (&["tok-"], "tok-\\d+", "tok-12", "***12"),
+        ];
+        for (values, expressions, text, wanted) in rows {
+            assert_eq!(masked(values, expressions, text), wanted, "{values:?} {expressions:?}");
+        }
+    }
+
+    /// CONTRACT 16.4
+    #[test]
+    fn a_wrong_expression_is_named() {
+        for (text, named) in [("ok\n(", "\"(\""), ("a{1000}{1000}{1000}", "a{1000}")] {
+            let error = Masks::new(Vec::new(), text).expect_err(text).to_string();
+            assert!(error.contains(named) && error.contains(FILE), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_envelope_of_an_event_stays() {
+        let masks = Masks::new(vec!["same".to_owned()], "").expect("no expression");
+        let line =
+            br#"{"id":"same","runId":"same","type":"same","text":"so same","deep":[{"same":"same"}],"n":1}"#;
+        let wanted =
+            r#"{"id":"same","runId":"same","type":"same","text":"so ***","deep":[{"***":"***"}],"n":1}"#;
+        assert_eq!(masks.line(line), wanted.as_bytes());
+        assert_eq!(masks.line(b"no JSON, same"), b"no JSON, ***");
+        assert_eq!(masks.content(b"\xff same"), b"\xff same");
+    }
+}

@@ -1,0 +1,102 @@
+//! The free texts of commands: what people and agents wrote, apart from names, ids and words of the contract.
+//!
+//! Invariant: a text that is changed here is changed before the command is decided, so the state, its events and every
+//! comparison see the same text.
+
+use serde_json::{Map, Value};
+
+use super::{Command, NewRun, RunEdit};
+use crate::model::approval::{Resolution, Tool};
+use crate::model::ids::FileName;
+use crate::model::message::Payload;
+
+/// Replaces a text by another one, in place.
+pub type Change<'a> = &'a dyn Fn(&mut String);
+
+impl NewRun {
+    /// Changes its free texts.
+    pub fn change_texts(&mut self, change: Change<'_>) {
+        change(&mut self.label);
+        self.done_when.iter_mut().for_each(change);
+    }
+}
+
+impl Command {
+    /// Changes its free texts.
+    pub fn change_texts(&mut self, change: Change<'_>) {
+        match self {
+            Self::SetRun(RunEdit { label, done_when, .. }) => {
+                label.iter_mut().for_each(change);
+                done_when.iter_mut().flatten().for_each(change);
+            }
+            Self::AddNode(spec) => {
+                change(&mut spec.label);
+                spec.role_text.iter_mut().for_each(change);
+            }
+            Self::SetNode(_, edit) => edit.label.iter_mut().chain(&mut edit.summary).for_each(change),
+            Self::AddEdge(spec) => spec.label.iter_mut().for_each(change),
+            Self::Chat { content, .. } => change(content),
+            Self::HandOff { payload, .. } => change_payload(payload, change),
+            Self::Ask { tool: Tool { args, .. }, context, .. } => {
+                change_map(args, change);
+                context.iter_mut().for_each(change);
+            }
+            Self::Answer { resolution: Resolution { modified_args, reason, .. }, .. } => {
+                modified_args.iter_mut().for_each(|args| change_map(args, change));
+                reason.iter_mut().for_each(change);
+            }
+            Self::EndTurn(turn) => turn.last_words.iter_mut().chain(&mut turn.detail).for_each(change),
+            Self::EndStep { evidence, .. } => evidence.iter_mut().for_each(change),
+            Self::AddArtifact(artifact) => {
+                let mut name = artifact.name.as_str().to_owned();
+                change(&mut name);
+                // A text that is no file name any more leaves none of it.
+                artifact.name = FileName::parse(&name)
+                    .or_else(|_| FileName::parse("masked"))
+                    .unwrap_or_else(|_| artifact.name.clone());
+            }
+            Self::ChangeWorkspace(_, body) => {
+                body.patch.pr_url.iter_mut().flatten().chain(&mut body.detail).for_each(change);
+            }
+            Self::DeleteRun
+            | Self::RemoveNode(_)
+            | Self::RemoveEdge(_)
+            | Self::StartStep(_)
+            | Self::PrepareWorkspace(_) => {}
+        }
+    }
+}
+
+fn change_payload(payload: &mut Payload, change: Change<'_>) {
+    change(&mut payload.message);
+    payload.structured.iter_mut().for_each(|data| change_map(data, change));
+    for artifact in &mut payload.artifacts {
+        change(&mut artifact.kind);
+        change(&mut artifact.reference);
+    }
+    if let Some(status) = &mut payload.status {
+        status.reason.iter_mut().for_each(change);
+    }
+}
+
+/// Changes all texts of an object, its keys included.
+pub fn change_map(map: &mut Map<String, Value>, change: Change<'_>) {
+    let entries = std::mem::take(map).into_iter();
+    *map = entries
+        .map(|(mut key, mut value)| {
+            change(&mut key);
+            change_value(&mut value, change);
+            (key, value)
+        })
+        .collect();
+}
+
+/// Changes all texts of a value.
+pub fn change_value(value: &mut Value, change: Change<'_>) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| change_value(value, change)),
+        Value::Object(map) => change_map(map, change),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

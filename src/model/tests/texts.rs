@@ -1,0 +1,107 @@
+//! Free texts of commands: a secret in any of them can be masked before the command is decided.
+
+use serde_json::{Map, Value};
+
+use super::{Bench, edge};
+use crate::model::approval::{Answer, Resolution, Tool};
+use crate::model::artifact::ArtifactKind;
+use crate::model::decide::{Command, EndedTurn, NewArtifact, NodeEdit, RunEdit};
+use crate::model::event::WorkspaceChanged;
+use crate::model::ids::{Alias, ApprovalId, FileName, TurnId};
+use crate::model::message::{ArtifactRef, Payload, PayloadStatus};
+use crate::model::run::Replicate;
+use crate::model::step::{Outcome, TurnStatus};
+use crate::model::time::Timestamp;
+use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
+
+const SECRET: &str = "hunter2";
+
+fn object() -> Map<String, Value> {
+    Map::from_iter([(format!("key {SECRET}"), Value::from(vec![Value::from(format!("deep {SECRET}"))]))])
+}
+
+/// CONTRACT 16.4
+#[test]
+fn a_secret_in_any_text_is_found() {
+    let mut bench = Bench::new();
+    let (one, two) = (bench.node("one", "orchestrator"), bench.node("two", "planner"));
+    let some = || Some(format!("a {SECRET}"));
+    let text = || format!("the {SECRET}");
+    let at = Timestamp::from_millis(0).unwrap();
+    let mut spec = super::spec("three", "planner");
+    (spec.label, spec.role_text) = (text(), some());
+    let payload = Payload {
+        message: text(),
+        structured: Some(object()),
+        artifacts: vec![ArtifactRef { kind: text(), reference: text() }],
+        status: Some(PayloadStatus { ok: false, reason: some() }),
+        response: None,
+    };
+    let turn = EndedTurn {
+        node: one,
+        turn: TurnId::from(uuid::Uuid::from_u128(1)),
+        status: TurnStatus::Failed,
+        started_at: at,
+        consumed: Vec::new(),
+        last_words: some(),
+        usage: None,
+        model: None,
+        detail: some(),
+        session: None,
+    };
+    let artifact = NewArtifact {
+        node: None,
+        turn: None,
+        kind: ArtifactKind::Log,
+        name: FileName::parse(&format!("{SECRET}.log")).unwrap(),
+        media_type: "text/plain".to_owned(),
+        size: 1,
+        sha256: String::new(),
+    };
+    let resolution = Resolution { status: Answer::Modified, modified_args: Some(object()), reason: some() };
+    let changed = WorkspaceChanged {
+        name: Alias::parse("one").unwrap(),
+        patch: WorkspacePatch { pr_url: Some(some()), ..WorkspacePatch::default() },
+        rescue: None,
+        detail: some(),
+    };
+    let tool = Tool { id: "1".to_owned(), name: "shell".to_owned(), args: object() };
+    let commands = [
+        Command::SetRun(RunEdit { label: some(), done_when: Some(some()), ..RunEdit::default() }),
+        Command::AddNode(Box::new(spec)),
+        Command::SetNode(one, NodeEdit { label: some(), summary: some(), ..NodeEdit::default() }),
+        Command::AddEdge(crate::model::decide::EdgeSpec { label: some(), ..edge(one, two) }),
+        Command::Chat { node: Some(one), content: text(), interrupt: false },
+        Command::HandOff { from: one, to: two, payload },
+        Command::Ask { node: one, tool, context: some(), expires_at: None },
+        Command::Answer { approval: ApprovalId::from(uuid::Uuid::from_u128(1)), resolution },
+        Command::EndTurn(Box::new(turn)),
+        Command::EndStep { number: 1, outcome: Outcome::Completed, route: None, evidence: some() },
+        Command::AddArtifact(artifact),
+        Command::ChangeWorkspace(WorkspaceChange::Mended, changed),
+    ];
+    for mut command in commands {
+        assert!(format!("{command:?}").contains(SECRET));
+        command.change_texts(&|text| *text = text.replace(SECRET, "***"));
+        let shown = format!("{command:?}");
+        assert!(shown.contains("***") && !shown.contains(SECRET), "{shown}");
+    }
+}
+
+/// CONTRACT 16.5
+#[test]
+fn what_is_replicated() {
+    use ArtifactKind::{Contextpack, Diff, Log, Prompt, Report, Transcript};
+    let table = [
+        (Replicate::All, [Diff, Prompt, Log, Transcript, Contextpack, Report].as_slice()),
+        (Replicate::Summary, &[Diff, Report]),
+        (Replicate::None, &[]),
+    ];
+    for (replicate, kept) in table {
+        for kind in [Diff, Prompt, Log, Transcript, Contextpack, Report] {
+            assert_eq!(replicate.keeps(kind), kept.contains(&kind), "{replicate:?} {kind:?}");
+        }
+        assert_eq!(Replicate::parse(replicate.word()), Some(replicate));
+    }
+    assert_eq!(Replicate::parse("some"), None);
+}
