@@ -24,7 +24,7 @@ use super::error::Error;
 use super::run::survey_options;
 use super::view::branch::{Act, BranchView, row};
 use super::view::deferred::deferred;
-use super::{missing, settings};
+use super::{missing, settings, workspace};
 
 /// The most commits on top of a state that are searched for it.
 const COVER: usize = 100;
@@ -73,6 +73,8 @@ pub struct Seen {
     pub unmanaged: usize,
     /// Whether there was no branch at all.
     pub empty: bool,
+    /// The number of workspaces.
+    pub workspaces: usize,
 }
 
 impl Seen {
@@ -87,7 +89,7 @@ impl Seen {
 pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Result<Seen, Error> {
     let question = Question { repo, authority, options: &query.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
-    let mut seen = Seen { empty: branches.is_empty(), ..Seen::default() };
+    let mut seen = Seen { empty: branches.is_empty(), workspaces: workspace::count(repo), ..Seen::default() };
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
     // One ref listing; without it the branches can still be shown.
     let slots = authority.slots(repo).unwrap_or_default();

@@ -3,12 +3,16 @@
 //! Each call that changes something begins with undoing what a dead process left half-made, and any
 //! other says what there is of that; the caller shows the words.
 
+use std::path::PathBuf;
+
+use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
 use crate::git::Repo;
 use crate::stop::Stop;
+use crate::words::shell_quote;
 pub use crate::workspace::context::{Context, State};
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{Options, Workspaces};
+use crate::workspace::{self, Options, Workspaces};
 
 use super::app::Process;
 use super::error::{Error, Kind};
@@ -22,18 +26,44 @@ pub fn open<'a>(
     stop: Stop,
     changes: bool,
 ) -> Result<(Workspaces<'a>, Vec<String>), Error> {
+    let workspaces = at(repo, process, stop)?;
+    let undone = workspaces.undo_half_made(changes)?;
+    Ok((workspaces, undone))
+}
+
+/// Returns the workspaces of a repository, and looks at none.
+pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspaces<'a>, Error> {
     let settings = settings::workspace(repo)?;
     let options = Options {
         root: settings.workspace_root,
-        data: settings.data_dir.unwrap_or_else(|| own_directory(repo.common_dir()).join("data")),
+        data: data(repo, settings.data_dir),
         prefix: settings.work_prefix,
         setup: settings.setup,
         program: process.program.clone(),
         stop,
     };
-    let workspaces = Workspaces::new(repo, options);
-    let undone = workspaces.undo_half_made(changes)?;
-    Ok((workspaces, undone))
+    Ok(Workspaces::new(repo, options))
+}
+
+/// The directory of all runs and records.
+fn data(repo: &Repo, wanted: Option<PathBuf>) -> PathBuf {
+    wanted.unwrap_or_else(|| own_directory(repo.common_dir()).join("data"))
+}
+
+/// Counts the records of workspaces; none if the settings are wrong.
+pub fn count(repo: &Repo) -> usize {
+    settings::workspace(repo).map_or(0, |settings| workspace::count(&data(repo, settings.data_dir)))
+}
+
+/// Describes the workspace of a work branch.
+pub fn described(repo: &Repo, process: &Process, branch: &BranchName) -> Option<String> {
+    let workspaces = at(repo, process, Stop::manual()).ok()?;
+    let context = workspaces.find(branch.to_string().as_ref()).ok()?;
+    let range = shell_quote(&format!("{}..{branch}", context.base_sha.get(..10)?));
+    Some(format!(
+        "{branch} is the branch of the workspace {}; `git log -p {range}` shows its commits",
+        context.handle()
+    ))
 }
 
 impl From<Refusal> for Error {

@@ -17,6 +17,7 @@ use crate::words::shell_quote;
 use std::time::Duration;
 
 use super::Workspaces;
+use super::condition::due;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::refusal::{Refusal, Why};
 use super::store::{Held, LOCK};
@@ -202,47 +203,37 @@ impl Workspaces<'_> {
         let entries = self.all()?;
         let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
         let mut told = Vec::new();
-        let is_due = |context: &Context| context.state != State::Ready || context.pending.is_some();
-        for context in contexts.filter(is_due) {
-            if !self.is_free(&context) {
-                continue;
-            }
+        for context in contexts {
+            let Some((what, next)) = due(&context).filter(|_| self.is_free(&context)) else { continue };
             let handle = context.handle();
             if !changes {
-                told.push(match context.state {
-                    State::Preparing => format!(
-                        "{handle} was never complete, and its maker is gone; the next `aynig workspace create` undoes it"
-                    ),
-                    State::Removing | State::Removed => format!(
-                        "removing {handle} was interrupted; `aynig workspace remove --apply {handle}` finishes it"
-                    ),
-                    State::Ready => format!(
-                        "a rollback of {handle} was interrupted; the next `aynig workspace rollback` or `snapshot` finishes it"
-                    ),
-                });
+                told.push(format!("{handle} {what}; {next}"));
                 continue;
             }
-            let done = self.hold(&context).and_then(|mut held| match held.context.state {
-                State::Preparing => self.undo(held).map(|()| {
-                    vec![format!("{handle} was never complete, and its maker is gone; it was undone")]
-                }),
-                State::Removing | State::Removed | State::Ready => {
-                    let is_ready = held.context.state == State::Ready;
-                    let Some(mut words) = self.carry_on(&mut held)? else { return Ok(Vec::new()) };
-                    words.push(if is_ready {
-                        format!("making the worktree of {handle} anew was interrupted; it is done now")
-                    } else {
-                        format!("removing {handle} was interrupted; it is removed now")
-                    });
-                    Ok(words)
-                }
-            });
-            match done {
+            match self.finish_due(&context) {
                 Ok(words) => told.extend(words),
                 Err(refusal) => told.push(format!("{handle} is left as it is: {}", refusal.message)),
             }
         }
         Ok(told)
+    }
+
+    /// Finishes or undoes what a dead process left due in a workspace. Returns the words.
+    pub(super) fn finish_due(&self, context: &Context) -> Result<Vec<String>, Refusal> {
+        let handle = context.handle();
+        let mut held = self.hold(context)?;
+        if held.context.state == State::Preparing {
+            self.undo(held)?;
+            return Ok(vec![format!("{handle} was never complete, and its maker is gone; it was undone")]);
+        }
+        let is_ready = held.context.state == State::Ready;
+        let Some(mut words) = self.carry_on(&mut held)? else { return Ok(Vec::new()) };
+        words.push(if is_ready {
+            format!("making the worktree of {handle} anew was interrupted; it is done now")
+        } else {
+            format!("removing {handle} was interrupted; it is removed now")
+        });
+        Ok(words)
     }
 
     /// Removes what there is of a workspace that was never ready.

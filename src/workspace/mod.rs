@@ -22,16 +22,20 @@
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `remove` | removes a workspace, after all of it was saved |
+//! | `condition` | what is wrong with workspaces, for `doctor` |
+//! | `leftovers` | what they left behind, for `clean` |
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
 mod change;
+mod condition;
 pub mod context;
 mod create;
 mod guard;
 mod ignored;
+mod leftovers;
 mod place;
 mod ready;
 pub mod refusal;
@@ -47,11 +51,12 @@ use crate::git::Repo;
 use crate::stop::Stop;
 
 pub use change::Remade;
+pub use condition::{Condition, Flaw};
 pub use create::Created;
 pub use remove::Removal;
 pub use rollback::{DISCARD, discard};
 pub use snapshot::Snapshot;
-pub use store::{Entry, Fault};
+pub use store::{Entry, Fault, count};
 
 /// Settings of workspaces.
 #[derive(Debug, Clone)]

@@ -193,7 +193,7 @@ impl Workspaces<'_> {
             held.save()?;
             reach(Point::RemovalRecorded);
         }
-        let archived = self.options.data.join("archive");
+        let archived = self.archived();
         fsutil::create_private_dir_all(&archived)
             .and_then(|()| std::fs::rename(&held.directory, archived.join(&held.context.run_id)))
             .map_err(|error| because(&error))?;

@@ -88,19 +88,23 @@ impl Workspaces<'_> {
 
     /// The same, with those of other repositories that keep their records in the same place.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, Refusal> {
-        let runs = self.runs();
-        let entries = match std::fs::read_dir(&runs) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Refusal::because(&format!("list {}", runs.display()), &error)),
-        };
-        let mut found: Vec<Entry> = entries.flatten().filter_map(|entry| entry_at(entry.path())).collect();
+        let mut found = entries_in(&self.runs())?;
         let key = |entry: &Entry| {
             let made = entry.context.as_ref().map(|context| context.created_at.clone());
             (made.unwrap_or_default(), entry.directory.clone())
         };
         found.sort_by_key(key);
         Ok(found)
+    }
+
+    /// Those that were removed.
+    pub(super) fn removed(&self) -> Result<Vec<Entry>, Refusal> {
+        entries_in(&self.archived())
+    }
+
+    /// The directory of the records of removed workspaces.
+    pub(super) fn archived(&self) -> PathBuf {
+        self.options.data.join("archive")
     }
 
     /// Finds a workspace by its slug or the beginning of its run's id, by `slug/name`, branch or path.
@@ -230,6 +234,21 @@ impl Workspaces<'_> {
             ),
         )
         .hint("if aynig.workspaceRoot was changed, set it back to what it was"))
+    }
+}
+
+/// The number of records of workspaces in the directory `data`, whatever is in them.
+pub fn count(data: &Path) -> usize {
+    let runs = std::fs::read_dir(data.join("runs")).into_iter().flatten().flatten();
+    runs.filter(|run| run.path().join(FILE).symlink_metadata().is_ok()).count()
+}
+
+/// Reads the workspaces in a directory of runs.
+fn entries_in(directory: &Path) -> Result<Vec<Entry>, Refusal> {
+    match std::fs::read_dir(directory) {
+        Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry_at(entry.path())).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Refusal::because(&format!("list {}", directory.display()), &error)),
     }
 }
 

@@ -49,6 +49,11 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) deferred: bool,
 
+    /// Only what workspaces left: old directories, half-made ones and archived branches; with --apply remove these too if their
+    /// work is in a branch, or by their age
+    #[arg(long)]
+    pub(crate) workspaces: bool,
+
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::workspace;
 use aynig::runner::clean;
 use aynig::runner::clean::{Action, CleanOptions, Item, Kind, Merged, Report};
 use aynig::runner::pluralize;
@@ -17,6 +18,7 @@ use aynig::runner::pluralize;
 use crate::cli::args::Clean;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
+use crate::cli::ui::signals::shutdown;
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
@@ -32,13 +34,21 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         return Err(Error::usage(format!("--into {named}: there is no such branch"))
             .hint("`git branch --all` lists the branches there are"));
     }
-    let narrowed = arguments.logs || arguments.worktrees || arguments.rescue || arguments.deferred;
+    let narrowed = arguments.logs
+        || arguments.worktrees
+        || arguments.rescue
+        || arguments.deferred
+        || arguments.workspaces;
+    let workspaces = workspace::at(&repo, &app.process, shutdown()?)?;
     let wanted = CleanOptions {
         logs: arguments.logs || !narrowed,
         worktrees: arguments.worktrees || !narrowed,
         rescue: arguments.rescue || !narrowed,
         deferred: arguments.deferred || !narrowed,
         deferred_asked: arguments.deferred,
+        workspaces: arguments.workspaces || !narrowed,
+        workspaces_asked: arguments.workspaces,
+        lasting: workspaces.lasting()?,
         older_than: arguments.older_than,
         keep: arguments.keep,
         main,
@@ -46,7 +56,8 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         apply: arguments.apply,
         now: clock::wall_seconds(),
     };
-    let report = clean::clean(&repo, &wanted)?;
+    let mut report = clean::clean(&repo, &wanted)?;
+    report.add(workspaces.leftovers(&wanted)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report);
@@ -65,6 +76,8 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Sightings => "sightings",
         Kind::Rescue => "rescue",
         Kind::Deferred => "deferred",
+        Kind::Workspace => "workspace",
+        Kind::Archive => "archive",
     }
 }
 

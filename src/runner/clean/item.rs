@@ -6,10 +6,22 @@ use bstr::BString;
 
 use serde::Serialize;
 
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::fsutil::no_mounts_in;
 use crate::git::objects::landed::{Landed, LandedError};
 use crate::git::worktrees::error::WorktreeError;
 use crate::runner::attempt::files;
+
+/// A run whose workspace leaves old worktrees.
+#[derive(Debug, Clone)]
+pub struct Lasting {
+    /// Its id.
+    pub(crate) run: AttemptId,
+    /// Its work branch.
+    pub(crate) branch: BranchName,
+    /// The name that people type.
+    pub(crate) handle: String,
+}
 
 /// The kinds of items to look at, and how to treat them.
 #[derive(Debug, Clone)]
@@ -24,6 +36,12 @@ pub struct CleanOptions {
     pub deferred: bool,
     /// Whether these were asked for by name. Else they stay.
     pub deferred_asked: bool,
+    /// What workspaces left behind.
+    pub workspaces: bool,
+    /// Whether that was asked for by name. Else archived branches stay.
+    pub workspaces_asked: bool,
+    /// The runs that have, or had, a workspace.
+    pub lasting: Vec<Lasting>,
     /// The age in seconds from which logs and records are removed, and rescue refs whose work is in no
     /// branch. If `None`, logs have a default age and such rescue refs stay.
     pub older_than: Option<u64>,
@@ -53,6 +71,10 @@ pub enum Kind {
     Rescue,
     /// A deferred state.
     Deferred,
+    /// A workspace that is incomplete.
+    Workspace,
+    /// The branch of a workspace that was removed.
+    Archive,
 }
 
 /// The treatment of an item.
@@ -110,6 +132,13 @@ impl Item {
 
     pub(crate) fn of(mut self, branch: &impl ToString) -> Self {
         self.branch = Some(branch.to_string());
+        self
+    }
+
+    /// Adds age and disk use of what is at `path`, unless something is mounted in it.
+    pub(crate) fn on_disk(mut self, path: &Path, wanted: &CleanOptions) -> Self {
+        self.bytes = no_mounts_in(path).is_ok().then(|| disk_use(path));
+        self.age = file_age(path, wanted.now);
         self
     }
 
@@ -201,6 +230,20 @@ pub(crate) fn file_age(path: &Path, now: i64) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let written = path.symlink_metadata().ok()?.mtime();
     Some(u64::try_from(now.saturating_sub(written)).unwrap_or(0))
+}
+
+/// How old something is, and whether that is older than what was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Age {
+    pub(crate) seconds: u64,
+    pub(crate) is_old: bool,
+}
+
+impl Age {
+    pub(crate) fn since(since: i64, wanted: &CleanOptions) -> Self {
+        let seconds = age(since, wanted.now);
+        Self { seconds, is_old: wanted.older_than.is_some_and(|limit| seconds > limit) }
+    }
 }
 
 pub(crate) fn age(since: i64, now: i64) -> u64 {

@@ -20,9 +20,12 @@ use crate::git::Repo;
 
 use crate::runner::attempt::files;
 
-pub use item::{Action, CleanError, CleanOptions, Item, Kind};
+pub use item::{Action, CleanError, CleanOptions, Item, Kind, Lasting};
 pub use merged::Merged;
 pub use slots::{Stranded, stranded};
+
+pub(crate) use item::Age;
+pub(crate) use rescues::landed;
 
 use item::disk_use;
 
@@ -63,6 +66,9 @@ pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
     if wanted.worktrees {
         items.extend(worktrees::clean(repo, wanted)?);
     }
+    if wanted.worktrees || wanted.workspaces {
+        items.extend(worktrees::clean_all_kept(repo, wanted)?);
+    }
     if wanted.logs {
         let (more, left) = attempts::clean(repo, wanted)?;
         items.extend(more);
@@ -80,6 +86,18 @@ pub fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Report, CleanError> {
         before.saturating_sub(freed)
     };
     Ok(Report { applied: wanted.apply, items, retained, merged, before, after })
+}
+
+impl Report {
+    /// Adds findings whose disk use was not counted.
+    pub fn add(&mut self, items: Vec<Item>) {
+        let going = |item: &&Item| matches!(item.action, Action::Remove | Action::Removed);
+        let all: u64 = items.iter().filter_map(|item| item.bytes).sum();
+        let freed: u64 = items.iter().filter(going).filter_map(|item| item.bytes).sum();
+        self.before += all;
+        self.after += all.saturating_sub(freed);
+        self.items.extend(items);
+    }
 }
 
 /// Disk use of our worktrees (kept ones included), logs and records, in bytes.

@@ -3,7 +3,7 @@
 //! Invariant: a ref whose work is in no branch is removed only at an age the user gave. Each ref is removed
 //! by a compare-and-swap right after its check.
 
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::short;
 use crate::contract::retention::age_words;
 use crate::git::objects::landed::LandedError;
@@ -40,7 +40,7 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
             return item.stays(unsettled.why, unsettled.next);
         }
     }
-    let item = match landed(repo, wanted, rescue) {
+    let item = match landed(repo, wanted, rescue.commit, Some(&rescue.branch)) {
         Err(error) => return item.stays(error_chain(&error), "git fsck"),
         Ok(Some(how)) => item.goes(how),
         Ok(None) => match wanted.older_than {
@@ -81,18 +81,25 @@ fn shows(repo: &Repo, rescue: &RescueRef) -> String {
 }
 
 /// Describes which branch contains the work, its staged part included, and how. `None` if no branch does.
-fn landed(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Result<Option<String>, LandedError> {
-    if let Some(name) = repo.branch_with(rescue.commit)? {
+pub(crate) fn landed(
+    repo: &Repo,
+    wanted: &CleanOptions,
+    work: CommitId,
+    branch: Option<&BranchName>,
+) -> Result<Option<String>, LandedError> {
+    if let Some(name) = repo.branch_with(work)? {
         return Ok(Some(format!("its commit is in {}", short(&name.to_string()))));
     }
     let mut tips: Vec<(String, CommitId)> = Vec::new();
-    tips.extend(repo.branch_head(&rescue.branch)?.map(|tip| (rescue.branch.to_string(), tip)));
+    if let Some(branch) = branch {
+        tips.extend(repo.branch_head(branch)?.map(|tip| (branch.to_string(), tip)));
+    }
     tips.extend(wanted.main.iter().map(|(name, tip)| (short(&name.to_string()).to_owned(), *tip)));
     // The second parent holds staged files, on the same base. Further parents are commits of in-progress
     // operations.
-    let besides = repo.commit(rescue.commit)?.parents;
+    let besides = repo.commit(work)?.parents;
     for (name, tip) in tips {
-        let Some(how) = repo.landed(rescue.commit, tip)? else { continue };
+        let Some(how) = repo.landed(work, tip)? else { continue };
         let mut all_landed = true;
         for beside in besides.iter().skip(1) {
             all_landed &= repo.landed(*beside, tip)?.is_some();

@@ -15,13 +15,13 @@ use crate::git::worktrees::registration::{Mark, Registered};
 use crate::git::worktrees::worktree::Found;
 use crate::supervise::occupants;
 
-use super::item::{CleanError, CleanOptions, Item, Kind, age, disk_use, file_age};
+use super::item::{CleanError, CleanOptions, Item, Kind, Lasting, age, disk_use, file_age};
 use crate::runner::attempt::files;
 use crate::runner::clean::settled;
 use crate::runner::clean::settled::{NotSettled, Of};
 use crate::runner::landing::recover::base_of;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
-use crate::runner::{error_chain, shell_quote};
+use crate::runner::{error_chain, pluralize, shell_quote};
 
 pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
@@ -44,8 +44,17 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Cle
         };
         items.push(item.carried_out(wanted, || remove(repo, &registered, mark)));
     }
+    Ok(items)
+}
+
+/// The worktrees that were kept for the user; only those of workspaces unless all worktrees are looked at.
+pub(crate) fn clean_all_kept(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
+    let mut items = Vec::new();
     for kept in repo.kept_worktrees()? {
-        items.push(clean_kept(repo, wanted, &kept));
+        let lasting = wanted.lasting.iter().find(|lasting| lasting.run == kept.attempt);
+        if wanted.worktrees || lasting.is_some() {
+            items.push(clean_kept(repo, wanted, &kept, lasting));
+        }
     }
     Ok(items)
 }
@@ -106,7 +115,7 @@ fn remove(repo: &Repo, registered: &Registered, mark: &Mark) -> Result<Option<St
     }
 }
 
-fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
+fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept, lasting: Option<&Lasting>) -> Item {
     let path = kept.checkout.path.display();
     let mut item = Item::new(Kind::Worktree, path.to_string());
     item.bytes = own_use(&kept.checkout.path);
@@ -116,25 +125,36 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept) -> Item {
         return item.stays("it was kept, and something is mounted in it", mounted.next());
     }
     let by_hand = by_hand(repo, &kept.checkout);
-    let record = files::find(repo, kept.attempt);
-    let Some(branch) = record.and_then(|record| BranchName::new(record.branch.as_str()).ok()) else {
-        let why = format!("it was kept ({}), and nothing says for which branch", kept.why);
+    let record = || BranchName::new(files::find(repo, kept.attempt)?.branch.as_str()).ok();
+    let was = match lasting {
+        Some(lasting) => format!("an old worktree of the workspace {} ({})", lasting.handle, kept.why),
+        None => format!("it was kept ({})", kept.why),
+    };
+    let Some(branch) = lasting.map(|lasting| lasting.branch.clone()).or_else(record) else {
+        let why = format!("{was}, and nothing says for which branch");
         return item.stays(why, format!("take out what you need, then: {by_hand}"));
     };
     item = item.of(&branch);
-    match held(repo, kept, &branch).and_then(|worktree| elsewhere(repo, wanted, &worktree, kept.attempt)) {
-        Ok(()) => item
-            .goes(format!("it was kept ({}), and all it holds is elsewhere now", kept.why))
-            .carried_out(wanted, || {
-                let worktree = held(repo, kept, &branch)?;
-                elsewhere(repo, wanted, &worktree, kept.attempt)?;
-                repo.remove_worktree(worktree).map_err(|error| error_chain(&error))?;
-                Ok(None)
-            }),
-        Err(why) => item.stays(
-            format!("it was kept ({}): {why}", kept.why),
-            format!("take out what you need, then: {by_hand}"),
-        ),
+    // What was kept for its ignored files goes only by its age.
+    let is_young =
+        lasting.is_some() && wanted.older_than.is_none_or(|limit| item.age.is_none_or(|age| age <= limit));
+    let check = |worktree: &Worktree| match repo.ignored_files(worktree) {
+        Err(error) => Err(error_chain(&error)),
+        Ok((_, true)) if lasting.is_some() => Err("it ignores other repositories in it".to_owned()),
+        Ok((files, _)) if is_young && !files.is_empty() => Err(format!(
+            "{} are in no commit; --older-than lets them go by age",
+            pluralize(files.len(), "ignored file")
+        )),
+        Ok(_) => elsewhere(repo, wanted, worktree, kept.attempt),
+    };
+    match held(repo, kept, &branch).and_then(|worktree| check(&worktree)) {
+        Ok(()) => item.goes(format!("{was}, and all it holds is elsewhere now")).carried_out(wanted, || {
+            let worktree = held(repo, kept, &branch)?;
+            check(&worktree)?;
+            repo.remove_worktree(worktree).map_err(|error| error_chain(&error))?;
+            Ok(None)
+        }),
+        Err(why) => item.stays(format!("{was}: {why}"), format!("take out what you need, then: {by_hand}")),
     }
 }
 

@@ -12,7 +12,7 @@ use aynig::ops::history::History;
 use aynig::ops::history::host::Host;
 use aynig::ops::view::deferred::waiting;
 use aynig::ops::view::story::EntryView;
-use aynig::ops::{missing, status, target};
+use aynig::ops::{missing, status, target, workspace};
 
 use crate::cli::args::Log;
 use crate::cli::exit::Exit;
@@ -46,7 +46,9 @@ pub(crate) fn run(app: &App, arguments: &Log, json: bool) -> Result<Exit, Error>
     let first = history.next().transpose()?;
     if waiting.is_none() && matches!(first, None | Some(Entry::Before(_))) {
         if arguments.max_count != Some(0) {
-            ui::narrate(&ui::sanitize(&missing::no_event(&repo, &authority, &branch)));
+            let work = workspace::described(&repo, &app.process, &branch);
+            let words = work.unwrap_or_else(|| missing::no_event(&repo, &authority, &branch));
+            ui::narrate(&ui::sanitize(&words));
         }
         return Ok(Exit::Done);
     }

@@ -18,6 +18,7 @@ use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
+use aynig::words::pluralize;
 
 use crate::cli::args::{Status, not_an_interval};
 use crate::cli::exit::Exit;
@@ -54,6 +55,10 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     }
     if subject.query.one.is_none() {
         ui::remark(&styled(FAINT, sum(&seen, &subject.query.filter)));
+        if arguments.all && seen.workspaces > 0 {
+            let all = pluralize(seen.workspaces, "workspace");
+            ui::remark(&styled(FAINT, format!("{all}: `aynig workspace list`")));
+        }
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());
         }
@@ -108,7 +113,9 @@ fn sum(seen: &Seen, filter: &Filter) -> String {
 }
 
 fn json(seen: &Seen) -> String {
-    ui::json(&serde_json::json!({ "branches": seen.rows, "unmanaged": seen.unmanaged }))
+    ui::json(
+        &serde_json::json!({ "branches": seen.rows, "unmanaged": seen.unmanaged, "workspaces": seen.workspaces }),
+    )
 }
 
 /// The lines for a terminal with so many columns, or without a terminal.

@@ -8,24 +8,50 @@ use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
-use aynig::ops::error::unlock;
+use aynig::ops::app::Process;
+use aynig::ops::error::{Error, unlock};
+use aynig::ops::workspace;
 use aynig::runner::clean::stranded;
 use aynig::runner::landing::recover::lease_of;
 use aynig::runner::{error_chain, pluralize};
+use aynig::workspace::{Condition, Flaw};
 
+use crate::cli::ui::signals::shutdown;
 use crate::cli::upkeep::doctor::Finding;
 
 /// A lock younger than this (seconds) may belong to a running git.
 const YOUNG: i64 = 5;
 
-pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
-    let mut findings = worktrees(repo);
+pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
+    let (more, kept) = workspaces(repo, process)
+        .unwrap_or_else(|error| (vec![Finding::of("workspaces", error)], Vec::new()));
+    let mut findings = worktrees(repo, &kept);
+    findings.extend(more);
     findings.extend(deferred(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
 
-fn worktrees(repo: &Repo) -> Vec<Finding> {
+/// Checks the workspaces; reports nothing if there are none. Returns the old worktrees that they left, too.
+fn workspaces(repo: &Repo, process: &Process) -> Result<(Vec<Finding>, Vec<PathBuf>), Error> {
+    const CHECK: &str = "workspaces";
+    let Condition { count, flaws, kept } = workspace::at(repo, process, shutdown()?)?.condition()?;
+    let mut findings: Vec<Finding> = flaws
+        .into_iter()
+        .map(|Flaw { subject, what, next, .. }| Finding::warning(CHECK, format!("{subject}: {what}"), next))
+        .collect();
+    for (path, handle, why) in &kept {
+        let text = format!("{} is an old worktree of {handle}: {why}", path.display());
+        findings.push(Finding::warning(CHECK, text, "aynig clean --workspaces"));
+    }
+    if findings.is_empty() && count > 0 {
+        let all = pluralize(count, "workspace");
+        findings.push(Finding::ok(CHECK, format!("{all}, complete and at the recorded place")));
+    }
+    Ok((findings, kept.into_iter().map(|(path, ..)| path).collect()))
+}
+
+fn worktrees(repo: &Repo, of_workspaces: &[PathBuf]) -> Vec<Finding> {
     let (all, kept) = match (repo.linked_worktrees(), repo.kept_worktrees()) {
         (Ok(all), Ok(kept)) => (all, kept),
         (Err(error), _) | (_, Err(error)) => {
@@ -47,7 +73,7 @@ fn worktrees(repo: &Repo) -> Vec<Finding> {
             "aynig run saves and removes them, `aynig clean` tells about them",
         ));
     }
-    for kept in kept {
+    for kept in kept.into_iter().filter(|kept| !of_workspaces.contains(&kept.checkout.path)) {
         let text = format!("{} was kept for you: {}", kept.checkout.path.display(), kept.why);
         findings.push(Finding::warning("worktrees", text, "aynig clean --worktrees"));
     }

@@ -87,7 +87,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);
-            findings.extend(leftovers::check(&repo));
+            findings.extend(leftovers::check(&repo, process));
         }
     }
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();

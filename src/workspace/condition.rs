@@ -1,0 +1,309 @@
+//! What is wrong with the workspaces of a repository, and the command that mends it (CONTRACT 15.13).
+//!
+//! Invariant: changes nothing, and starts no git in a worktree.
+
+use std::path::{Path, PathBuf};
+
+use crate::contract::ids::AttemptId;
+use crate::git::worktrees::registration::Registered;
+use crate::runner::clean::Lasting;
+use crate::words::shell_quote;
+
+use super::Workspaces;
+use super::context::{Context, State};
+use super::refusal::Refusal;
+use super::store::{Entry, Fault};
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The workspace, or a file.
+    pub subject: String,
+    /// The work branch, if it is known.
+    pub branch: Option<String>,
+    /// What is wrong.
+    pub what: String,
+    /// The command that mends it.
+    pub next: String,
+    /// Whether it is something that was left behind.
+    pub is_left: bool,
+    /// The context of what `clean` finishes or undoes.
+    pub(super) due: Option<Box<Context>>,
+}
+
+/// The workspaces of a repository.
+#[derive(Debug)]
+pub struct Condition {
+    /// How many there are.
+    pub count: usize,
+    /// What is wrong.
+    pub flaws: Vec<Flaw>,
+    /// The old directories that rollbacks left: path, workspace and reason.
+    pub kept: Vec<(PathBuf, String, String)>,
+}
+
+/// What is at the place of a worktree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum There {
+    Nothing,
+    Directory,
+    /// A file or a link.
+    Other,
+}
+
+/// What a workspace consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Facts {
+    has_base: bool,
+    has_branch: bool,
+    there: There,
+    is_registered: bool,
+    /// Whether the registration names the worktree's path.
+    is_named: bool,
+    /// Whether `.git` names the registration.
+    is_linked: bool,
+    is_another_repository: bool,
+}
+
+/// What is wrong with a workspace that is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    NoBase,
+    NoWorktree,
+    NoDirectory,
+    Unregistered,
+    AnotherRepository,
+    Misnamed,
+    Unlinked,
+    NoBranch,
+}
+
+fn judge(facts: Facts) -> Option<Broken> {
+    match facts {
+        Facts { has_base: false, .. } => Some(Broken::NoBase),
+        Facts { there: There::Nothing, .. } => Some(Broken::NoWorktree),
+        Facts { there: There::Other, .. } => Some(Broken::NoDirectory),
+        Facts { is_registered: false, .. } => Some(Broken::Unregistered),
+        Facts { is_another_repository: true, .. } => Some(Broken::AnotherRepository),
+        Facts { is_named: false, .. } => Some(Broken::Misnamed),
+        Facts { is_linked: false, .. } => Some(Broken::Unlinked),
+        Facts { has_branch: false, .. } => Some(Broken::NoBranch),
+        Facts { .. } => None,
+    }
+}
+
+impl Broken {
+    fn words(self) -> &'static str {
+        match self {
+            Self::NoBase => "its base commit is not in this repository",
+            Self::NoWorktree => "its worktree is gone",
+            Self::NoDirectory => "its worktree was replaced by something that is no directory",
+            Self::Unregistered => "git does not list its worktree",
+            Self::AnotherRepository => "another repository was made at the top of its worktree",
+            Self::Misnamed => "git lists its worktree at another place",
+            Self::Unlinked => "the .git file of its worktree is missing or names something else",
+            Self::NoBranch => "its branch is gone",
+        }
+    }
+
+    /// The command that mends it in the workspace `handle`.
+    fn next(self, handle: &str) -> String {
+        let handle = shell_quote(handle);
+        match self {
+            Self::NoBase => {
+                "`git fetch --all` brings it if a remote has it; `git fsck` shows what else is missing"
+                    .to_owned()
+            }
+            Self::NoWorktree => format!(
+                "`aynig workspace rollback {handle}` makes it anew at the base, then `aynig workspace rollback --undo {handle}` brings its commits back"
+            ),
+            Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
+                format!("`aynig workspace rollback {handle}` makes it anew; what is there stays beside it")
+            }
+            Self::Misnamed | Self::Unlinked | Self::NoBranch => {
+                format!("`aynig workspace snapshot {handle}` sets it right")
+            }
+        }
+    }
+
+    fn is_left(self) -> bool {
+        matches!(self, Self::NoWorktree | Self::NoBranch)
+    }
+}
+
+impl Workspaces<'_> {
+    /// Looks at all workspaces.
+    pub fn condition(&self) -> Result<Condition, Refusal> {
+        let entries = self.all()?;
+        let registered = self.registered()?;
+        let mut flaws: Vec<Flaw> = entries.iter().filter_map(|entry| self.flaw(entry, &registered)).collect();
+        let runs: Vec<_> =
+            self.entries()?.into_iter().filter_map(|entry| name_of(&entry.directory)).collect();
+        for one in &registered {
+            let Some(mark) = one.workspace().filter(|mark| !runs.contains(&mark.attempt.to_string())) else {
+                continue;
+            };
+            let path = &one.checkout.place.path;
+            let shown = shell_quote(&path.display().to_string());
+            flaws.push(Flaw {
+                subject: path.display().to_string(),
+                branch: Some(mark.branch.to_string()),
+                what: format!("the record of its workspace is gone (run {})", mark.attempt),
+                next: format!(
+                    "take out what you need, then: `git worktree unlock {shown} && git worktree remove {shown}`"
+                ),
+                is_left: true,
+                due: None,
+            });
+        }
+        let lasting = self.lasting()?;
+        let its = |run: AttemptId| lasting.iter().find(|one| one.run == run);
+        let all = self.repo.kept_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
+        let kept = all.into_iter().filter_map(|kept| {
+            Some((kept.checkout.place.path.clone(), its(kept.attempt)?.handle.clone(), kept.why))
+        });
+        Ok(Condition { count: entries.len(), flaws, kept: kept.collect() })
+    }
+
+    /// The runs that have, or had, a workspace of this repository.
+    pub fn lasting(&self) -> Result<Vec<Lasting>, Refusal> {
+        let contexts = self.contexts()?;
+        Ok(contexts
+            .iter()
+            .map(|context| Lasting { run: context.run(), branch: context.branch(), handle: context.handle() })
+            .collect())
+    }
+
+    /// The contexts of this repository that can be used, with those that were removed.
+    pub(super) fn contexts(&self) -> Result<Vec<Context>, Refusal> {
+        let removed = self.removed()?;
+        let all = self.all()?.into_iter().chain(removed).filter_map(|entry| entry.context.ok());
+        Ok(all.filter(|context| self.foreign_owner(context).is_none()).collect())
+    }
+
+    fn registered(&self) -> Result<Vec<Registered>, Refusal> {
+        self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))
+    }
+
+    fn flaw(&self, entry: &Entry, registered: &[Registered]) -> Option<Flaw> {
+        let context = match &entry.context {
+            Ok(context) => context,
+            Err(Fault { file, why }) => return Some(unreadable(file, why)),
+        };
+        if !self.is_free(context) {
+            return None;
+        }
+        let handle = context.handle();
+        let flaw = |what: String, next: String, is_left: bool| Flaw {
+            subject: handle.clone(),
+            branch: Some(context.branch_name.clone()),
+            what,
+            next,
+            is_left,
+            due: None,
+        };
+        if let Some((what, next)) = due(context) {
+            return Some(Flaw { due: Some(Box::new(context.clone())), ..flaw(what.to_owned(), next, true) });
+        }
+        let facts = self.facts(context, registered);
+        if let Some(broken) = judge(facts) {
+            return Some(flaw(broken.words().to_owned(), broken.next(&handle), broken.is_left()));
+        }
+        let refusal = self.check_settings(context).err()?;
+        Some(flaw(refusal.message, refusal.hints.join("; "), false))
+    }
+
+    fn facts(&self, context: &Context, registered: &[Registered]) -> Facts {
+        let path = &context.worktree_path;
+        let its =
+            registered.iter().find(|one| one.workspace().is_some_and(|mark| mark.attempt == context.run()));
+        let mut place = its.map(|one| one.checkout.place.clone());
+        let is_named = place.as_ref().is_some_and(|place| place.path == *path);
+        if let Some(place) = &mut place {
+            place.path.clone_from(path);
+        }
+        Facts {
+            has_base: self.repo.commit(context.base()).is_ok(),
+            has_branch: self.repo.branch_head(&context.branch()).is_ok_and(|head| head.is_some()),
+            there: match path.symlink_metadata() {
+                Ok(found) if found.is_dir() => There::Directory,
+                Ok(_) => There::Other,
+                Err(_) => There::Nothing,
+            },
+            is_registered: place.is_some(),
+            is_named,
+            is_linked: place.as_ref().is_some_and(|place| place.names_its_registration()),
+            is_another_repository: place.is_some_and(|place| place.is_another_repository()),
+        }
+    }
+}
+
+/// What a dead process left due in a workspace, and the command that finishes it.
+pub(super) fn due(context: &Context) -> Option<(&'static str, String)> {
+    let what = match context.state {
+        State::Preparing => "was never complete, and its maker is gone",
+        State::Removing | State::Removed => "was to be removed, and that was interrupted",
+        State::Ready if context.pending.is_some() => "was to be made anew, and that was interrupted",
+        State::Ready => return None,
+    };
+    let word = if context.state == State::Preparing { "undoes" } else { "finishes" };
+    Some((what, format!("`aynig clean --workspaces --apply` {word} that, as does any change of a workspace")))
+}
+
+fn unreadable(file: &Path, why: &str) -> Flaw {
+    let shown = shell_quote(&file.display().to_string());
+    let next = if why.contains("has version") {
+        "use the aynig that wrote it; this one leaves it alone".to_owned()
+    } else {
+        format!("take it out of the way: `mv {shown} {shown}.damaged`; its branch and its worktree stay")
+    };
+    Flaw {
+        subject: file.display().to_string(),
+        branch: None,
+        what: format!("it cannot be used: {why}"),
+        next,
+        is_left: true,
+        due: None,
+    }
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 15.13
+    #[test]
+    fn what_is_wrong() {
+        let fine = Facts {
+            has_base: true,
+            has_branch: true,
+            there: There::Directory,
+            is_registered: true,
+            is_named: true,
+            is_linked: true,
+            is_another_repository: false,
+        };
+        let gone = Facts { there: There::Nothing, is_linked: false, ..fine };
+        for (given, wanted) in [
+            (fine, None),
+            (Facts { has_base: false, ..gone }, Some(Broken::NoBase)),
+            (gone, Some(Broken::NoWorktree)),
+            (Facts { is_registered: false, is_named: false, ..gone }, Some(Broken::NoWorktree)),
+            (Facts { there: There::Other, ..fine }, Some(Broken::NoDirectory)),
+            (Facts { is_registered: false, is_linked: false, ..fine }, Some(Broken::Unregistered)),
+            (
+                Facts { is_another_repository: true, is_linked: false, ..fine },
+                Some(Broken::AnotherRepository),
+            ),
+            (Facts { is_named: false, ..fine }, Some(Broken::Misnamed)),
+            (Facts { is_linked: false, has_branch: false, ..fine }, Some(Broken::Unlinked)),
+            (Facts { has_branch: false, ..fine }, Some(Broken::NoBranch)),
+        ] {
+            assert_eq!(judge(given), wanted, "{given:?}");
+        }
+    }
+}
