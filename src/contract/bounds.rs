@@ -15,6 +15,7 @@ use super::lease::ORIGIN_KEY;
 use super::parking::{Parking, parking};
 use super::requeue::INTERRUPTED_KEY;
 use super::trailers::Trailers;
+use super::unable::HANDED_BACK_KEY;
 
 /// Names the attempt from within which a state was set on a branch that the attempt does not hold.
 pub const FROM_ATTEMPT_KEY: &str = "aynig-from-attempt";
@@ -111,7 +112,7 @@ struct Visit {
     /// Whether a command set it on a branch that is not its own.
     from_attempt: bool,
     /// Whether the runner has put it back.
-    interrupted: bool,
+    put_back: bool,
     /// Whether a pause was declared.
     pauses: bool,
     /// Whether it is the end of a failed command for `stalled`.
@@ -145,7 +146,7 @@ impl Visit {
             state: state.clone(),
             over_lease: has(OVERRIDES_KEY),
             from_attempt: has(FROM_ATTEMPT_KEY),
-            interrupted: has(INTERRUPTED_KEY),
+            put_back: has(INTERRUPTED_KEY) || has(HANDED_BACK_KEY),
             // A time that was over already when the commit was made is a kept trailer.
             pauses: matches!(parking(trailers, at), Parking::Until(_)),
             stalled_again: state.is_stalled() && origin.is_some_and(|origin| origin.is_stalled()),
@@ -217,7 +218,7 @@ pub(crate) fn visits(facts: impl Iterator<Item = Fact>) -> usize {
         What::Lease(_) => None,
     });
     let same = visits.filter(|visit| *state.get_or_insert_with(|| visit.state.clone()) == visit.state);
-    same.filter(|visit| !visit.interrupted).count().max(1)
+    same.filter(|visit| !visit.put_back).count().max(1)
 }
 
 /// Counts how often in a row the command for `stalled` has failed.
@@ -258,7 +259,7 @@ impl Rounds {
     fn state(&mut self, visit: &Visit, same_state: bool, same_tree: bool) -> bool {
         // A loop with pauses does not spin.
         self.open &= !visit.pauses && !visit.stalled_again && (same_tree || !same_state);
-        self.count += u64::from(self.open && same_state && !visit.interrupted);
+        self.count += u64::from(self.open && same_state && !visit.put_back);
         self.open && self.count > self.limit
     }
 }

@@ -5,6 +5,15 @@ use super::carried::KeepTrailers;
 use super::ids::StateName;
 use super::trailers::Trailer;
 
+/// What a command declares with `SET_STATE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declared {
+    /// The next state.
+    Next(Declaration),
+    /// This host cannot do what was requested; the reason, as one plain line.
+    Unable(String),
+}
+
 /// The commit that a command declares with `SET_STATE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {

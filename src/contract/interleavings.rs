@@ -21,7 +21,7 @@ use super::ids::{AttemptId, CommitId, StateName};
 use super::lease::{Lease, Liveness, renewal_lead};
 use super::message::{Draft, Message};
 use super::ownership::{Ownership, ownership};
-use super::requeue::{Interrupted, Requeue, interrupted_before, requeued_draft};
+use super::requeue::{Interrupted, Requeue, Writer, interrupted_before, requeued_draft};
 
 const RUNNERS: usize = 3;
 
@@ -271,7 +271,8 @@ impl World {
                 let before = interrupted_before(&trigger.message.trailers).unwrap_or(0);
                 let interrupted = Interrupted { times: before + 1, most: u32::MAX };
                 self.requeues += 1;
-                requeued_draft(&trigger, Requeue { interrupted: Some(interrupted) }, None, None)
+                let writer = Writer { runner: "r", source: None, now: 0 };
+                requeued_draft(&trigger, &Requeue::Interrupted(interrupted), None, writer)
             }
             Ends::Badly => stalled_draft(held.attempt.to_string().as_bytes().into(), None, "it failed"),
             Ends::Well => {

@@ -7,7 +7,7 @@
 //! the landing. The caller reads, saves, writes and moves the branch.
 
 use super::cancel::{Cancel, Then};
-use super::declaration::Declaration;
+use super::declaration::Declared;
 use super::head::Event;
 use super::ids::CommitId;
 use super::ownership::Ownership;
@@ -189,17 +189,17 @@ pub(crate) enum Finish {
 }
 
 impl Landing {
-    /// Begins to land the outcome of `ending` and the command's declaration.
+    /// Begins to land the outcome of `ending` and of what the command declared.
     pub(crate) fn begin(
         trigger: &Event,
         ending: &Ending,
-        declaration: Option<Declaration>,
+        declared: Option<Declared>,
         policy: OnInterrupt,
         store: Store,
     ) -> (Self, Order) {
         let subject = format!("`{}` {}", trigger.state, ending.describe());
         let trailers: &Trailers = &trigger.message.trailers;
-        let settlement = settle(ending, declaration, trailers, policy);
+        let settlement = settle(ending, declared, trailers, policy);
         let but = (settlement == Settlement::Stall).then(|| too_often(ending, trailers, policy)).flatten();
         let landing = Self {
             why: but.map_or_else(|| subject.clone(), |but| format!("{subject}; {but}")),
@@ -322,13 +322,13 @@ impl Landing {
 
     /// Heeds a request where the state would be asked for again: a stop of the runner is no answer to it.
     fn heed(&mut self, cancel: Option<Cancel>) {
-        if let (Settlement::Requeue(Requeue { interrupted: Some(_) }), Some(cancel)) =
+        if let (Settlement::Requeue(Requeue::Interrupted(_) | Requeue::HandedBack(_)), Some(cancel)) =
             (&self.settlement, cancel)
         {
             self.why = format!("{}; it was {cancel}", self.subject);
             self.settlement = match cancel.then {
                 Then::Stall => Settlement::Stall,
-                Then::Requeue => Settlement::Requeue(Requeue { interrupted: None }),
+                Then::Requeue => Settlement::Requeue(Requeue::Cancelled),
             };
         }
     }

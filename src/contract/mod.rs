@@ -76,6 +76,7 @@ pub mod squash;
 pub mod story;
 pub mod titles;
 pub mod trailers;
+pub mod unable;
 pub mod waits_for;
 
 #[cfg(test)]

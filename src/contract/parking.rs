@@ -5,9 +5,9 @@
 //! to wait could be the costlier mistake.
 
 use bstr::{BStr, ByteSlice};
-use chrono::DateTime;
+use chrono::{DateTime, SecondsFormat};
 
-use super::trailers::Trailers;
+use super::trailers::{Trailer, Trailers};
 
 /// The trailer that parks a state.
 pub const NOT_BEFORE_KEY: &str = "dwp-not-before";
@@ -34,6 +34,12 @@ pub fn parking(trailers: &Trailers, now: i64) -> Parking {
             value.to_str_lossy().chars().take(60).collect::<String>()
         )),
     }
+}
+
+/// The trailer that parks a state until a second since the epoch.
+pub(crate) fn not_before(second: i64) -> Trailer {
+    let time = DateTime::from_timestamp(second, 0).unwrap_or(DateTime::UNIX_EPOCH);
+    Trailer::new(NOT_BEFORE_KEY, time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
 /// Returns the time before which a state is not run, in seconds since the epoch, if it can be parsed.

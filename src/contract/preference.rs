@@ -7,6 +7,7 @@ use bstr::{BStr, ByteSlice};
 
 use super::report::plain_line;
 use super::trailers::Trailers;
+use super::unable::is_unable;
 
 /// The trailer that names the preferred runner.
 pub(crate) const PREFER_RUNNER_KEY: &str = "dwp-prefer-runner";
@@ -39,7 +40,7 @@ pub(crate) struct Preferred {
 /// preference is ignored. Otherwise a runner would wait for as long as they disagree.
 pub(crate) fn preferred(trailers: &Trailers, committed_at: i64, runner: &str, now: i64) -> Option<Preferred> {
     let wanted = trailers.last(PREFER_RUNNER_KEY)?.trim();
-    if wanted.is_empty() || wanted == runner.as_bytes() {
+    if wanted.is_empty() || wanted == runner.as_bytes() || is_unable(trailers, &wanted.to_str_lossy()) {
         return None;
     }
     let seconds = trailers.last(PREFER_SECONDS_KEY).map_or(DEFAULT_SECONDS, seconds);

@@ -10,11 +10,12 @@ use serde_json::{Map, Value};
 use super::alike::nearest;
 use super::carried::{Ask, KeepTrailers};
 use super::commits::advance_draft;
-use super::declaration::Declaration;
+use super::declaration::{Declaration, Declared};
 use super::ids::StateName;
 use super::lease::MAX_LEASE_SECONDS;
 use super::report::{MAX_LINE_CHARS, is_invisible_order, plain_line};
 use super::trailers::{Trailer, Trailers, is_runner_managed, is_valid_key, trim};
+use super::unable::reason;
 
 /// The first word of a protocol line; one space and a JSON object follow.
 pub(crate) const PROTOCOL_WORD: &str = "SET_STATE";
@@ -23,8 +24,11 @@ pub(crate) const PROTOCOL_WORD: &str = "SET_STATE";
 pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// The fields of a declaration.
-const FIELDS: [&str; 7] =
-    ["state", "subject", "body", "lease_seconds", "keep_body", "keep_trailers", "trailers"];
+const FIELDS: [&str; 8] =
+    ["state", "subject", "body", "lease_seconds", "keep_body", "keep_trailers", "trailers", UNABLE];
+
+/// The field that hands the request back. It stands alone.
+const UNABLE: &str = "unable";
 
 /// Names, in a declared commit, fields of the declaration that nothing reads.
 const MISSPELT_KEY: &str = "aynig-misspelt-fields";
@@ -41,7 +45,7 @@ pub(crate) enum LineVerdict {
     /// Ordinary output.
     NotProtocol,
     /// A declaration that can be carried out.
-    Declared(Declaration),
+    Declared(Declared),
     /// A protocol line that breaks a rule, with the reason (lower case, no full stop).
     Malformed(String),
 }
@@ -98,7 +102,27 @@ fn user_trailer(key: &str, value: &str) -> Result<Trailer, TrailerArgError> {
 ///
 /// # Errors
 /// The reason why the runner would refuse it.
-pub fn line(declaration: &Declaration) -> Result<String, String> {
+pub fn line(declared: &Declared) -> Result<String, String> {
+    let fields = match declared {
+        Declared::Next(declaration) => next_fields(declaration),
+        Declared::Unable(why) => Map::from_iter([(UNABLE.to_owned(), Value::from(why.as_str()))]),
+    };
+    let mut line = format!("{PROTOCOL_WORD} ");
+    for c in Value::Object(fields).to_string().chars() {
+        if c.is_control() || is_invisible_order(c) {
+            line.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            line.push(c);
+        }
+    }
+    match judge_line(line.as_bytes()) {
+        LineVerdict::Declared(_) => Ok(line),
+        LineVerdict::Malformed(reason) => Err(reason),
+        LineVerdict::NotProtocol => Err(String::from("it is no protocol line")),
+    }
+}
+
+fn next_fields(declaration: &Declaration) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     set("state", declaration.state.as_str().into());
@@ -117,19 +141,7 @@ pub fn line(declaration: &Declaration) -> Result<String, String> {
         let text = |trailer: &Trailer| Value::from(format!("{}: {}", trailer.key, trailer.value));
         set("trailers", declaration.trailers.iter().map(text).collect());
     }
-    let mut line = format!("{PROTOCOL_WORD} ");
-    for c in Value::Object(fields).to_string().chars() {
-        if c.is_control() || is_invisible_order(c) {
-            line.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            line.push(c);
-        }
-    }
-    match judge_line(line.as_bytes()) {
-        LineVerdict::Declared(_) => Ok(line),
-        LineVerdict::Malformed(reason) => Err(reason),
-        LineVerdict::NotProtocol => Err(String::from("it is no protocol line")),
-    }
+    fields
 }
 
 /// Judges one line of standard output, with or without its end (LF or CRLF).
@@ -142,8 +154,8 @@ pub(crate) fn judge_line(line: &[u8]) -> LineVerdict {
     if line.len() > MAX_LINE_BYTES {
         return LineVerdict::Malformed(String::from(TOO_LONG));
     }
-    match declaration(&line[PROTOCOL_WORD.len()..]) {
-        Ok(declaration) => LineVerdict::Declared(declaration),
+    match declared(&line[PROTOCOL_WORD.len()..]) {
+        Ok(declared) => LineVerdict::Declared(declared),
         Err(reason) => LineVerdict::Malformed(reason),
     }
 }
@@ -160,7 +172,7 @@ fn may_be_protocol(line: &[u8]) -> bool {
         .is_some_and(|rest| rest.first().is_none_or(|next| b" \t\r{:=".contains(next)))
 }
 
-fn declaration(rest: &[u8]) -> Result<Declaration, String> {
+fn declared(rest: &[u8]) -> Result<Declared, String> {
     let Some(payload) = rest.strip_prefix(b" ") else {
         return Err(String::from("SET_STATE is to be followed by one space and a JSON object"));
     };
@@ -169,15 +181,32 @@ fn declaration(rest: &[u8]) -> Result<Declaration, String> {
     let Value::Object(fields) = value else {
         return Err(format!("the payload is {}, not an object", kind(&value)));
     };
-    let mut trailers = trailers(&fields)?;
-    trailers.extend(misspelt(&fields));
+    if let Some(why) = text(&fields, UNABLE)? {
+        return unable(&fields, &why).map(Declared::Unable);
+    }
+    declaration(&fields).map(Declared::Next)
+}
+
+fn unable(fields: &Map<String, Value>, why: &str) -> Result<String, String> {
+    let others = fields.keys().filter(|name| *name != UNABLE && FIELDS.contains(&name.as_str()));
+    if let Some(other) = others.into_iter().find(|name| field(fields, name).is_some()) {
+        return Err(format!(
+            "\"unable\" hands the request back as it is, so {other:?} cannot stand beside it"
+        ));
+    }
+    reason(why).ok_or_else(|| String::from("\"unable\" is empty; say why this host cannot do it"))
+}
+
+fn declaration(fields: &Map<String, Value>) -> Result<Declaration, String> {
+    let mut trailers = trailers(fields)?;
+    trailers.extend(misspelt(fields));
     let declaration = Declaration {
-        state: state(&fields)?,
-        subject: text(&fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
-        body: text(&fields, "body")?,
-        lease_seconds: lease_seconds(&fields)?,
-        keep_body: flag(&fields, "keep_body")?,
-        keep_trailers: keep_trailers(&fields)?,
+        state: state(fields)?,
+        subject: text(fields, "subject")?.filter(|subject| !subject.trim().is_empty()),
+        body: text(fields, "body")?,
+        lease_seconds: lease_seconds(fields)?,
+        keep_body: flag(fields, "keep_body")?,
+        keep_trailers: keep_trailers(fields)?,
         trailers,
     };
     // A declaration that cannot be written is reported now, not when the command has ended and its
@@ -313,7 +342,7 @@ const SHOWN_BYTES: usize = 4 * 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     /// The last valid declaration.
-    pub(crate) declaration: Option<Declaration>,
+    pub(crate) declared: Option<Declared>,
     /// The first [`MAX_MALFORMED_KEPT`] malformed lines.
     pub(crate) malformed: Vec<MalformedLine>,
     /// The total number of malformed lines.
@@ -385,7 +414,7 @@ impl ProtocolReader {
         if !self.skipping {
             match judge_line(&self.pending) {
                 LineVerdict::NotProtocol => {}
-                LineVerdict::Declared(declaration) => self.observed.declaration = Some(declaration),
+                LineVerdict::Declared(declared) => self.observed.declared = Some(declared),
                 LineVerdict::Malformed(reason) => self.note(reason),
             }
         }

@@ -14,14 +14,31 @@ use super::ids::RemoteName;
 use super::lease::ORIGIN_KEY;
 use super::lease::requested_seconds;
 use super::message::Draft;
+use super::parking::NOT_BEFORE_KEY;
 use super::titles::default_subject;
 use super::trailers::{Trailer, Trailers, is_runner_managed};
+use super::unable::{HandedBack, handed_back, is_of_return};
 
 /// A repeated request (CONTRACT 6.14).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Requeue {
-    /// The number of interruptions in a row, with this one. `None` after a cancellation.
-    pub(crate) interrupted: Option<Interrupted>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Requeue {
+    /// The runner was stopped; the number of interruptions in a row, with this one.
+    Interrupted(Interrupted),
+    /// The attempt was cancelled.
+    Cancelled,
+    /// The host cannot do it (CONTRACT 6.17).
+    HandedBack(HandedBack),
+}
+
+/// Who writes a repeated request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    /// The id of the runner.
+    pub(crate) runner: &'a str,
+    /// The remote that decides.
+    pub(crate) source: Option<&'a RemoteName>,
+    /// The time, in seconds since the epoch.
+    pub(crate) now: i64,
 }
 
 /// A count of interruptions in a row.
@@ -80,27 +97,45 @@ impl fmt::Display for Interrupted {
 /// ref with the saved work.
 pub(crate) fn requeued_draft(
     trigger: &Event,
-    requeue: Requeue,
+    requeue: &Requeue,
     rescued: Option<&BStr>,
-    source: Option<&RemoteName>,
+    writer: Writer<'_>,
 ) -> Draft {
+    let asked = &trigger.message.trailers;
+    // The time of an earlier return still binds the runners that it names.
+    let back = match requeue {
+        Requeue::HandedBack(back) => back.trailers(asked, writer.runner, writer.now),
+        Requeue::Interrupted(_) => {
+            asked.iter().filter(|trailer| is_of_return(trailer.key.as_bstr())).cloned().collect()
+        }
+        Requeue::Cancelled => Vec::new(),
+    };
+    let replaced = |key: &BStr| {
+        key == NOT_BEFORE_KEY
+            && match requeue {
+                Requeue::HandedBack(_) => true,
+                Requeue::Interrupted(_) => false,
+                Requeue::Cancelled => handed_back(asked) > 0,
+            }
+    };
     let of_stall = |key: &BStr| trigger.state.is_stalled() && (key == STALLED_RUN_KEY || key == ORIGIN_KEY);
     let mut trailers = Trailers::new();
     trailers.push(Trailer::new(STATE_KEY, trigger.state.as_str()));
-    trailers.extend(seconds_trailer(requested_seconds(&trigger.message.trailers).ok().flatten()));
+    trailers.extend(seconds_trailer(requested_seconds(asked).ok().flatten()));
     trailers.extend(
-        trigger
-            .message
-            .trailers
+        asked
             .iter()
             .filter(|trailer| {
                 let key = trailer.key.as_bstr();
-                of_stall(key) || !(is_runner_managed(key) || is_of_one_commit(key))
+                of_stall(key) || !(is_runner_managed(key) || is_of_one_commit(key) || replaced(key))
             })
             .cloned(),
     );
-    trailers.extend(source_trailer(source));
-    trailers.extend(requeue.interrupted.map(|count| Trailer::new(INTERRUPTED_KEY, count.times.to_string())));
+    trailers.extend(source_trailer(writer.source));
+    trailers.extend(back);
+    if let Requeue::Interrupted(count) = requeue {
+        trailers.push(Trailer::new(INTERRUPTED_KEY, count.times.to_string()));
+    }
     trailers.extend(rescued.map(|name| Trailer::new(RESCUED_KEY, name)));
     let subject = trigger.message.subject.clone();
     let subject: BString = if subject.trim().is_empty() { default_subject(&trigger.state) } else { subject };
@@ -118,6 +153,10 @@ mod tests {
     use super::super::ids::CommitId;
     use super::*;
 
+    fn by(source: Option<&RemoteName>) -> Writer<'_> {
+        Writer { runner: "here", source, now: 1_000 }
+    }
+
     fn event(message: &str) -> Event {
         let id = CommitId::from_bytes(&[7; 20]).expect("20 bytes");
         let facts = CommitFacts { id, committed_at: 100, message: message.as_bytes() };
@@ -128,10 +167,10 @@ mod tests {
     /// CONTRACT 6.14
     #[test]
     fn it_asks_for_the_same_and_says_why() {
-        let again = |times| Requeue { interrupted: Some(Interrupted { times, most: 3 }) };
+        let again = |times| Requeue::Interrupted(Interrupted { times, most: 3 });
         let origin = RemoteName::parse("origin").expect("legal");
         let ask = "t\n\nprompt\n\nx: y\ndwp-state: build\ndwp-run-id: old\ndwp-lease-seconds: 60\ndwp-pr: 7\naynig-overrides: r\ndwp-source: git:hub\n";
-        let draft = requeued_draft(&event(ask), again(1), None, None);
+        let draft = requeued_draft(&event(ask), &again(1), None, by(None));
         let first = draft.encode().expect("it can be written");
         assert_eq!(
             first,
@@ -140,7 +179,7 @@ mod tests {
         let once = event(&first.to_str_lossy());
         assert_eq!(interrupted_before(&once.message.trailers), Some(1));
         let saved = BStr::new("refs/aynig/rescue/a/1");
-        let draft = requeued_draft(&once, again(2), Some(saved), Some(&origin));
+        let draft = requeued_draft(&once, &again(2), Some(saved), by(Some(&origin)));
         let second = draft.encode().expect("it can be written");
         assert_eq!(
             second,
@@ -149,12 +188,41 @@ mod tests {
         );
         assert_eq!(rescued(&event(&second.to_str_lossy()).message.trailers), Some(saved));
         let stalled = "s\n\nwhy\n\ndwp-state: stalled\ndwp-stalled-run: r-1\ndwp-origin-state: build\n";
-        let draft = requeued_draft(&event(stalled), again(1), None, None);
+        let draft = requeued_draft(&event(stalled), &again(1), None, by(None));
         let text = draft.encode().expect("it can be written");
         assert_eq!(
             text,
             format!("{stalled}aynig-interrupted: 1\n"),
             "its command needs to know what stalled"
         );
+    }
+
+    /// CONTRACT 6.17
+    #[test]
+    fn a_return_is_remembered_until_it_is_cancelled() {
+        let ask = "t\n\nprompt\n\ndwp-state: build\nx: y\ndwp-not-before: 1970-01-01T00:00:01Z\n";
+        let back =
+            |trigger: &Event| Requeue::HandedBack(HandedBack::new(&trigger.message.trailers, "no codex"));
+        let first =
+            requeued_draft(&event(ask), &back(&event(ask)), None, by(None)).encode().expect("a message");
+        assert_eq!(
+            first,
+            "t\n\nprompt\n\ndwp-state: build\nx: y\ndwp-not-before: 1970-01-01T00:17:10Z\n\
+             aynig-unable: here no codex\naynig-handed-back: 1\n"
+        );
+        let first = event(&first.to_str_lossy());
+        let other = Writer { runner: "there", ..by(None) };
+        let second = requeued_draft(&first, &back(&first), None, other).encode().expect("a message");
+        let facts = "aynig-unable: here no codex\naynig-unable: there no codex\naynig-handed-back: 2\n";
+        assert!(second.ends_with(facts.as_bytes()), "{second}");
+        assert!(second.contains_str("00:17:40Z"), "{second}");
+        // Somebody else who is interrupted binds nobody else.
+        let again = Requeue::Interrupted(Interrupted { times: 1, most: 3 });
+        let interrupted = requeued_draft(&first, &again, None, other).encode().expect("a message");
+        let kept = "dwp-not-before: 1970-01-01T00:17:10Z\naynig-unable: here no codex\naynig-handed-back: 1\n\
+                    aynig-interrupted: 1\n";
+        assert!(interrupted.ends_with(kept.as_bytes()), "{interrupted}");
+        let anew = requeued_draft(&first, &Requeue::Cancelled, None, other).encode().expect("a message");
+        assert_eq!(anew, "t\n\nprompt\n\ndwp-state: build\nx: y\n");
     }
 }

@@ -5,10 +5,11 @@
 use std::fmt;
 
 use super::cancel::{Cancel, Then};
-use super::declaration::Declaration;
+use super::declaration::{Declaration, Declared};
 use super::ids::StateName;
 use super::requeue::{OnInterrupt, Requeue, interrupted_before};
 use super::trailers::Trailers;
+use super::unable::HandedBack;
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,30 +65,35 @@ pub(crate) enum Settlement {
     Requeue(Requeue),
 }
 
-/// Success with a declaration advances; success without one keeps working. An interrupted command is
-/// requested again, within the limits of `policy`. Anything else stalls and ignores the declaration
-/// (CONTRACT 6.1 to 6.3, 6.14).
+/// Success with a declared state advances; success without a declaration keeps working. A request that this host
+/// cannot do is handed back. An interrupted command is requested again, within the limits of `policy`. Anything else
+/// stalls and ignores the declaration (CONTRACT 6.1 to 6.3, 6.14, 6.17).
 pub(crate) fn settle(
     ending: &Ending,
-    declaration: Option<Declaration>,
+    declared: Option<Declared>,
     trigger: &Trailers,
     policy: OnInterrupt,
 ) -> Settlement {
-    match (ending, declaration) {
-        (Ending::Exited(0), declaration) => declaration.map_or(Settlement::KeepWorking, Settlement::Advance),
-        (Ending::Stopped { why: StopReason::Interrupted { clean: true, .. } }, Some(declaration)) => {
-            Settlement::Advance(declaration)
-        }
+    match (ending, declared) {
+        (
+            Ending::Exited(0) | Ending::Stopped { why: StopReason::Interrupted { clean: true, .. } },
+            Some(Declared::Next(declaration)),
+        ) => Settlement::Advance(declaration),
+        (
+            Ending::Exited(0) | Ending::Stopped { why: StopReason::Interrupted { clean: true, .. } },
+            Some(Declared::Unable(why)),
+        ) => Settlement::Requeue(Requeue::HandedBack(HandedBack::new(trigger, &why))),
+        (Ending::Exited(0), None) => Settlement::KeepWorking,
         (Ending::Stopped { why: StopReason::Interrupted { .. } }, _) if policy.requeue => {
             let interrupted = policy.count(trigger);
             if interrupted.times <= policy.most {
-                Settlement::Requeue(Requeue { interrupted: Some(interrupted) })
+                Settlement::Requeue(Requeue::Interrupted(interrupted))
             } else {
                 Settlement::Stall
             }
         }
         (Ending::Stopped { why: StopReason::Cancelled(Cancel { then: Then::Requeue, .. }) }, _) => {
-            Settlement::Requeue(Requeue { interrupted: None })
+            Settlement::Requeue(Requeue::Cancelled)
         }
         (
             Ending::Exited(_) | Ending::Signalled(_) | Ending::NotStarted(_) | Ending::Stopped { why: _ },
@@ -195,9 +201,10 @@ mod tests {
     use super::super::carried::KeepTrailers;
     use super::super::requeue::{INTERRUPTED_KEY, Interrupted};
     use super::super::trailers::Trailer;
+    use super::super::unable::HANDED_BACK_KEY;
     use super::*;
 
-    fn declared() -> Declaration {
+    fn declaration() -> Declaration {
         Declaration {
             state: StateName::parse("review").unwrap(),
             subject: None,
@@ -212,7 +219,7 @@ mod tests {
     /// CONTRACT 6.1, 6.2, 6.3
     #[test]
     fn the_outcome_table() {
-        let declared = declared();
+        let declared = Declared::Next(declaration());
         let policy = OnInterrupt { requeue: true, most: 3 };
         let settled = |ending: &Ending, declaration| settle(ending, declaration, &Trailers::new(), policy);
         let stopped = |why| Ending::Stopped { why };
@@ -254,7 +261,29 @@ mod tests {
         let done = Ending::Exited(0);
         assert!(done.is_success());
         assert_eq!(settled(&done, None), Settlement::KeepWorking);
-        assert_eq!(settled(&done, Some(declared.clone())), Settlement::Advance(declared));
+        assert_eq!(settled(&done, Some(declared)), Settlement::Advance(declaration()));
+    }
+
+    /// CONTRACT 6.17
+    #[test]
+    fn returns() {
+        let policy = OnInterrupt { requeue: false, most: 0 };
+        let trigger: Trailers = [Trailer::new(HANDED_BACK_KEY, "2")].into_iter().collect();
+        let unable = || Some(Declared::Unable("no codex".to_owned()));
+        let back = |times| {
+            Settlement::Requeue(Requeue::HandedBack(HandedBack { times, why: "no codex".to_owned() }))
+        };
+        let stopped = |clean| Ending::Stopped { why: StopReason::Interrupted { signal: 15, clean } };
+        let rows = [
+            (Ending::Exited(0), &Trailers::new(), back(1)),
+            (Ending::Exited(0), &trigger, back(3)),
+            (stopped(true), &trigger, back(3)),
+            (stopped(false), &trigger, Settlement::Stall),
+            (Ending::Exited(75), &trigger, Settlement::Stall),
+        ];
+        for (ending, trigger, expected) in rows {
+            assert_eq!(settle(&ending, unable(), trigger, policy), expected, "{ending}");
+        }
     }
 
     /// CONTRACT 6.14
@@ -264,8 +293,7 @@ mod tests {
         assert_eq!(ending(false).describe(), "was stopped: interrupted by SIGTERM");
         let other = Ending::Stopped { why: StopReason::Interrupted { signal: 77, clean: true } };
         assert_eq!(other.describe(), "was stopped: interrupted by signal 77");
-        let again =
-            |times, most| Settlement::Requeue(Requeue { interrupted: Some(Interrupted { times, most }) });
+        let again = |times, most| Settlement::Requeue(Requeue::Interrupted(Interrupted { times, most }));
         // The count of the trigger, the limit, and the outcome.
         let rows = [
             ("", 3, again(1, 3)),
@@ -285,10 +313,10 @@ mod tests {
             for clean in [true, false] {
                 assert_eq!(settle(&ending(clean), None, &trigger, policy), expected, "{count} of {most}");
             }
-            let declared = || Some(declared());
+            let declared = || Some(Declared::Next(declaration()));
             assert_eq!(settle(&ending(false), declared(), &trigger, policy), expected, "{count} of {most}");
             let finished = settle(&ending(true), declared(), &trigger, policy);
-            assert_eq!(finished, Settlement::Advance(declared().expect("declared")));
+            assert_eq!(finished, Settlement::Advance(declaration()));
             let off = OnInterrupt { requeue: false, most };
             assert_eq!(settle(&ending(false), declared(), &trigger, off), Settlement::Stall);
         }

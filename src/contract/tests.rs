@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::carried::{Ask, KeepTrailers, kept_and_given};
 use super::commits::{LeaseTerms, advance_draft, lease_draft, renewal_draft, stalled_draft};
-use super::declaration::Declaration;
+use super::declaration::{Declaration, Declared};
 use super::head::{CommitFacts, Head};
 use super::ids::{AttemptId, CommitId, RemoteName, StateName};
 use super::message::{Draft, Message};
@@ -408,20 +408,21 @@ const ASK: &[u8] = b"s\n\nDo it.\n\ndwp-state: build\ndwp-pr: 7\nx: \xff\nx: 2\n
 
 /// How one line was misjudged, if it was.
 fn misjudged(line: &[u8], lease: &Trailers) -> Option<String> {
-    let declaration = match judge_line(line) {
+    let declared = match judge_line(line) {
         LineVerdict::NotProtocol => {
             let meant = [b"SET_STATE ".as_slice(), b"SET_STATE\t", b"SET_STATE{", b"SET_STATE:"];
             return meant.iter().any(|word| line.starts_with(word)).then(|| "overlooked".to_owned());
         }
         LineVerdict::Malformed(reason) => return reason.trim().is_empty().then(|| "no reason".to_owned()),
-        LineVerdict::Declared(declaration) => declaration,
+        LineVerdict::Declared(declared) => declared,
     };
     // A parsed declaration can be written as a line again.
-    match line_of(&declaration).map(|line| (judge_line(line.as_bytes()), line)) {
-        Ok((LineVerdict::Declared(again), line)) if again == declaration && line.lines().count() == 1 => {}
+    match line_of(&declared).map(|line| (judge_line(line.as_bytes()), line)) {
+        Ok((LineVerdict::Declared(again), line)) if again == declared && line.lines().count() == 1 => {}
         Err(long) if long.contains("1 MiB") => {}
         other => return Some(format!("a line of ours says {other:?}")),
     }
+    let Declared::Next(declaration) = declared else { return None };
     if declaration.state.is_working() || declaration.trailers.iter().any(|t| is_runner_managed(&t.key)) {
         return Some(format!("declared what is the runner's: {declaration:?}"));
     }
@@ -464,7 +465,7 @@ fn hostile_declarations_are_refused_or_can_be_written() {
         }
         let mut reader = ProtocolReader::new();
         line.chunks(1 + line.len() % 13).for_each(|chunk| reader.feed(chunk));
-        if reader.finish().declaration != expected {
+        if reader.finish().declared != expected {
             wrong.push((line.clone(), "the reader sees another declaration".to_owned()));
         }
     }

@@ -207,7 +207,10 @@ fn branches(scenes: &mut Scenes) {
     };
     with("parked", "dwp-state: work\ndwp-not-before: 2999-01-01T00:00:00Z");
     with("preferred", "dwp-state: work\ndwp-prefer-runner: other");
-    with("again", "dwp-state: work\naynig-interrupted: 1\naynig-rescued: refs/aynig/rescue/again/x");
+    with(
+        "again",
+        "dwp-state: work\naynig-interrupted: 1\naynig-unable: box no codex\naynig-rescued: refs/aynig/rescue/again/x",
+    );
     let question =
         "dwp-state: review\ndwp-waits-for: ana\ndwp-answers: yes, no\ndwp-not-before: 2999-01-01T00:00:00Z";
     with("asks", question);

@@ -109,6 +109,7 @@ mod systemd;
 mod terminal;
 mod transactions;
 mod trust;
+mod unable;
 mod unattended;
 mod unconcluded;
 mod untouched;

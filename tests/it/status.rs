@@ -40,6 +40,7 @@ const KEYS: &[&str] = &[
     "ended",
     "cancelBy",
     "interrupted",
+    "unable",
     "rescueRef",
     "waitsFor",
     "answers",

@@ -271,8 +271,13 @@ pub(crate) struct SetWorking {
 )]
 pub(crate) struct Next {
     /// The next state
-    #[arg(value_name = "STATE", value_parser = parse_state)]
-    pub(crate) state: StateName,
+    #[arg(value_name = "STATE", value_parser = parse_state, required_unless_present = "unable")]
+    pub(crate) state: Option<StateName>,
+
+    /// Hand the request back instead: this host cannot do it, and TEXT says why. Other hosts may run it at once, this
+    /// one after a pause that grows from 30 seconds to 10 minutes
+    #[arg(long, value_name = "TEXT", exclusive = true, allow_hyphen_values = true)]
+    pub(crate) unable: Option<String>,
 
     /// Keep the body of the commit that requested the work; a --body then becomes a marked section below it
     #[arg(long)]

@@ -4,7 +4,8 @@
 
 use aynig::contract::alike::misspelt;
 use aynig::contract::carried::KeepTrailers;
-use aynig::contract::declaration::Declaration;
+use aynig::contract::declaration::{Declaration, Declared};
+use aynig::contract::ids::StateName;
 use aynig::contract::protocol::line;
 use aynig::ops::app::Process;
 use aynig::ops::declare;
@@ -17,25 +18,35 @@ use crate::cli::work::by_hand::text;
 
 /// Runs the subcommand.
 pub(crate) fn run(process: &Process, arguments: &Next) -> Result<Exit, Error> {
+    let declared = match (&arguments.unable, &arguments.state) {
+        (Some(why), _) => Declared::Unable(why.clone()),
+        (None, Some(state)) => Declared::Next(declaration(process, arguments, state)?),
+        (None, None) => return Err(Error::usage("no STATE was given")),
+    };
+    let line = line(&declared).map_err(|why| Error::usage(format!("nothing was printed: {why}")))?;
+    if let Declared::Next(declaration) = &declared {
+        for slip in misspelt(&declaration.trailers) {
+            ui::warn(&slip.to_string());
+        }
+    }
+    ui::answer(&line);
+    Ok(Exit::Done)
+}
+
+fn declaration(process: &Process, arguments: &Next, state: &StateName) -> Result<Declaration, Error> {
     let options = &arguments.text;
-    declare::check(Some(&arguments.state), &options.trailer)?;
+    declare::check(Some(state), &options.trailer)?;
     let stdin = options.body_stdin.then_some(std::path::Path::new("-"));
     let given = text(options.body.as_ref(), options.body_file.as_deref().or(stdin), &process.start)?;
-    let declaration = Declaration {
-        state: arguments.state.clone(),
+    Ok(Declaration {
+        state: state.clone(),
         subject: options.subject.clone(),
         body: given.map(utf8).transpose()?,
         lease_seconds: arguments.lease_seconds,
         keep_body: arguments.keep_body,
         keep_trailers: options.keep_trailers.map_or(KeepTrailers::None, KeepTrailers::from),
         trailers: options.trailer.clone(),
-    };
-    let line = line(&declaration).map_err(|why| Error::usage(format!("nothing was printed: {why}")))?;
-    for slip in misspelt(&declaration.trailers) {
-        ui::warn(&slip.to_string());
-    }
-    ui::answer(&line);
-    Ok(Exit::Done)
+    })
 }
 
 /// JSON is text, while git accepts any bytes.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::carried::KeepTrailers;
+use crate::contract::declaration::Declaration;
 use crate::contract::head::{CommitFacts, Head};
 use crate::contract::ids::StateName;
 use crate::contract::requeue::{Interrupted, Requeue};
@@ -38,7 +39,7 @@ fn begin_with(ending: &Ending, store: Store) -> (Landing, Order) {
         panic!("it declares a state")
     };
     let policy = OnInterrupt { requeue: true, most: 3 };
-    Landing::begin(&trigger, ending, Some(declared()), policy, store)
+    Landing::begin(&trigger, ending, Some(Declared::Next(declared())), policy, store)
 }
 
 fn ours(head: u8, worktree: Position) -> Fact {
@@ -276,7 +277,7 @@ fn a_branch_that_keeps_moving_or_cannot_be_seen_is_given_up() {
 #[test]
 fn an_interrupted_command_is_asked_for_again_once_its_work_is_saved() {
     let ending = Ending::Stopped { why: StopReason::Interrupted { signal: 15, clean: false } };
-    let again = Settlement::Requeue(Requeue { interrupted: Some(Interrupted { times: 1, most: 3 }) });
+    let again = Settlement::Requeue(Requeue::Interrupted(Interrupted { times: 1, most: 3 }));
     for (worktree, parent, base) in [
         (Position::At(id(OWN)), OWN, OWN),
         (Position::Nowhere, LEASE, LEASE),

@@ -8,7 +8,8 @@ fn reason(line: impl AsRef<[u8]>) -> String {
     match judge_line(line.as_ref()) {
         LineVerdict::Malformed(reason) => reason,
         LineVerdict::NotProtocol => String::from("not protocol"),
-        LineVerdict::Declared(declaration) => format!("declared {}", declaration.state),
+        LineVerdict::Declared(Declared::Next(declaration)) => format!("declared {}", declaration.state),
+        LineVerdict::Declared(Declared::Unable(why)) => format!("unable: {why}"),
     }
 }
 
@@ -109,7 +110,7 @@ fn all_fields() {
         keep_trailers: KeepTrailers::Dwp,
         trailers: vec![Trailer::new("dwp-pr", "7"), Trailer::new("z", ""), Trailer::new("a", "é")],
     };
-    assert_eq!(declared, expected);
+    assert_eq!(declared, Declared::Next(expected));
 }
 
 fn observe(chunks: &[&[u8]]) -> Observed {
@@ -122,7 +123,10 @@ fn observe(chunks: &[&[u8]]) -> Observed {
 }
 
 fn state_of(observed: &Observed) -> Option<&str> {
-    observed.declaration.as_ref().map(|declaration| declaration.state.as_str())
+    match observed.declared.as_ref()? {
+        Declared::Next(declaration) => Some(declaration.state.as_str()),
+        Declared::Unable(_) => None,
+    }
 }
 
 /// CONTRACT 4.4
@@ -225,6 +229,6 @@ proptest! {
             }
         }
         let observed = observe(&[&output]);
-        prop_assert_eq!((observed.declaration, observed.malformed_count), (last, malformed));
+        prop_assert_eq!((observed.declared, observed.malformed_count), (last, malformed));
     }
 }

@@ -6,6 +6,7 @@ use crate::contract::head::Event;
 use crate::contract::ids::AttemptId;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::story::{Attempt, Outcome, Stall};
+use crate::contract::unable::unable;
 use crate::git::Repo;
 use crate::git::worktrees::preserved::RescueRef;
 use crate::ops::settings;
@@ -39,10 +40,13 @@ impl<'a> Host<'a> {
         Self { repo, rescues, retries }
     }
 
-    /// Describes a request that followed an interrupted attempt, in words.
+    /// Describes a request that followed an interrupted attempt, or one that handed it back, in words.
     pub fn again(&self, event: &Event) -> Option<String> {
-        let times = interrupted_before(&event.message.trailers)?;
-        Some(Interrupted { times, most: self.retries }.to_string())
+        let trailers = &event.message.trailers;
+        match interrupted_before(trailers) {
+            Some(times) => Some(Interrupted { times, most: self.retries }.to_string()),
+            None => unable(trailers).last().map(|unable| format!("handed back: {unable}")),
+        }
     }
 
     /// Returns the record of an attempt, if its output is on this host.

@@ -20,6 +20,7 @@ use crate::contract::protocol::misspelt_fields;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
+use crate::contract::unable::{Unable, unable};
 use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
@@ -139,6 +140,10 @@ pub struct BranchView {
     pub cancel: Option<String>,
     /// How often in a row it was interrupted.
     pub interrupted: Option<u32>,
+    /// The runners that handed the request back.
+    pub unable: Vec<Unable>,
+    /// Why it is requested again, and where the work is, in words.
+    pub again: Option<String>,
     /// The ref that its HEAD names with the work of the attempt before.
     pub rescue: Option<String>,
     /// Whether the branch was meant to run and does not.
@@ -262,6 +267,7 @@ pub(crate) fn row(
         Verdict::Parked { state, until, .. } => {
             asked(&mut row, state, stored.as_ref());
             row.not_before = Some(*until);
+            row.again = row.again(options.on_interrupt.most);
         }
         Verdict::Bounded { state, bound } => {
             asked(&mut row, state, stored.as_ref());
@@ -278,7 +284,8 @@ pub(crate) fn row(
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
             let in_place = (*run_in == RunIn::Checkout).then(|| skipped(authority, branch));
-            ready(&mut row, &command.path, in_place, options.on_interrupt.most);
+            row.again = row.again(options.on_interrupt.most);
+            ready(&mut row, &command.path, in_place);
         }
         Verdict::Excluded(exclusion) => {
             row.cause = Some(exclusion.word());
@@ -332,10 +339,10 @@ fn skipped(authority: &Authority, branch: &Branch) -> String {
     format!("is checked out here, so plain `aynig run` skips it; `{line}` runs it in place")
 }
 
-/// Adds what would run, where, and how often it was interrupted before.
-fn ready(row: &mut BranchView, command: &str, in_place: Option<String>, most: u32) {
+/// Adds what would run, where, and why again.
+fn ready(row: &mut BranchView, command: &str, in_place: Option<String>) {
     row.command = Some(command.to_owned());
-    let reasons: Vec<String> = row.again(most).into_iter().chain(in_place).chain(row.why.clone()).collect();
+    let reasons: Vec<String> = row.again.clone().into_iter().chain(in_place).chain(row.why.clone()).collect();
     row.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
 }
 
@@ -426,8 +433,9 @@ impl BranchView {
         } else if let Some(until) = self.not_before {
             let left = clock::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
-            let bound = self.bound.as_ref().map(|bound| format!("; {bound}")).unwrap_or_default();
-            self.reason = Some(format!("until {} ({words}){bound}", clock::format_utc(until)));
+            let facts = self.bound.iter().chain(&self.again);
+            let facts: String = facts.map(|fact| format!("; {fact}")).collect();
+            self.reason = Some(format!("until {} ({words}){facts}", clock::format_utc(until)));
             if let Some(deferred) = &self.deferred {
                 deferred.add_to(&mut self.reason);
             }
@@ -453,13 +461,16 @@ impl BranchView {
         own.or(self.preferred.as_ref().map(|(_, until)| *until))
     }
 
-    /// That the state is asked for again after an interruption, and where the work is, in words.
+    /// Why the state is requested again, and where the work is, in words.
     fn again(&self, most: u32) -> Option<String> {
-        let again = Interrupted { times: self.interrupted?, most }.to_string();
-        Some(match &self.rescue {
-            Some(saved) => format!("{again}; work saved: {saved}"),
-            None => again,
-        })
+        let interrupted = self.interrupted.map(|times| Interrupted { times, most }.to_string());
+        let mut facts: Vec<String> =
+            interrupted.into_iter().chain(self.unable.iter().map(ToString::to_string)).collect();
+        if facts.is_empty() {
+            return None;
+        }
+        facts.extend(self.rescue.as_ref().map(|saved| format!("work saved: {saved}")));
+        Some(facts.join("; "))
     }
 
     /// Whether the branch has stalled and no command will run for it.
@@ -500,6 +511,7 @@ fn asked(row: &mut BranchView, state: &StateName, stored: Option<&Stored>) {
     if let Some(Head::Ready(event)) = stored.map(|stored| Head::read(&stored.facts())) {
         row.origin = event.message.trailers.last("dwp-origin-state").map(ToString::to_string);
         row.interrupted = interrupted_before(&event.message.trailers);
+        row.unable = unable(&event.message.trailers);
         row.rescue = rescued(&event.message.trailers).map(ToString::to_string);
         let stalled = Stall::of(&event).map(|stall| stall.reason).filter(|reason| !reason.is_empty());
         row.why = stalled.or_else(|| misspelt_fields(&event.message.trailers));

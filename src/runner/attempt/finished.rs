@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::contract::declaration::Declaration;
+use crate::contract::declaration::Declared;
 use crate::contract::ids::CommitId;
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::{Ending, StopReason};
@@ -62,7 +62,7 @@ pub(crate) struct Finished {
     pub(crate) site: Site,
     pub(crate) ending: Ending,
     /// The last valid declaration in the command's output (CONTRACT 4.4).
-    pub(crate) declaration: Option<Declaration>,
+    pub(crate) declared: Option<Declared>,
     /// The last of its invalid declarations (CONTRACT 4.10).
     pub(crate) invalid: Option<MalformedLine>,
     /// The command's files, if they were made.

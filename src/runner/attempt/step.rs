@@ -14,7 +14,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 use nix::sys::signal::Signal;
 
-use crate::contract::declaration::Declaration;
+use crate::contract::declaration::Declared;
 use crate::contract::protocol::{MalformedLine, Observed, ProtocolReader, misspelt_fields};
 use crate::contract::settlement::{Ending, StopReason};
 use crate::fsutil::FreeSpace;
@@ -78,26 +78,26 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
         catch_unwind(AssertUnwindSafe(attempt))
             .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
     });
-    let Course { mut ending, declaration, invalid, elapsed } = course;
+    let Course { mut ending, declared, invalid, elapsed } = course;
     if matches!(ending, Ending::NotStarted(_)) && elapsed.is_zero() {
         // A call of git that the signal ended is no fault of the branch.
         ending = interrupted(context).unwrap_or(ending);
     }
     let (held, lease_left) = (held.head, held.left);
-    Finished { claim, site, ending, declaration, invalid, files, held, elapsed, lease_left }
+    Finished { claim, site, ending, declared, invalid, files, held, elapsed, lease_left }
 }
 
 /// The end of an attempt: its command is over, or was never started.
 struct Course {
     ending: Ending,
-    declaration: Option<Declaration>,
+    declared: Option<Declared>,
     invalid: Option<MalformedLine>,
     elapsed: Duration,
 }
 
 impl Course {
     fn unstarted(ending: Ending) -> Self {
-        Self { ending, declaration: None, invalid: None, elapsed: Duration::ZERO }
+        Self { ending, declared: None, invalid: None, elapsed: Duration::ZERO }
     }
 }
 
@@ -218,7 +218,7 @@ fn command(
     warn_of_malformed(context, claim, &observed, &ending);
     warn_of_full_disk(context, claim, files, &ending);
     let invalid = observed.malformed.last().cloned();
-    Course { ending, declaration: observed.declaration, invalid, elapsed }
+    Course { ending, declared: observed.declared, invalid, elapsed }
 }
 
 /// How long the signal of a runner may come after that of its command, where a system that shuts down sends
@@ -329,13 +329,13 @@ fn warn_of_malformed(context: &Context<'_>, claim: &Claim, observed: &Observed, 
     if more > 0 {
         context.warn(Some(&claim.branch), Warning::MoreInvalidDeclarations { count: more });
     }
-    if let Some(declared) = observed.declaration.as_ref().filter(|_| ending.is_success())
+    if let Some(Declared::Next(declared)) = observed.declared.as_ref().filter(|_| ending.is_success())
         && let Some(words) = misspelt_fields(&declared.trailers.iter().cloned().collect())
     {
         let state = claim.trigger.state.clone();
         context.warn(Some(&claim.branch), Warning::FieldsMisspelt { state, words });
     }
-    if observed.declaration.is_some() && !ending.is_success() {
+    if observed.declared.is_some() && !ending.is_success() {
         tracing::info!(branch = %claim.branch, attempt = %claim.attempt, "SET_STATE is ignored: the command did not exit with 0");
     }
 }

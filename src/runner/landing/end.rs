@@ -8,6 +8,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::kept::Kept;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Tried};
 use crate::contract::ownership::Ownership;
+use crate::contract::requeue::Requeue;
 use crate::contract::settlement::Settlement;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
@@ -51,10 +52,10 @@ impl<'a> End<'a> {
     pub(crate) fn land(&mut self) -> Landed {
         let (context, finished) = (self.context, self.finished);
         let claim = &finished.claim;
-        let declaration = finished.declaration.clone();
+        let declared = finished.declared.clone();
         let (mut landing, mut order) = {
             let (policy, store) = (context.options.on_interrupt, context.authority.store());
-            Landing::begin(&claim.trigger, &finished.ending, declaration, policy, store)
+            Landing::begin(&claim.trigger, &finished.ending, declared, policy, store)
         };
         if let Settlement::Advance(declaration) = landing.settlement() {
             for slip in misspelt(&declaration.trailers) {
@@ -245,9 +246,10 @@ impl<'a> End<'a> {
                     Settlement::Stall => Outcome::Stalled { why },
                     Settlement::Requeue(requeue) => Outcome::Requeued {
                         state: self.finished.claim.trigger.state.clone(),
-                        why: match requeue.interrupted {
-                            Some(count) => format!("{why}; {}", count.asked_again()),
-                            None => format!("{why}; asked again"),
+                        why: match requeue {
+                            Requeue::Interrupted(count) => format!("{why}; {}", count.asked_again()),
+                            Requeue::Cancelled => format!("{why}; asked again"),
+                            Requeue::HandedBack(back) => back.to_string(),
                         },
                     },
                 };

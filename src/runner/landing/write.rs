@@ -4,6 +4,7 @@ use std::fs::File;
 
 use bstr::{BStr, ByteSlice};
 
+use crate::clock;
 use crate::contract::cancel::{Cancel, Then, mark};
 use crate::contract::carried::Ask;
 use crate::contract::commits::{advance_draft, stalled_draft};
@@ -11,7 +12,7 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::kept::{Kept, kept_draft};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
-use crate::contract::requeue::requeued_draft;
+use crate::contract::requeue::{Writer, requeued_draft};
 use crate::contract::settlement::{Ending, Settlement, StopReason};
 use crate::fsutil;
 use crate::git::contents::rescue::Saved;
@@ -67,7 +68,8 @@ impl End<'_> {
                 }
                 let saved = self.rescued.as_ref().map(|saved| saved.reference.as_bstr());
                 let source = self.context.authority.source();
-                let draft = requeued_draft(&claim.trigger, *requeue, saved, source);
+                let writer = Writer { runner: repo.runner_id(), source, now: clock::wall_seconds() };
+                let draft = requeued_draft(&claim.trigger, requeue, saved, writer);
                 self.commit(&draft, taken.tree(repo)?, parent, named)
             }
             Settlement::Stall => {

@@ -10,7 +10,8 @@ use crate::contract::cancel::is_cancelled;
 use crate::contract::head::{CommitFacts, Event, Head};
 use crate::contract::ids::BranchName;
 use crate::contract::lease::Liveness;
-use crate::contract::parking::{Parking, parking};
+use crate::contract::parking::Parking;
+use crate::contract::unable::parking_for;
 use crate::contract::waits_for::{Answers, Deadline, WaitsFor};
 
 /// The reading of a HEAD alone.
@@ -26,11 +27,12 @@ pub(super) enum Reading {
     },
 }
 
-/// Reads a HEAD at `now`. A lease counts as expired only `skew` seconds after its end.
+/// Reads a HEAD at `now`, as `runner` does. A lease counts as expired only `skew` seconds after its end.
 pub(super) fn read(
     facts: &CommitFacts<'_>,
     name: &BranchName,
     trust: &Trust,
+    runner: &str,
     now: i64,
     skew: i64,
 ) -> Reading {
@@ -75,7 +77,7 @@ pub(super) fn read(
     } else if let Some(foreign) = foreign {
         foreign
     } else {
-        match parking(&event.message.trailers, now) {
+        match parking_for(runner, &event.message.trailers, now) {
             Parking::Over => return Reading::Asks { event, until: None },
             Parking::Until(until) => return Reading::Asks { event, until: Some(until) },
             Parking::Unreadable(why) => Reason::NoTime { why },
@@ -181,7 +183,7 @@ mod tests {
             let message = format!("s\n\n{trailers}\n");
             let id = CommitId::from_bytes(&[1; 20]).expect("20 bytes");
             let facts = CommitFacts { id, committed_at: 100, message: message.as_bytes() };
-            let reading = read(&facts, &name(branch), &trust, now, skew);
+            let reading = read(&facts, &name(branch), &trust, "here", now, skew);
             assert_eq!(shown(reading), expected, "{branch} {trailers} {now} {skew}");
         }
     }

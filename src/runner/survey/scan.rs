@@ -292,7 +292,8 @@ impl<'a> View<'a> {
                 return Verdict::Invalid(Invalid::Unreadable(Unreadable { commit: head, error }));
             }
         };
-        let (event, until) = match read(&stored.facts(), name, &self.options.trust, self.now, self.skew) {
+        let Options { trust, runner_id, .. } = self.options;
+        let (event, until) = match read(&stored.facts(), name, trust, runner_id, self.now, self.skew) {
             Reading::Final(verdict) => return verdict,
             Reading::Asks { event, until } => (event, until),
         };

@@ -3,9 +3,23 @@
 use serde::{Serialize, Serializer};
 
 use super::BranchView;
+use crate::contract::unable::Unable;
 use crate::ops::view::Time;
 use crate::ops::view::deferred::DeferredView;
 use crate::ops::view::lease::UNNAMED;
+
+/// A runner that handed the request back.
+#[derive(Serialize)]
+struct UnableView<'a> {
+    runner: &'a str,
+    reason: &'a str,
+}
+
+impl<'a> UnableView<'a> {
+    fn new(unable: &'a Unable) -> Self {
+        Self { runner: &unable.runner, reason: &unable.why }
+    }
+}
 
 impl Serialize for BranchView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -38,6 +52,7 @@ impl Serialize for BranchView {
             ended: Option<&'static str>,
             cancel_by: Option<&'a str>,
             interrupted: Option<u32>,
+            unable: Vec<UnableView<'a>>,
             rescue_ref: Option<&'a str>,
             waits_for: Option<&'a str>,
             answers: Option<&'a [String]>,
@@ -71,6 +86,7 @@ impl Serialize for BranchView {
             ended: self.ended,
             cancel_by: self.cancel.as_deref(),
             interrupted: self.interrupted,
+            unable: self.unable.iter().map(UnableView::new).collect(),
             rescue_ref: self.rescue.as_deref(),
             waits_for: waits.map(|waits| waits.whom.as_str()),
             answers: waits.and_then(|waits| waits.answers.as_deref()),
