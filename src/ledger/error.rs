@@ -69,6 +69,15 @@ pub enum LedgerError {
         /// The ref.
         name: String,
     },
+    /// The lease of the attempt that the operation was to end is lost.
+    #[error(
+        "the lease on {branch} is lost, so this attempt may not change the run any more: nothing was written, and \
+         what it did is saved (`aynig status --branch {branch}` shows what is next)"
+    )]
+    Fenced {
+        /// The driver.
+        branch: String,
+    },
     /// The operation lost every race.
     #[error(
         "operation {op} lost {tries} races for the ledger of run {run}: try again when the run is quieter"

@@ -1,4 +1,4 @@
-//! Masks secrets: what is never written into a ledger or a journal (CONTRACT 16.4).
+//! Masks secrets: what is never written into a ledger or a journal (CONTRACT 16.5).
 //!
 //! Secrets are the values of the environment variables that `aynig.secrets` names, and what the regular expressions in
 //! `.aynig/redact` of the base commit match.
@@ -203,7 +203,7 @@ mod tests {
         text
     }
 
-    /// CONTRACT 16.4
+    /// CONTRACT 16.5
     #[test]
     fn texts_are_masked() {
         let rows: [(&[&str], &str, &str, &str); 11] = [
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// CONTRACT 16.4
+    /// CONTRACT 16.5
     #[test]
     fn a_wrong_expression_is_named() {
         for (text, named) in [("ok\n(", "\"(\""), ("a{1000}{1000}{1000}", "a{1000}")] {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
 use super::error::LedgerError;
 use super::masks::Masks;
@@ -14,7 +14,8 @@ use super::message;
 use super::place::Place;
 use super::tip::{Tip, ledger_ref};
 use crate::clock;
-use crate::contract::ids::CommitId;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
@@ -81,6 +82,8 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// [`LedgerError`] if it is unknown or damaged, or decided in a place that is not reached from here.
     pub fn open(repo: &'r Repo, run: RunId) -> Result<Self, LedgerError> {
+        // An operation that a killed process had decided is finished first.
+        repo.release_dead_locks();
         let tip = here(repo, run)?;
         let place = Place::of(repo, run, &tip.state.run.decided_by)?;
         let masks = Masks::of(repo, &tip.state.run.base_sha)?;
@@ -119,7 +122,7 @@ impl<'r> Ledger<'r> {
     }
 
     /// Carries out `commands`, all or none, with secrets masked. `beside` are refs that are moved with the ledger, and
-    /// only with it.
+    /// only with it (CONTRACT 16.3): what ends an attempt has its driver there, with the lease as the expected value.
     ///
     /// # Errors
     /// [`LedgerError`]. Nothing was written, except after an [`LedgerError::Unmoved`] without an answer, where the
@@ -173,7 +176,7 @@ impl<'r> Ledger<'r> {
                     return Ok(Operated { commit: Some(commit), decided });
                 }
                 Together::Lost { name, .. } if name != ledger_ref(self.run) => {
-                    return Err(LedgerError::Moved { name: name.to_string() });
+                    return Err(self.moved(&name, beside));
                 }
                 Together::Lost { .. } => {
                     if self.place != Place::Here {
@@ -208,6 +211,22 @@ impl<'r> Ledger<'r> {
     fn unchanged(&self, commit: Option<CommitId>) -> Operated {
         let state = self.tip.state.clone();
         Operated { commit, decided: Decided { events: Vec::new(), state, changed: BTreeSet::new() } }
+    }
+
+    /// Why an operation is refused whose companion `name` has another value: its lease is lost, or it has moved.
+    fn moved(&self, name: &BString, beside: &[RefChange]) -> LedgerError {
+        let expected = beside.iter().find(|change| change.name == *name).and_then(|change| change.expected);
+        let branch = BranchName::from_full_ref(name.as_bstr());
+        let was_lease = |commit: CommitId| {
+            let commit = self.repo.commit(commit).ok();
+            commit.is_some_and(|commit| matches!(Head::read(&commit.facts()), Head::Working(_)))
+        };
+        match branch {
+            Some(branch) if expected.is_some_and(was_lease) => {
+                LedgerError::Fenced { branch: branch.to_string() }
+            }
+            Some(_) | None => LedgerError::Moved { name: name.to_string() },
+        }
     }
 
     /// The commit of this operation, if it landed although the answer was lost.

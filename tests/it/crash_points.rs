@@ -97,7 +97,7 @@ fn cases(point: Point) -> Vec<Case> {
         // A step writes into no ledger: see `ledger`.
         Point::LedgerWritten | Point::LedgerPushed | Point::JournalWritten => vec![],
         // A step delivers nothing: see `deferred`.
-        Point::RefsHalfMoved | Point::DeliveryWritten => vec![],
+        Point::RefsDecided | Point::RefsHalfMoved | Point::DeliveryWritten => vec![],
         // Threads panic at these: see `panics`. A kill there leaves nothing behind.
         Point::CommandWatched | Point::PushBegun | Point::NoticeTaken => vec![],
         // These need a large repository: see `pool`.

@@ -266,12 +266,6 @@ impl Repo {
         let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
         above.find(|above| self.common_dir().join(above).is_file()).map(str::to_owned)
     }
-
-    /// Removes ref locks that killed runners left, if they are proved to be theirs; returns the
-    /// refs' names.
-    pub(crate) fn release_dead_locks(&self) -> Vec<String> {
-        self.intent_log().release_dead_locks()
-    }
 }
 
 /// A file below a directory of refs that is no lock. Empty directories of removed refs are passed over.

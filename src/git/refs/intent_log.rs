@@ -9,6 +9,10 @@
 //! announced for that ref. Our commits are unique, so no other lock has that value. A lock that is not proved
 //! to be ours stays, and is named in the error of a blocked move.
 //!
+//! A transaction is *decided* once all its refs are locked and have their expected values; a line of the log says so,
+//! before the first ref is written. If its process dies after that, whoever finds the log finishes it. A ref that is
+//! not written yet is still locked, so it cannot have moved meanwhile (CONTRACT 5.28).
+//!
 //! The log is optional: if none can be written, refs are moved all the same.
 
 use std::ffi::OsStr;
@@ -27,6 +31,9 @@ use crate::fsutil;
 /// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
 pub(super) const DELETION: &str = "delete-";
 
+/// The first word of the line of a transaction that was decided.
+const DECIDED: &[u8] = b"decided";
+
 /// The file of all packed refs.
 pub(super) const PACKED: &str = "packed-refs";
 
@@ -42,6 +49,24 @@ pub(crate) struct IntentLog {
 struct State {
     open: Option<(PathBuf, File)>,
     under_way: usize,
+}
+
+/// One ref of a transaction that was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Due<'a> {
+    /// The full name.
+    pub(super) name: &'a BStr,
+    /// The value that it had; `None`: it did not exist.
+    pub(super) expected: Option<CommitId>,
+    /// What its lock contains: the new value, or a unique word for a deletion.
+    pub(super) value: &'a [u8],
+}
+
+impl Due<'_> {
+    /// The new value; `None` if the ref is to be deleted.
+    pub(super) fn target(&self) -> Option<CommitId> {
+        CommitId::parse_hex(self.value)
+    }
 }
 
 /// One announced move. Drop it only after the ref's lock is gone.
@@ -74,6 +99,16 @@ impl IntentLog {
         Intent { intent_log: self }
     }
 
+    /// Records that a transaction is decided. All its refs are announced and locked.
+    pub(super) fn decide(&self, refs: &[Due<'_>]) {
+        let mut line = DECIDED.to_vec();
+        for Due { name, expected, value } in refs {
+            let expected = expected.map_or_else(|| "-".to_owned(), |id| id.to_string());
+            line.extend([b" ", *value, b" ", expected.as_bytes(), b" ", name].concat());
+        }
+        self.lock().append(&[&line, b"\n".as_slice()].concat());
+    }
+
     /// Creates the log. It is locked before it gets its name, so that it is never taken for a dead
     /// process's.
     fn create(&self) -> std::io::Result<(PathBuf, File)> {
@@ -94,9 +129,13 @@ impl IntentLog {
 
 impl State {
     fn note(&mut self, value: &[u8], name: &[u8]) {
+        self.append(&[value, b" ", name, b"\n"].concat());
+    }
+
+    /// Appends a line by one write, so that no reader sees half of it.
+    fn append(&mut self, line: &[u8]) {
         let Some((_, file)) = &mut self.open else { return };
-        // One write, so that no reader sees half a line.
-        if let Err(error) = file.write_all(&[value, b" ", name, b"\n"].concat()) {
+        if let Err(error) = file.write_all(line) {
             tracing::debug!(%error, "a move was not announced");
         }
     }
@@ -127,18 +166,33 @@ impl Drop for IntentLog {
 }
 
 impl IntentLog {
-    /// Removes ref locks that killed runners left, if they are proved to be theirs; returns the
-    /// refs' names.
-    pub(crate) fn release_dead_locks(&self) -> Vec<String> {
+    /// Removes ref locks that killed processes left, if they are proved to be theirs; returns the
+    /// refs' names. `finish` first carries out the transactions that they had decided: it returns whether the ref is
+    /// done with.
+    pub(super) fn release_dead_locks(&self, finish: impl Fn(&Due<'_>) -> bool) -> Vec<String> {
         let mut released = Vec::new();
         fsutil::remove_drafts(&self.directory);
         for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             // A log whose lock is held belongs to a living process, such as this one.
             let Ok(Some(_dead)) = fsutil::FileLock::try_acquire(&entry.path()) else { continue };
             let Ok(announced) = std::fs::read(entry.path()) else { continue };
-            for (value, name) in announced.lines().filter_map(|line| line.split_once_str(" ")) {
-                if self.release(value, name) {
-                    released.push(name.to_str_lossy().into_owned());
+            let lines = || announced.lines().filter_map(|line| line.split_once_str(" "));
+            // Finishing a deletion needs the lock of all packed refs.
+            for (value, name) in lines().filter(|(_, name)| *name == PACKED.as_bytes()) {
+                self.release(value, name);
+            }
+            let due: Vec<Due<'_>> = announced.lines().flat_map(decided).collect();
+            let due: Vec<&Due<'_>> = due.iter().filter(|due| self.is_locked(due.value, due.name)).collect();
+            let (done, failed): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| finish(due));
+            released.extend(done.into_iter().map(|due| due.name.to_string()));
+            if !failed.is_empty() {
+                // The next call tries again.
+                continue;
+            }
+            for (_, name) in lines().filter(|(value, name)| self.release(value, name)) {
+                let name = name.to_str_lossy().into_owned();
+                if !released.contains(&name) {
+                    released.push(name);
                 }
             }
             if let Err(error) = std::fs::remove_file(entry.path()) {
@@ -149,20 +203,66 @@ impl IntentLog {
     }
 
     fn release(&self, value: &[u8], name: &[u8]) -> bool {
-        if name != PACKED.as_bytes() && gix::refs::FullName::try_from(name.as_bstr()).is_err() {
-            return false;
-        }
-        let mut lock = self.common_dir.join(OsStr::from_bytes(name)).into_os_string();
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
-        let deletion = || value.strip_prefix(DELETION.as_bytes()).and_then(AttemptId::parse).is_some();
-        let is_theirs = (CommitId::parse_hex(value).is_some() || deletion())
-            && std::fs::read(&lock).is_ok_and(|held| held.trim() == value);
-        is_theirs
+        let lock = self.lock_of(name);
+        self.is_locked(value, name)
             && std::fs::remove_file(&lock)
                 .inspect_err(
                     |error| tracing::warn!(lock = %lock.display(), %error, "a dead runner's lock stays"),
                 )
                 .is_ok()
+    }
+
+    /// Whether a ref is locked with this value, which a log announced.
+    fn is_locked(&self, value: &[u8], name: &[u8]) -> bool {
+        let deletion = || value.strip_prefix(DELETION.as_bytes()).and_then(AttemptId::parse).is_some();
+        (name == PACKED.as_bytes() || gix::refs::FullName::try_from(name.as_bstr()).is_ok())
+            && (CommitId::parse_hex(value).is_some() || deletion())
+            && std::fs::read(self.lock_of(name)).is_ok_and(|held| held.trim() == value)
+    }
+
+    fn lock_of(&self, name: &[u8]) -> PathBuf {
+        let mut lock = self.common_dir.join(OsStr::from_bytes(name)).into_os_string();
+        lock.push(".lock");
+        lock.into()
+    }
+}
+
+/// The refs of a transaction that a line says was decided. None for any other line.
+fn decided(line: &[u8]) -> Vec<Due<'_>> {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let Some((first, refs)) = words.split_first() else { return Vec::new() };
+    if *first != DECIDED || refs.len() % 3 != 0 {
+        return Vec::new();
+    }
+    let due = refs.chunks_exact(3).filter_map(|chunk| match chunk {
+        [value, expected, name] => {
+            Some(Due { name: name.as_bstr(), expected: CommitId::parse_hex(expected), value })
+        }
+        _ => None,
+    });
+    due.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_decided_transactions() {
+        let id = "0123456789012345678901234567890123456789";
+        let line = format!("decided {id} - refs/heads/a delete-x {id} refs/heads/b");
+        let read: Vec<_> = decided(line.as_bytes())
+            .iter()
+            .map(|due| (due.name.to_string(), due.expected.is_some(), due.target().is_some()))
+            .collect();
+        assert_eq!(
+            read,
+            [("refs/heads/a".to_owned(), false, true), ("refs/heads/b".to_owned(), true, false)]
+        );
+        for other in
+            ["", "decided", &format!("{id} refs/heads/a"), &line[..line.len() - 14], &format!("x{line}")]
+        {
+            assert_eq!(decided(other.as_bytes()), [], "{other}");
+        }
     }
 }

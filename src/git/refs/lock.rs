@@ -23,7 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct RefLock {
     lock: PathBuf,
     target: PathBuf,
-    renamed: bool,
+    /// It is renamed, or not ours to remove.
+    stays: bool,
 }
 
 impl RefLock {
@@ -36,7 +37,7 @@ impl RefLock {
         let (watch, mut pause) = (Stopwatch::start(), FIRST_PAUSE);
         loop {
             match make(&lock, value) {
-                Ok(()) => return Ok(Some(Self { lock, target: target.to_owned(), renamed: false })),
+                Ok(()) => return Ok(Some(Self { lock, target: target.to_owned(), stays: false })),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if watch.elapsed() >= patience {
                         return Ok(None);
@@ -54,17 +55,27 @@ impl RefLock {
         }
     }
 
+    /// The lock of the ref whose file is `target`, left by a dead process with `value`; `None` if it is not there. Unless
+    /// it is renamed it stays, so that whoever could not use it can be followed by another.
+    pub(crate) fn adopt(target: &Path, value: &[u8]) -> Option<Self> {
+        let mut lock = target.as_os_str().to_owned();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let held = fs::read(&lock).ok()?;
+        (held.trim_ascii() == value).then(|| Self { lock, target: target.to_owned(), stays: true })
+    }
+
     /// Moves the ref to the value; on an error the lock is still held.
     pub(crate) fn commit(&mut self) -> io::Result<()> {
         fs::rename(&self.lock, &self.target)?;
-        self.renamed = true;
+        self.stays = true;
         Ok(())
     }
 }
 
 impl Drop for RefLock {
     fn drop(&mut self) {
-        if !self.renamed
+        if !self.stays
             && let Err(error) = fs::remove_file(&self.lock)
         {
             tracing::warn!(lock = %self.lock.display(), %error, "a lock stays");

@@ -1,8 +1,8 @@
 //! Moves several refs together: creates, moves and deletes (CONTRACT 5.28).
 //!
 //! Invariant: before the first ref is written all of them are locked, and have their expected values. A failure
-//! before that changes nothing. A process that is killed between two writes leaves the later refs unwritten, so
-//! callers put the ref first that shows what is due.
+//! before that changes nothing. A process that is killed between two writes leaves the later refs locked, and
+//! [`Repo::release_dead_locks`] of another process writes them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
-use crate::git::refs::intent_log::{DELETION, Intent, PACKED};
+use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
 
@@ -49,8 +49,11 @@ pub(super) struct Prepared<'a> {
     path: PathBuf,
     expected: Option<CommitId>,
     new: Option<CommitId>,
+    /// What the lock contains.
+    value: String,
     lock: RefLock,
-    _announced: Intent<'a>,
+    /// `None` if another process announced it.
+    _announced: Option<Intent<'a>>,
 }
 
 impl Repo {
@@ -77,6 +80,15 @@ impl Repo {
             .collect();
         let mut packed = if gone.is_empty() { None } else { Some(self.lock_packed(&gone)?) };
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
+        if changes.len() > 1 {
+            let due = held.iter().flatten().map(|prepared| Due {
+                name: prepared.name,
+                expected: prepared.expected,
+                value: prepared.value.as_bytes(),
+            });
+            self.intent_log().decide(&due.collect::<Vec<Due<'_>>>());
+            crate::crashpoint::reach(crate::crashpoint::Point::RefsDecided);
+        }
         let mut left = gone.len();
         for (at, prepared) in held.into_iter().flatten().enumerate() {
             if at > 0 {
@@ -94,6 +106,39 @@ impl Repo {
             }
         }
         Ok(Together::Won)
+    }
+
+    /// Finishes transactions that killed processes had decided, and removes their other ref locks, if they are proved to
+    /// be theirs; returns the refs' names.
+    pub(crate) fn release_dead_locks(&self) -> Vec<String> {
+        self.intent_log().release_dead_locks(|due| {
+            let finished = self.finish(due);
+            if let Err(error) = &finished {
+                tracing::warn!(name = %due.name, %error, "a transaction of a dead process is not finished");
+            }
+            finished.is_ok()
+        })
+    }
+
+    /// Writes a ref that a dead process has locked. The lock stays if that fails. A ref that has another value than
+    /// expected is left alone: somebody removed its lock for a moment.
+    fn finish(&self, due: &Due<'_>) -> Result<(), RefError> {
+        let unwritable = |why: String| RefError::Unwritable { name: due.name.to_string(), why };
+        let path = self.common_dir().join(OsStr::from_bytes(due.name));
+        let full = gix::refs::FullName::try_from(due.name).map_err(|error| unwritable(error.to_string()))?;
+        let Some(lock) = RefLock::adopt(&path, due.value) else { return Ok(()) };
+        let (name, expected, new) = (due.name, due.expected, due.target());
+        let value = due.value.to_str_lossy().into_owned();
+        let actual = self.read_now(&full).map_err(|error| unwritable(gix_chain(&error)))?;
+        let prepared = Prepared { name, path, expected, new, value, lock, _announced: None };
+        match new {
+            _ if actual != expected && actual != new => Ok(()),
+            Some(new) => self.write_ref(prepared, new, "aynig: finished for a process that was killed"),
+            None => {
+                let mut packed = Some(self.lock_packed(&[name])?);
+                self.remove_ref(prepared, &mut packed)
+            }
+        }
     }
 
     /// Locks a ref, and checks its value. Returns the actual one if it is another.
@@ -130,7 +175,7 @@ impl Repo {
         {
             return Err(unwritable(obstacle));
         }
-        Ok(Ok(Prepared { name, path, expected, new, lock, _announced: announced }))
+        Ok(Ok(Prepared { name, path, expected, new, lock, value, _announced: Some(announced) }))
     }
 
     /// Writes a prepared ref and its reflog.

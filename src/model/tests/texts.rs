@@ -20,7 +20,7 @@ fn object() -> Map<String, Value> {
     Map::from_iter([(format!("key {SECRET}"), Value::from(vec![Value::from(format!("deep {SECRET}"))]))])
 }
 
-/// CONTRACT 16.4
+/// CONTRACT 16.5
 #[test]
 fn a_secret_in_any_text_is_found() {
     let mut bench = Bench::new();
@@ -88,7 +88,7 @@ fn a_secret_in_any_text_is_found() {
     }
 }
 
-/// CONTRACT 16.5
+/// CONTRACT 16.6
 #[test]
 fn what_is_replicated() {
     use ArtifactKind::{Contextpack, Diff, Log, Prompt, Report, Transcript};

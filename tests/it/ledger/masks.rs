@@ -27,7 +27,7 @@ fn objects(repo: &Repo) -> String {
     String::from_utf8_lossy(&all.expect("git runs").stdout).into_owned()
 }
 
-/// CONTRACT 16.4
+/// CONTRACT 16.5
 #[test]
 fn the_value_of_a_named_variable_is_in_no_object() {
     let repo = Repo::new();
@@ -42,7 +42,7 @@ fn the_value_of_a_named_variable_is_in_no_object() {
     assert!(!objects(&repo).contains("hunter2hunter2"));
 }
 
-/// CONTRACT 16.4
+/// CONTRACT 16.5
 #[test]
 fn expressions_of_the_base_mask_what_is_asked_for() {
     let repo = Repo::new();
@@ -94,7 +94,7 @@ fn expressions_of_the_base_mask_what_is_asked_for() {
     }
 }
 
-/// CONTRACT 16.4
+/// CONTRACT 16.5
 #[test]
 fn what_cannot_be_masked_is_not_written() {
     for (content, why) in [(Some("ok\n(unclosed\n"), "(unclosed"), (None, "no plain file")] {
@@ -134,7 +134,7 @@ fn what_cannot_be_masked_is_not_written() {
     assert!(refused.to_string().contains("fetch it"), "{refused}");
 }
 
-/// CONTRACT 16.5
+/// CONTRACT 16.6
 #[test]
 fn how_much_is_replicated_by_default_and_by_setting() {
     let origin = Place::Remote(RemoteName::parse("origin").expect("a name"));

@@ -2,6 +2,7 @@
 //!
 //! A writer is a process of its own: this test program, started again for the test `worker` alone.
 
+mod companions;
 mod crashes;
 mod masks;
 mod strangers;
@@ -12,7 +13,7 @@ use std::process::{Command as Process, Stdio};
 
 use aynig::clock;
 use aynig::git::repo::open::GitVariables;
-use aynig::git::{Repo as Opened, Store};
+use aynig::git::{RefChange, Repo as Opened, Store};
 use aynig::ledger::history::{Operation, operations, replay};
 use aynig::ledger::operate::{Ledger, here};
 use aynig::ledger::{Place, Tip, runs};
@@ -106,9 +107,12 @@ fn worker() {
     let repo = store.handle();
     let mut ledger = Ledger::open(&repo, run).expect("a ledger");
     let node = *ledger.tip().state.nodes.keys().next().expect("a node");
+    let beside = std::env::var("AYNIG_TEST_BESIDE").unwrap_or_default();
+    let beside: Vec<RefChange> = beside.lines().map(companions::read).collect();
     for number in 0..count {
         let command = chat(node, &format!("{name} {number}"));
-        ledger.repeat(&op(id_of(name, number)), &[command], &[]).expect("an operation");
+        let done = ledger.repeat(&op(id_of(name, number)), &[command], &beside);
+        done.unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

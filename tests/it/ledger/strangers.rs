@@ -33,7 +33,7 @@ fn blob(repo: &Repo, text: &str) -> String {
     repo.git_with_input(&["hash-object", "-w", "--stdin"], text.as_bytes())
 }
 
-/// CONTRACT 16.3
+/// CONTRACT 16.4
 #[test]
 fn a_ledger_of_a_stranger_is_refused_with_a_reason() {
     let id = "0a000000-0000-4000-8000-000000000001";
@@ -103,7 +103,7 @@ fn a_file_of_a_later_version_is_left_as_it_is() {
     assert_eq!(repo.git(["show", &format!("{}:later/thing.txt", ledger_of(run))]), "kept");
 }
 
-/// CONTRACT 16.3
+/// CONTRACT 16.4
 #[test]
 fn a_history_with_a_commit_of_somebody_is_named() {
     let repo = Repo::new();
@@ -116,7 +116,7 @@ fn a_history_with_a_commit_of_somebody_is_named() {
     assert!(error.to_string().contains("none of an operation of this run"), "{error}");
 }
 
-/// CONTRACT 16.3
+/// CONTRACT 16.4
 #[test]
 fn a_run_is_decided_where_it_was_made() {
     let (one, two) = (Repo::new(), Repo::new());
