@@ -195,6 +195,11 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         let aside = || narrator.aside("telling what is still to be told (aynig.notify); ^C ends it");
         hook.close(&stop, aside);
     }
+    result(passed, &stop, before)
+}
+
+/// The result of a run: its exit code, or `None` if git's configuration has changed.
+fn result(passed: Result<(), PassError>, stop: &Stop, before: &Before) -> Result<Option<Exit>, Error> {
     match passed {
         Ok(()) => {}
         Err(PassError::Reconfigured) if stop.cause().is_none() => return Ok(None),

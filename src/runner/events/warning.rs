@@ -4,7 +4,7 @@
 //! was lost, and names the next step if there is one.
 
 use std::fmt::{Display, Formatter, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
@@ -315,17 +315,10 @@ impl Display for Warning {
             Self::LockRemoved { name } => {
                 write!(f, "a runner that was killed had left {name} locked; the lock was removed")
             }
-            Self::SightingsNotKept { why, directory } => write!(
-                f,
-                "how long leases are seen could not be kept ({why}), so none is taken over; make {} writable, or use \
-                 --takeover clock",
-                directory.display()
-            ),
+            Self::SightingsNotKept { why, directory } => sightings_not_kept(f, why, directory),
             Self::RemoteNotSet { remote, there } => remote_not_set(f, remote, there),
             Self::NoSuchBranch { name, near, remote } => {
-                let near = near.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
-                write!(f, "there is no branch {name}{near}; ")?;
-                lists_branches(f, remote.as_ref())
+                no_such_branch(f, name, near.as_deref(), remote.as_ref())
             }
             Self::NoBranchSelected { globs, remote } => {
                 write!(f, "no branch matches {}; ", globs.join(" or "))?;
@@ -370,11 +363,7 @@ impl Display for Warning {
             Self::LeaseLengthIgnored { why, seconds } => {
                 write!(f, "{why}; its lease lasts {seconds} s instead")
             }
-            Self::BodyTooLong { bytes } => write!(
-                f,
-                "the body has {bytes} bytes, too many for an environment variable: BODY is not set, the whole body is in \
-                 the file BODY_PATH names"
-            ),
+            Self::BodyTooLong { bytes } => body_too_long(f, *bytes),
             Self::FilesNotCopied { list, count, cause } => f.write_str(&cause.words(list, *count)),
             Self::Submodules { wrong } => write!(f, "submodules were not initialised: {}", wrong.join("; ")),
             Self::InvalidDeclaration { state, line } => {
@@ -384,12 +373,7 @@ impl Display for Warning {
             Self::MoreInvalidDeclarations { count } => {
                 write!(f, "{count} more invalid SET_STATE lines are in its log")
             }
-            Self::DiskFull { state, ending, free, logs } => write!(
-                f,
-                "`{state}` {ending}, and the disk of its logs is full: there is room for {} KiB in {}",
-                free >> 10,
-                logs.display()
-            ),
+            Self::DiskFull { state, ending, free, logs } => disk_full(f, state, ending, *free, logs),
             Self::WorkNotSaved { why } => write!(f, "work could not be saved, so its worktree stays: {why}"),
             Self::CancelNotTrusted { by, why } => {
                 write!(f, "a request to cancel by {by} was not heeded: {why}")
@@ -425,6 +409,34 @@ fn remote_not_set(f: &mut Formatter<'_>, remote: &RemoteName, there: &BranchName
         "{there} of {remote} declares a state, but aynig.remote is not set, so only local branches count: `git config \
          aynig.remote {name}` selects those of {remote}, `git config aynig.remote ''` keeps this clone local"
     )
+}
+
+fn sightings_not_kept(f: &mut Formatter<'_>, why: &str, directory: &Path) -> Result {
+    write!(
+        f,
+        "how long leases are seen could not be kept ({why}), so none is taken over; make {} writable, or use \
+         --takeover clock",
+        directory.display()
+    )
+}
+
+fn no_such_branch(f: &mut Formatter<'_>, name: &str, near: Option<&str>, on: Option<&RemoteName>) -> Result {
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    write!(f, "there is no branch {name}{near}; ")?;
+    lists_branches(f, on)
+}
+
+fn body_too_long(f: &mut Formatter<'_>, bytes: usize) -> Result {
+    write!(
+        f,
+        "the body has {bytes} bytes, too many for an environment variable: BODY is not set, the whole body is in the \
+         file BODY_PATH names"
+    )
+}
+
+fn disk_full(f: &mut Formatter<'_>, state: &StateName, ending: &Ending, free: u64, logs: &Path) -> Result {
+    let (free, logs) = (free >> 10, logs.display());
+    write!(f, "`{state}` {ending}, and the disk of its logs is full: there is room for {free} KiB in {logs}")
 }
 
 fn lists_branches(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {
