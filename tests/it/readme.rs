@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use super::scene::*;
 use super::support::*;
@@ -84,27 +84,28 @@ fn the_first_commands_are_the_whole_set_up() {
     assert_eq!(first, "cargo run --release -- demo\ncargo test\n");
 }
 
-#[test]
-fn the_tour_works_as_written() {
+/// Runs the shell blocks of a section. They make the repository `name`.
+fn performed(heading: &str, name: &str) -> (Repo, Output) {
     let room = tempfile::tempdir().expect("a temporary directory");
     let place = room.path().canonicalize().expect("it exists");
     let programs = place.join("bin");
     std::fs::create_dir(&programs).expect("a directory");
     symlink(binary(), programs.join("aynig")).expect("a link");
-    let mut path = programs.into_os_string();
-    path.push(":");
-    path.push(std::env::var_os("PATH").expect("a PATH"));
-
-    let blocks = shell_blocks(&section(&readme(), "## A tour in five minutes"));
-    assert!(blocks.len() >= 6, "{blocks:?}");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
+    let blocks = shell_blocks(&section(&readme(), heading));
     let script = format!("set -eu\n{}", blocks.join("\n"));
     let mut shell = Command::new("sh");
     hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
     let output = shell.output().expect("sh runs");
-    let told = format!("stdout:\n{}\nstderr:\n{}", out(&output), err(&output));
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    (Repo { path: place.join(name), room }, output)
+}
 
-    let repo = Repo { path: place.join("tour"), room };
+#[test]
+fn the_tour_works_as_written() {
+    assert!(shell_blocks(&section(&readme(), "## A tour in five minutes")).len() >= 6);
+    let (repo, output) = performed("## A tour in five minutes", "tour");
+    let told = told(&output);
     assert_eq!(repo.state("monday"), "done", "{told}");
     assert_eq!(repo.git(["show", "monday:answer.txt"]), "How long are the notes? 5 words.");
     assert!(told.contains("monday  count → check") && told.contains("monday  check → done"), "{told}");
@@ -114,19 +115,7 @@ fn the_tour_works_as_written() {
 
 #[test]
 fn a_person_in_the_loop_works_as_written() {
-    let room = tempfile::tempdir().expect("a temporary directory");
-    let place = room.path().canonicalize().expect("it exists");
-    let programs = place.join("bin");
-    std::fs::create_dir(&programs).expect("a directory");
-    symlink(binary(), programs.join("aynig")).expect("a link");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
-    let blocks = shell_blocks(&section(&readme(), "### A person in the loop"));
-    let script = format!("set -eu\n{}", blocks.join("\n"));
-    let mut shell = Command::new("sh");
-    hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
-    let output = shell.output().expect("sh runs");
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let repo = Repo { path: place.join("approvals"), room };
+    let (repo, output) = performed("### A person in the loop", "approvals");
     assert_eq!(repo.state("plan"), "approved", "{}", told(&output));
     let message = repo.message("plan");
     assert!(message.contains("Move the parser.\n\n[reply from approval by Ana, "), "{message}");
@@ -137,19 +126,7 @@ fn a_person_in_the_loop_works_as_written() {
 
 #[test]
 fn stopping_a_command_works_as_written() {
-    let room = tempfile::tempdir().expect("a temporary directory");
-    let place = room.path().canonicalize().expect("it exists");
-    let programs = place.join("bin");
-    std::fs::create_dir(&programs).expect("a directory");
-    symlink(binary(), programs.join("aynig")).expect("a link");
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
-    let blocks = shell_blocks(&section(&readme(), "### Stopping a command"));
-    let script = format!("set -eu\n{}", blocks.join("\n"));
-    let mut shell = Command::new("sh");
-    hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
-    let output = shell.output().expect("sh runs");
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let repo = Repo { path: place.join("stops"), room };
+    let (repo, output) = performed("### Stopping a command", "stops");
     assert_eq!(repo.state("task"), "build", "{}", told(&output));
     let said = out(&output);
     assert!(said.contains("stalled: `build` was cancelled by Ana: wrong branch."), "{}", told(&output));
@@ -180,10 +157,11 @@ fn every_option_of_every_subcommand_is_there() {
 #[test]
 fn its_scripts_for_other_programs_are_sound_and_its_links_lead_somewhere() {
     let readme = readme();
+    let mark = |c: char| !c.is_alphanumeric() && !" -_".contains(c);
     let headings: Vec<String> = readme
         .lines()
         .filter(|line| line.starts_with("##"))
-        .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
+        .map(|line| line.replace(mark, "").trim().to_lowercase().replace(' ', "-"))
         .collect();
     for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
         match link.strip_prefix('#') {

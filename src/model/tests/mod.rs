@@ -10,9 +10,19 @@ use uuid::Uuid;
 use super::by::By;
 use super::decide::{Command, Decided, EdgeSpec, NewRun, NodeSpec, Op, Refusal, Rules, create, decide};
 use super::ids::{Alias, NodeId, OpId, RunId, Slug};
-use super::run::{DecidedBy, GlobalMode, Limits, Mode, Replicate, RunKind};
+use super::run::{DecidedBy, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
 use super::state::State;
 use super::time::Timestamp;
+
+/// All statuses of a run.
+const STATUSES: [RunStatus; 6] = [
+    RunStatus::Queued,
+    RunStatus::Running,
+    RunStatus::Paused,
+    RunStatus::Stopped,
+    RunStatus::Completed,
+    RunStatus::Failed,
+];
 
 /// A person's operation. Its id follows from the number.
 pub(super) fn op(number: u64) -> Op {

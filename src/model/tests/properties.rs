@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{edge, fresh, node_op, op, spec};
+use super::{STATUSES, edge, fresh, node_op, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{
@@ -15,7 +15,7 @@ use crate::model::event::{Event, WorkspaceChanged};
 use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
 use crate::model::message::{Expectation, MAX_MESSAGE, Payload, ResponseSpec};
 use crate::model::node::{Capabilities, CliPermissions, EdgeManagement, NodeStatus, Permissions};
-use crate::model::run::{GlobalMode, Limits, Mode, RunStatus, Usage};
+use crate::model::run::{GlobalMode, Limits, Mode, Usage};
 use crate::model::state::{Entry, State};
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
@@ -25,14 +25,6 @@ use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, Worksp
 type Dice = (u8, u8, u8, u8);
 
 const ROLES: [&str; 4] = ["orchestrator", "implementer", "reviewer", "planner"];
-const STATUSES: [RunStatus; 6] = [
-    RunStatus::Queued,
-    RunStatus::Running,
-    RunStatus::Paused,
-    RunStatus::Stopped,
-    RunStatus::Completed,
-    RunStatus::Failed,
-];
 const OUTCOMES: [Outcome; 6] = [
     Outcome::Completed,
     Outcome::Error,

@@ -2,7 +2,7 @@
 
 use serde_json::Map;
 
-use super::{Bench, edge, op, spec};
+use super::{Bench, STATUSES, edge, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::decide::{
     Command, EdgeSpec, EndedTurn, NodeEdit, NodeSpec, Refusal, Rules, RunEdit, StepStart, decide,
@@ -14,15 +14,6 @@ use crate::model::node::{CliPermissions, NodeStatus, Permissions};
 use crate::model::run::{Limits, Mode, RunStatus, Usage};
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
-
-const ALL: [RunStatus; 6] = [
-    RunStatus::Queued,
-    RunStatus::Running,
-    RunStatus::Paused,
-    RunStatus::Stopped,
-    RunStatus::Completed,
-    RunStatus::Failed,
-];
 
 fn status(to: RunStatus) -> Command {
     Command::SetRun(RunEdit { status: Some(to), ..RunEdit::default() })
@@ -41,7 +32,7 @@ fn say(message: &str) -> Payload {
 
 #[test]
 fn a_run_goes_from_status_to_status() {
-    // Rows: from. Columns: to, in the order of ALL.
+    // Rows: from. Columns: to, in the order of STATUSES.
     let table = [
         (RunStatus::Queued, [true, true, false, false, false, false]),
         (RunStatus::Running, [false, true, true, true, true, true]),
@@ -51,7 +42,7 @@ fn a_run_goes_from_status_to_status() {
         (RunStatus::Failed, [false, true, false, false, false, true]),
     ];
     for (from, allowed) in table {
-        for (to, allowed) in ALL.into_iter().zip(allowed) {
+        for (to, allowed) in STATUSES.into_iter().zip(allowed) {
             let mut bench = Bench::new();
             bench.state.run.status = from;
             let before = bench.state.clone();

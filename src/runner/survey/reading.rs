@@ -87,17 +87,17 @@ pub(super) fn read(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use globset::{Glob, GlobSet};
 
     use super::*;
     use crate::contract::ids::CommitId;
 
-    fn name(name: &str) -> BranchName {
+    pub(in crate::runner::survey) fn name(name: &str) -> BranchName {
         BranchName::new(name).expect("a name")
     }
 
-    fn globs(glob: &str) -> GlobSet {
+    pub(in crate::runner::survey) fn globs(glob: &str) -> GlobSet {
         GlobSet::builder().add(Glob::new(glob).expect("a glob")).build().expect("globs")
     }
 

@@ -471,17 +471,8 @@ fn index_trouble(repo: &Repo, here: &Checkout) -> Option<Reason> {
 
 #[cfg(test)]
 mod tests {
-    use globset::{Glob, GlobSet};
-
     use super::*;
-
-    fn name(name: &str) -> BranchName {
-        BranchName::new(name).expect("a name")
-    }
-
-    fn globs(glob: &str) -> GlobSet {
-        GlobSet::builder().add(Glob::new(glob).expect("a glob")).build().expect("globs")
-    }
+    use crate::runner::survey::reading::tests::{globs, name};
 
     #[test]
     fn an_earlier_verdict_goes_with_its_head_alone() {
