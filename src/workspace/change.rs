@@ -27,10 +27,10 @@ use super::store::Held;
 /// How often a branch that others move is saved and moved.
 const TRIES: u32 = 10;
 
-/// What was saved before the worktree is made anew.
+/// The work saved before the worktree is made anew.
 #[derive(Debug)]
 pub(super) struct Before {
-    /// What brings it back.
+    /// The way back to it.
     pub(super) restore: Restore,
     /// The value of the branch.
     pub(super) tip: Option<CommitId>,

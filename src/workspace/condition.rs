@@ -1,4 +1,4 @@
-//! What is wrong with the workspaces of a repository, and the command that mends it (CONTRACT 15.13).
+//! Finds the faults of the workspaces of a repository, with the command that mends each (CONTRACT 15.13).
 //!
 //! Invariant: changes nothing, and starts no git in a worktree.
 

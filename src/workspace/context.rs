@@ -60,14 +60,14 @@ pub struct Context {
     pub slug: String,
     /// Its name.
     pub name: String,
-    /// What may be done with it.
+    /// The stage of its life.
     pub state: State,
     /// Digests of the git settings that execute and were there when it was made, by key.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// How its worktree is being made anew.
     pub pending: Option<Pending>,
-    /// What the last rollback discarded.
+    /// The work that the last rollback discarded.
     pub undo: Option<Restore>,
 }
 
@@ -97,7 +97,7 @@ pub struct Pending {
     /// The ref that what was there is saved under.
     #[serde(default)]
     pub(super) rescue: Option<String>,
-    /// What brings it back, after a rollback.
+    /// The way back, after a rollback.
     pub(super) undo: Option<Restore>,
 }
 

@@ -1,4 +1,4 @@
-//! What workspaces left behind, for `aynig clean` (CONTRACT 15.14).
+//! Finds leftovers of workspaces, for `aynig clean` (CONTRACT 15.14).
 //!
 //! Invariant: a directory that git does not list is never removed, since nothing says what is in it. An archived
 //! branch goes only if that was asked for, and its work is in a branch or as old as asked.

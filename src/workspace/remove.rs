@@ -30,7 +30,7 @@ const TRIES: u32 = 10;
 pub struct Removal {
     /// The context now.
     pub context: Context,
-    /// What keeps it; `None` after it was removed.
+    /// Why it cannot be removed; `None` after it was removed.
     pub obstacle: Option<String>,
     /// The number of commits since the base.
     pub commits: usize,

@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub commit: Option<CommitId>,
     /// Commits that others put on the branch, the newest first.
     pub adopted: Vec<CommitId>,
-    /// What was set right.
+    /// Repairs of the worktree, in words.
     pub mended: Vec<String>,
     /// The ref that was made for what could not stay.
     pub rescue: Option<String>,
@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub ignored: (usize, u64),
 }
 
-/// What must be done with HEAD before a snapshot.
+/// The change that HEAD needs before a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head {
     /// Nothing: it is the work branch.

@@ -112,7 +112,7 @@ pub(crate) fn advise(advice: &[Advice]) {
             }
             Advice::NothingRuns { branch, state } => {
                 ui::warn(&format!(
-                    "{branch} has no command for {state}, so nothing runs; `--state STATE` asks for another state"
+                    "{branch} has no command for {state}, so nothing runs; `--state STATE` requests another state"
                 ));
             }
             Advice::Misspelt(slip) => ui::warn(&slip.to_string()),

@@ -25,9 +25,9 @@ struct Answer<'a> {
     workspaces: Vec<View<'a>>,
     /// Contexts that cannot be used.
     damaged: Vec<Damaged<'a>>,
-    /// What a snapshot or a rollback did.
+    /// The result of a snapshot or a rollback.
     done: Option<Done>,
-    /// What a removal did, or would do.
+    /// The result of a removal, or its plan.
     removal: Option<Removed>,
 }
 
