@@ -33,6 +33,12 @@ pub fn shows_rescued(reference: &str) -> String {
     format!("git show --first-parent {}", shell_quote(reference))
 }
 
+/// Names a rescue ref that another host has: `runner` is the runner of its attempt.
+pub fn saved_elsewhere(reference: &str, runner: &str) -> String {
+    let host = if runner.is_empty() { "the host that ran it" } else { runner };
+    format!("{reference} (not in this clone; on {host}: `{}`)", shows_rescued(reference))
+}
+
 /// Formats a count with its noun: `1 branch`, `2 branches`.
 pub fn pluralize(count: usize, noun: &str) -> String {
     let end = match noun {

@@ -9,8 +9,10 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::TRACKED;
 use crate::contract::message::Message;
 use crate::git::Repo;
+use crate::git::refs::cas::Tip;
 use crate::runner::authority::Authority;
 use crate::runner::events::warning::Warning;
+use crate::words::shell_quote;
 
 use super::error::Error;
 use super::outer::OuterCommand;
@@ -70,21 +72,43 @@ impl Unset {
 /// Returns a remote that has branches with a state while no remote is set to be the authority. An empty
 /// `aynig.remote` says that this is intended.
 pub fn unset(repo: &Repo, authority: &Authority) -> Option<Unset> {
-    if authority.source().is_some()
-        || settings::names_remote(repo)
-        || !matches!(OuterCommand::of(repo), Ok(None))
-    {
+    if is_decided(repo, authority) {
         return None;
     }
     repo.remote_names().iter().find_map(|name| {
         let remote = RemoteName::parse(name).ok()?;
         let tips = repo.tips(&format!("{TRACKED}{remote}/")).unwrap_or_default();
-        let declares =
-            |head| repo.commit(head).is_ok_and(|stored| Head::read(&stored.facts()).state().is_some());
         // A symbolic ref is the remote's HEAD.
-        let found = tips.into_iter().find(|tip| tip.target.as_ref().is_ok_and(|head| declares(*head)))?;
+        let found = tips.into_iter().find(|tip| declares(repo, tip))?;
         Some(Unset { remote, there: found.branch, head: found.target.ok()? })
     })
+}
+
+/// Suggests to look at a remote if no branch here, as last fetched, declares a state and no remote is set.
+pub fn elsewhere(repo: &Repo, authority: &Authority) -> Option<String> {
+    let names = repo.remote_names();
+    let remote = names.iter().find(|name| *name == "origin").or(names.first())?;
+    let tips = repo.branches().unwrap_or_default();
+    if is_decided(repo, authority)
+        || tips.iter().any(|tip| declares(repo, tip))
+        || unset(repo, authority).is_some()
+    {
+        return None;
+    }
+    let line = format!("aynig status --all --remote {}", shell_quote(remote));
+    Some(format!("no branch here declares a state; `{line}` shows whether one of {remote} does"))
+}
+
+/// Whether it was said which branches count.
+fn is_decided(repo: &Repo, authority: &Authority) -> bool {
+    authority.source().is_some()
+        || settings::names_remote(repo)
+        || !matches!(OuterCommand::of(repo), Ok(None))
+}
+
+fn declares(repo: &Repo, tip: &Tip) -> bool {
+    let head = tip.target.as_ref().ok().and_then(|head| repo.commit(*head).ok());
+    head.is_some_and(|stored| Head::read(&stored.facts()).state().is_some())
 }
 
 fn source_at_head(repo: &Repo) -> Option<RemoteName> {

@@ -110,7 +110,7 @@ pub fn cancel(
 ) -> Result<Outcome, Error> {
     for _ in 0..TRIES {
         let head = head_of(repo, authority, branch)?
-            .ok_or_else(|| missing(repo, authority, branch, Purpose::Write))?;
+            .ok_or_else(|| missing(repo, authority, branch, Purpose::Read))?;
         let stored = repo
             .commit(head)
             .map_err(|error| Error::because(&format!("read the newest commit of {branch}"), &error))?;

@@ -109,11 +109,30 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
             shell_quote(&format!("HEAD:refs/heads/{branch}"))
         ));
     }
+    if remote.is_none() {
+        error = elsewhere(repo, branch).into_iter().fold(error, Error::hint);
+    }
     match remote {
         Some(remote) => error.hint(format!("`git ls-remote --heads {remote}` lists its branches")),
         None if tips.is_empty() => error.hint(NO_COMMIT),
         None => error.hint("`git branch` lists the branches there are"),
     }
+}
+
+/// Returns the branches of remotes that were probably meant, and the remotes that nothing was fetched from yet.
+fn elsewhere(repo: &Repo, branch: &BranchName) -> Vec<String> {
+    let names = repo.remote_names();
+    let remotes = names.iter().filter_map(|name| RemoteName::parse(name).ok());
+    let hint = |remote: RemoteName| {
+        let known: Vec<String> = repo.known_branches(&remote).iter().map(ToString::to_string).collect();
+        let name = shell_quote(remote.as_str());
+        if known.is_empty() {
+            return Some(format!("nothing was fetched from {remote} yet: `git fetch {name}`"));
+        }
+        let near = nearest(&branch.to_string(), &known)?;
+        Some(format!("did you mean {near} of {remote}? add `--remote {name}`"))
+    };
+    remotes.filter_map(hint).collect()
 }
 
 /// Returns each remote that has the branch, with its name there. It may be written as git shows it, after the name of

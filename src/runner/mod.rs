@@ -31,5 +31,5 @@ pub mod options;
 pub mod passes;
 pub mod survey;
 
-pub use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
+pub use crate::words::{error_chain, pluralize, saved_elsewhere, shell_quote, shows_rescued};
 pub use context::Context;

@@ -31,6 +31,7 @@ fn the_holder_stops_saves_the_work_and_says_who_asked() {
     let (lease, run) = (repo.head("task"), repo.trailer("task", "dwp-run-id"));
     let output = cancel(&repo, &["task", "--reason", "wrong branch", "--wait"]);
     assert_exit(&output, 0);
+    assert!(!out(&output).contains("., "), "one sentence: {}", told(&output));
     assert_exit(&runner.finish(), 1);
     assert!(!command.lives());
     let saved = repo.rescue();

@@ -134,7 +134,7 @@ fn leases_takeovers_recoveries_and_clocks_are_told_as_they_are() {
         "1970-01-01T00:21:50Z  2 commits                          Bea, Ada    mend more",
         "1970-01-01T00:21:07Z  build → stalled              67 s  beta        The lease of beta for `build` ended 7 s before it \
          was found here; its runner did not renew it.",
-        "saved    refs/aynig/rescue/task/two (not in this clone)",
+        "saved    refs/aynig/rescue/task/two (not in this clone; on beta: `git show --first-parent refs/aynig/rescue/task/two`)",
         "lease    had been over for 7 s by the dates of the commits",
         "set by   Runner C",
         "1970-01-01T00:19:40Z  build → (taken over)         80 s  alpha       by beta in attempt two",

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; only a failing test waits this long.
@@ -342,8 +343,21 @@ impl Running {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).expect("it runs");
     }
 
+    /// Kills it after the deadline, unless the answer is dropped before, so that a read from it comes to an end.
+    fn deadline(&self) -> mpsc::Sender<()> {
+        let (reading, over) = mpsc::channel();
+        let pid = nix::unistd::Pid::from_raw(self.pid());
+        std::thread::spawn(move || {
+            if over.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
+            }
+        });
+        reading
+    }
+
     /// The next line of its standard output, which [`Running::finish`] then leaves out.
     pub(crate) fn next_line(&mut self) -> String {
+        let _deadline = self.deadline();
         let stdout = self.child.as_mut().expect("running").stdout.as_mut().expect("piped");
         let (mut line, mut byte) = (Vec::new(), [0]);
         while stdout.read(&mut byte).expect("readable") == 1 && byte != *b"\n" {
@@ -354,6 +368,7 @@ impl Running {
 
     /// Reads its standard error up to a line that contains `words`, which [`Running::finish`] then leaves out.
     pub(crate) fn await_error(&mut self, words: &str) -> String {
+        let _deadline = self.deadline();
         let stderr = self.child.as_mut().expect("running").stderr.as_mut().expect("piped");
         let (mut line, mut byte) = (Vec::new(), [0]);
         loop {

@@ -11,12 +11,13 @@ use aynig::ops::error::{Error, Kind};
 use aynig::ops::view::branch::BranchView;
 use aynig::ops::wait::{Came, Wait, Waited};
 use aynig::runner::passes::changes::Changes;
+use aynig::runner::pluralize;
 
 use crate::cli::args::Wait as Arguments;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
-use crate::cli::ui::{BAD, CARE, GOOD, STRONG, styled};
+use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
@@ -26,11 +27,12 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
     // Before the first look, so that no change is missed.
     let mut changes = Changes::of(&repo, &authority, arguments.timeout.map(Duration::from_secs));
     let mut wait = Wait::begin(&repo, &authority, &app.process, &named, &arguments.state)?;
-    let mut silent = false;
+    let (mut silent, mut shown) = (false, Progress::begin(&wait));
     while !wait.is_over() && changes.next(None) {
         match wait.look() {
             Ok(moved) => {
                 silent = false;
+                shown.next(&wait);
                 if moved {
                     changes.moved();
                 }
@@ -55,6 +57,42 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
         () if wait.branches.iter().all(|one| one.came.is_good()) => Exit::Done,
         () => Exit::Failed,
     })
+}
+
+/// The states of the branches as printed while they are waited for.
+struct Progress(Vec<String>);
+
+impl Progress {
+    /// Names the branches that are waited for.
+    fn begin(wait: &Wait<'_>) -> Self {
+        let open = wait.branches.iter().filter(|one| one.came == Came::Open);
+        let names: Vec<String> = open.map(|one| one.name.to_string()).collect();
+        if !names.is_empty() && ui::shows_details() {
+            let line = format!("waiting for {}: {}", pluralize(names.len(), "branch"), names.join(", "));
+            ui::remark(&styled(FAINT, ui::sanitize(&line)));
+        }
+        Self(wait.branches.iter().map(stands).collect())
+    }
+
+    /// Prints the branches whose state has changed.
+    fn next(&mut self, wait: &Wait<'_>) {
+        for (shown, one) in self.0.iter_mut().zip(&wait.branches) {
+            let now = stands(one);
+            if *shown != now && ui::shows_details() {
+                ui::remark(&styled(FAINT, ui::sanitize(&now)));
+            }
+            *shown = now;
+        }
+    }
+}
+
+/// The branch and its state, without what changes with time alone.
+fn stands(one: &Waited) -> String {
+    let Some(row) = &one.row else { return format!("{}  -  the branch is gone", one.name) };
+    let state = row.state.as_deref().unwrap_or("-");
+    let origin = row.origin.as_deref().filter(|_| row.lease.is_some());
+    let origin = origin.map(|origin| format!(" ({origin})")).unwrap_or_default();
+    format!("{}  {state}{origin}  {}", one.name, row.label())
 }
 
 /// A branch, for programs.

@@ -184,6 +184,11 @@ pub(crate) fn somebody_listens() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether facts that need nobody's attention are printed: to a person at the terminal, else at level info.
+pub(crate) fn shows_details() -> bool {
+    somebody_listens() || tracing::enabled!(tracing::Level::INFO)
+}
+
 /// The styled text, without its colours unless `coloured`.
 pub(crate) fn colour_if(text: &str, coloured: bool) -> String {
     if coloured { text.to_owned() } else { anstream::adapter::strip_str(text).to_string() }

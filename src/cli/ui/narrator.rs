@@ -49,7 +49,7 @@ impl Narrator {
         match notice {
             // `run` reports it if the user named this branch.
             Notice::SkippedCurrent { branch, state } => tracing::debug!(%branch, %state, "left alone"),
-            Notice::Warning { warning, .. } if warning.is_refusal() && !shows_details() => {}
+            Notice::Warning { warning, .. } if warning.is_refusal() && !ui::shows_details() => {}
             Notice::Warning { at: Some(at), warning, .. } if !self.is_news(at, warning) => {}
             Notice::Warning { branch, warning, .. } => {
                 let about = branch.as_ref().map(|branch| format!("{branch}: ")).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Narrator {
                     said.clear();
                 }
             }
-            Notice::LostRace { .. } if !shows_details() => {}
+            Notice::LostRace { .. } if !ui::shows_details() => {}
             Notice::LostRace { branch, holder } => {
                 let who = match holder {
                     Some(Holder { runner, until }) => {
@@ -168,11 +168,6 @@ impl Narrator {
             None => print(),
         }
     }
-}
-
-/// Whether facts are printed that are no fault of this runner: to a person at the terminal, else at level info.
-fn shows_details() -> bool {
-    ui::somebody_listens() || tracing::enabled!(tracing::Level::INFO)
 }
 
 /// One line for one transition.

@@ -5,12 +5,13 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use aynig::clock::span;
+use aynig::clock::{format_utc, span};
 use aynig::contract::carried::KeepTrailers;
 use aynig::ops::declare::{Advice, Content, Expected, Holder, Onto, Written};
 use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
 use aynig::ops::view::lease::lease_words;
+use aynig::runner::shell_quote;
 
 use crate::cli::args::CommitOptions;
 use crate::cli::ui;
@@ -90,6 +91,13 @@ pub(crate) fn advise(advice: &[Advice]) {
                     to.short()
                 )))
             }
+            Advice::Unpaused { branch, state, until } => ui::remark(&ui::sanitize(&format!(
+                "{branch} was to wait until {} (dwp-not-before); a retry is due at once; to let it wait: `aynig set-state {} \
+                 --state {state} --keep-body --keep-trailers=all --trailer 'dwp-not-before: {}'`",
+                format_utc(*until),
+                shell_quote(&branch.to_string()),
+                format_utc(*until)
+            ))),
             Advice::NotFollowed { why } => ui::warn(&format!("this checkout did not follow: {why}")),
             Advice::Overridden { branch, lease, left, holder } => {
                 let then = match holder {

@@ -11,6 +11,7 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, is_open, look};
 use aynig::ops::error::Error;
+use aynig::ops::history::host::saved_words;
 use aynig::ops::notify;
 use aynig::ops::target::{Selected, selected};
 use aynig::ops::view::lease::UNNAMED;
@@ -151,7 +152,8 @@ fn wait_for(
         let wanted =
             if arguments.requeue { matches!(end, End::Requeued(_)) } else { matches!(end, End::Stalled(..)) };
         all &= wanted;
-        let (words, word, saved) = ended(&end, limit);
+        let place = |saved: &str| saved_words(repo, saved, &asked.runner);
+        let (words, word, saved) = ended(&end, limit, &place);
         (rows[row].end, rows[row].rescue_ref) = (Some(word), saved);
         if !arguments.json {
             let name = styled(STRONG, ui::sanitize(&asked.branch.to_string()));
@@ -161,10 +163,15 @@ fn wait_for(
     Ok(all)
 }
 
-/// The end of an attempt in words, in one word, and its saved work.
-fn ended(end: &End, limit: Option<Duration>) -> (String, &'static str, Option<String>) {
+/// The end of an attempt in words, in one word, and its saved work. `place` says where that is.
+fn ended(
+    end: &End,
+    limit: Option<Duration>,
+    place: &dyn Fn(&str) -> String,
+) -> (String, &'static str, Option<String>) {
     let with = |words: String, saved: &Option<String>| match saved {
-        Some(saved) => format!("{words}, work saved as {saved}"),
+        // The reason is a sentence.
+        Some(saved) => format!("{}, work saved as {}", words.trim_end_matches('.'), place(saved)),
         None => words,
     };
     match end {

@@ -374,6 +374,9 @@ impl Answer<'_> {
         } else if ui::somebody_listens() {
             let looked = pluralize(summary.branches, "branch");
             ui::remark(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
+            if let Some(line) = authority::elsewhere(self.repo, self.authority) {
+                ui::remark(&styled(FAINT, sanitize(&line)));
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::target::{Selected, branch_name, is_stalled, selected};
 use aynig::ops::view::declared::SetView;
+use aynig::ops::view::lease::lease_words;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::is_glob;
 
@@ -158,10 +159,13 @@ fn words(left: &Left) -> String {
         Left { again: true, .. } => "waits already until the branch rests",
         Left { .. } => "waits until the branch rests",
     };
+    let lease = left.lease.as_ref().filter(|_| !left.delivered);
+    let held = lease.map(|lease| format!(", held by {}", lease_words(lease))).unwrap_or_default();
     format!(
-        "{}  {} {what}  {}",
+        "{}  {} {what}{}  {}",
         styled(STRONG, ui::sanitize(&left.branch.to_string())),
         styled(GOOD, &left.state),
+        ui::sanitize(&held),
         styled(FAINT, format!("({})", left.commit.short()))
     )
 }

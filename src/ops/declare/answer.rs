@@ -6,6 +6,7 @@
 use bstr::{BString, ByteSlice};
 
 use crate::clock;
+use crate::contract::cancel::is_cancelled;
 use crate::contract::carried::{KeepTrailers, kept_and_given};
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId, StateName};
@@ -17,6 +18,7 @@ use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::{ANSWERED_KEY, Answers, WaitsFor};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
+use crate::runner::landing::ask::newest_request;
 use crate::words::shell_quote;
 
 use super::Onto;
@@ -74,6 +76,17 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
         target.head_words()
     );
     let mut error = Error::new(Kind::Conflict, message);
+    if let (Head::Ready(event), Some(head)) = (&target.meaning, &target.head)
+        && is_cancelled(event)
+        && newest_request(repo, head.id).is_some_and(|asked| WaitsFor::of(&asked.message.trailers).is_some())
+    {
+        let line = format!(
+            "aynig set-state {}{} --retry",
+            shell_quote(&target.branch.to_string()),
+            option(authority)
+        );
+        return Err(error.hint(format!("the question was cancelled; `{line}` asks it again")));
+    }
     if let Some(answer) = target.head.as_ref().and_then(|head| newest_answer(repo, head.id, "")) {
         error = error.hint(answer);
     }

@@ -14,6 +14,7 @@ use crate::contract::deferred::{Rest, SLOT_KEY, WAKE_KEY};
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::layout::{SLOTS, slot_ref};
+use crate::contract::lease::Lease;
 use crate::contract::message::Message;
 use crate::contract::parking::{Parking, parking};
 use crate::contract::trailers::Trailer;
@@ -64,6 +65,8 @@ pub struct Left {
     pub state: StateName,
     /// The commit of the slot.
     pub commit: CommitId,
+    /// The lease that it waits for.
+    pub lease: Option<Box<Lease>>,
     /// Whether the same state was waiting there already.
     pub again: bool,
     /// Whether it was waited for, and is delivered.
@@ -127,6 +130,7 @@ pub fn when_free(
             branch: branch.clone(),
             state: declared.clone(),
             commit,
+            lease: target.lease().cloned().map(Box::new),
             again,
             delivered: false,
         };

@@ -167,6 +167,15 @@ pub enum Advice {
         /// The state.
         state: StateName,
     },
+    /// The pause of the request was left out, since a retry is due at once.
+    Unpaused {
+        /// The branch.
+        branch: BranchName,
+        /// The state.
+        state: StateName,
+        /// The end of the pause, in seconds since the epoch.
+        until: i64,
+    },
     /// The checkout's own commits, which the remote did not have, were pushed together with it.
     PushedAlong {
         /// The remote.

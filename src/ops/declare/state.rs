@@ -2,6 +2,7 @@
 
 use bstr::{BString, ByteSlice};
 
+use crate::clock;
 use crate::contract::alike::misspelt;
 use crate::contract::carried::{KeepTrailers, is_of_one_commit, kept_and_given};
 use crate::contract::head::{Event, Head};
@@ -16,6 +17,7 @@ use crate::contract::waits_for::{Answers, WaitsFor};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::runner::authority::Authority;
+use crate::runner::landing::ask::newest_request;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
 
@@ -87,8 +89,14 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         Some(None) if again => Some(Advice::NothingRuns { branch, state: state.clone() }),
         Some(None) | None => None,
     };
+    let head = landed.before.head.as_ref().filter(|_| again);
+    let request = head.and_then(|head| newest_request(repo, head.id)).map(|event| event.message.trailers);
+    let unpaused = request.filter(|trailers| WaitsFor::of(trailers).is_none()).and_then(|trailers| {
+        let Parking::Until(until) = parking(&trailers, clock::wall_seconds()) else { return None };
+        Some(Advice::Unpaused { branch: landed.before.branch.clone(), state: state.clone(), until })
+    });
     let mut written = landed.written(state);
-    written.advice.extend(overridden.into_iter().chain(slip));
+    written.advice.extend(overridden.into_iter().chain(slip).chain(unpaused));
     written.advice.extend(misspelt(given).into_iter().map(Advice::Misspelt));
     Ok(written)
 }

@@ -2,16 +2,18 @@
 
 use bstr::ByteSlice;
 
-use crate::contract::head::Event;
+use crate::contract::head::{Event, Head};
 use crate::contract::ids::AttemptId;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::story::{Attempt, Outcome, Stall};
 use crate::contract::unable::unable;
 use crate::git::Repo;
+use crate::git::objects::commits::Stored;
 use crate::git::worktrees::preserved::RescueRef;
 use crate::ops::settings;
 use crate::runner::attempt::files;
 use crate::runner::attempt::files::Record;
+use crate::words::saved_elsewhere;
 
 /// Facts of this host about attempts beyond their commits.
 pub struct Host<'a> {
@@ -28,6 +30,23 @@ pub struct Saved {
     pub name: String,
     /// Whether it is in this clone.
     pub here: bool,
+}
+
+/// Names a rescue ref. One that is not in this clone is on the host of `runner`, the runner of its attempt.
+pub fn saved_words(repo: &Repo, name: &str, runner: &str) -> String {
+    match repo.read_ref(name.as_bytes().as_bstr()) {
+        Ok(None) => saved_elsewhere(name, runner),
+        Ok(Some(_)) | Err(_) => name.to_owned(),
+    }
+}
+
+/// Names a rescue ref that a commit on an attempt's lease names.
+pub(crate) fn saved_below(repo: &Repo, stored: &Stored, name: &str) -> String {
+    let below = stored.parents.first().and_then(|parent| repo.commit(*parent).ok());
+    match below.map(|below| Head::read(&below.facts())) {
+        Some(Head::Working(lease)) => saved_words(repo, name, &lease.runner.to_str_lossy()),
+        _ => saved_words(repo, name, ""),
+    }
 }
 
 impl<'a> Host<'a> {

@@ -24,6 +24,7 @@ use crate::contract::unable::{Unable, unable};
 use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
+use crate::ops::history::host::saved_below;
 use crate::ops::missing;
 use crate::ops::view::deferred::DeferredView;
 use crate::ops::view::lease::runner_words;
@@ -267,7 +268,7 @@ pub(crate) fn row(
         Verdict::Parked { state, until, .. } => {
             asked(&mut row, state, stored.as_ref());
             row.not_before = Some(*until);
-            row.again = row.again(options.on_interrupt.most);
+            row.again = row.again(repo, stored.as_ref(), options.on_interrupt.most);
         }
         Verdict::Bounded { state, bound } => {
             asked(&mut row, state, stored.as_ref());
@@ -284,7 +285,7 @@ pub(crate) fn row(
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
             let in_place = (*run_in == RunIn::Checkout).then(|| skipped(authority, branch));
-            row.again = row.again(options.on_interrupt.most);
+            row.again = row.again(repo, stored.as_ref(), options.on_interrupt.most);
             ready(&mut row, &command.path, in_place);
         }
         Verdict::Excluded(exclusion) => {
@@ -433,9 +434,12 @@ impl BranchView {
         } else if let Some(until) = self.not_before {
             let left = clock::span(until.abs_diff(now));
             let words = if until > now { format!("in {left}") } else { format!("{left} ago") };
-            let facts = self.bound.iter().chain(&self.again);
-            let facts: String = facts.map(|fact| format!("; {fact}")).collect();
-            self.reason = Some(format!("until {} ({words}){facts}", clock::format_utc(until)));
+            let facts: String = self.again.iter().map(|fact| format!("; {fact}")).collect();
+            self.reason = Some(match &self.bound {
+                // It names the date.
+                Some(bound) => format!("{words}: {bound}{facts}"),
+                None => format!("until {} ({words}){facts}", clock::format_utc(until)),
+            });
             if let Some(deferred) = &self.deferred {
                 deferred.add_to(&mut self.reason);
             }
@@ -461,15 +465,16 @@ impl BranchView {
         own.or(self.preferred.as_ref().map(|(_, until)| *until))
     }
 
-    /// Why the state is requested again, and where the work is, in words.
-    fn again(&self, most: u32) -> Option<String> {
+    /// Why the state is requested again, and where the work is, in words. `stored` is HEAD.
+    fn again(&self, repo: &Repo, stored: Option<&Stored>, most: u32) -> Option<String> {
         let interrupted = self.interrupted.map(|times| Interrupted { times, most }.to_string());
         let mut facts: Vec<String> =
             interrupted.into_iter().chain(self.unable.iter().map(ToString::to_string)).collect();
         if facts.is_empty() {
             return None;
         }
-        facts.extend(self.rescue.as_ref().map(|saved| format!("work saved: {saved}")));
+        let saved = self.rescue.as_deref().zip(stored).map(|(name, stored)| saved_below(repo, stored, name));
+        facts.extend(saved.map(|saved| format!("work saved: {saved}")));
         Some(facts.join("; "))
     }
 

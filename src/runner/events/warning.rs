@@ -48,6 +48,8 @@ pub enum Warning {
         near: Option<String>,
         /// The remote whose branches were looked at. `None` for this repository's.
         remote: Option<RemoteName>,
+        /// A remote that has one, as last fetched.
+        there: Option<RemoteName>,
     },
     /// The globs of a run match no branch.
     NoBranchSelected {
@@ -55,6 +57,8 @@ pub enum Warning {
         globs: Vec<String>,
         /// The remote whose branches were looked at. `None` for this repository's.
         remote: Option<RemoteName>,
+        /// A remote that has one, as last fetched.
+        there: Option<RemoteName>,
     },
     /// A state was not run because of a mistake that the user can fix.
     NotRun {
@@ -317,12 +321,14 @@ impl Display for Warning {
             }
             Self::SightingsNotKept { why, directory } => sightings_not_kept(f, why, directory),
             Self::RemoteNotSet { remote, there } => remote_not_set(f, remote, there),
-            Self::NoSuchBranch { name, near, remote } => {
-                no_such_branch(f, name, near.as_deref(), remote.as_ref())
+            Self::NoSuchBranch { name, near, remote, there } => {
+                let near = near.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                write!(f, "there is no branch {name}{near}; ")?;
+                lists_branches(f, remote.as_ref(), there.as_ref())
             }
-            Self::NoBranchSelected { globs, remote } => {
+            Self::NoBranchSelected { globs, remote, there } => {
                 write!(f, "no branch matches {}; ", globs.join(" or "))?;
-                lists_branches(f, remote.as_ref())
+                lists_branches(f, remote.as_ref(), there.as_ref())
             }
             Self::NotRun { state, reason } => write!(f, "{state} was not run: {reason}"),
             Self::SkippedCurrent { about, state, remote } => write!(
@@ -420,12 +426,6 @@ fn sightings_not_kept(f: &mut Formatter<'_>, why: &str, directory: &Path) -> Res
     )
 }
 
-fn no_such_branch(f: &mut Formatter<'_>, name: &str, near: Option<&str>, on: Option<&RemoteName>) -> Result {
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    write!(f, "there is no branch {name}{near}; ")?;
-    lists_branches(f, on)
-}
-
 fn body_too_long(f: &mut Formatter<'_>, bytes: usize) -> Result {
     write!(
         f,
@@ -439,7 +439,11 @@ fn disk_full(f: &mut Formatter<'_>, state: &StateName, ending: &Ending, free: u6
     write!(f, "`{state}` {ending}, and the disk of its logs is full: there is room for {free} KiB in {logs}")
 }
 
-fn lists_branches(f: &mut Formatter<'_>, remote: Option<&RemoteName>) -> Result {
+fn lists_branches(f: &mut Formatter<'_>, remote: Option<&RemoteName>, there: Option<&RemoteName>) -> Result {
+    if let Some(there) = there {
+        let name = crate::words::shell_quote(there.as_str());
+        return write!(f, "{there} has one: add `--remote {name}`");
+    }
     f.write_str("`")?;
     match remote {
         None => f.write_str("git branch")?,

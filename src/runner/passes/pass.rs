@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::contract::alike::nearest;
 use crate::contract::bounds::Bound;
-use crate::contract::ids::BranchName;
+use crate::contract::ids::{BranchName, RemoteName};
 use crate::contract::layout::own_directory;
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::sighting::Watched;
@@ -155,7 +155,7 @@ fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Res
     for branch in &branches {
         pass.take(branch);
     }
-    warn_if_none_is_selected(context, &branches);
+    warn_if_none_is_selected(context, repo, &branches);
     let Pass { candidates, mut summary, backoff, .. } = pass;
     backoff.surveyed(branches);
     if !candidates.is_empty() {
@@ -366,15 +366,22 @@ fn earlier(known: Option<i64>, time: i64) -> Option<i64> {
 }
 
 /// Reports names without a branch; without any, globs that match none.
-fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
+fn warn_if_none_is_selected(context: &Context<'_>, repo: &Repo, branches: &[Branch]) {
     let selection = &context.options.selection;
     let remote = context.authority.source();
     let names = || branches.iter().map(|branch| branch.name.to_string());
+    let tracked = |is_meant: &dyn Fn(&str) -> bool| {
+        let names = if remote.is_none() { repo.remote_names() } else { Vec::new() };
+        let mut remotes = names.iter().filter_map(|name| RemoteName::parse(name).ok());
+        remotes.find(|remote| repo.known_branches(remote).iter().any(|there| is_meant(&there.to_string())))
+    };
     let mut all_there = true;
     for name in selection.named.iter().filter(|named| !is_glob(named.as_bytes())) {
         if !names().any(|there| there == *name) {
             let near = nearest(name, names());
-            context.warn(None, Warning::NoSuchBranch { name: name.clone(), near, remote: remote.cloned() });
+            let there = tracked(&|there| there == *name);
+            let (name, remote) = (name.clone(), remote.cloned());
+            context.warn(None, Warning::NoSuchBranch { name, near, remote, there });
             all_there = false;
         }
     }
@@ -383,7 +390,8 @@ fn warn_if_none_is_selected(context: &Context<'_>, branches: &[Branch]) {
         && !branches.iter().any(|branch| selection.admits(&branch.name))
     {
         let globs = selection.named.clone();
-        context.warn(None, Warning::NoBranchSelected { globs, remote: remote.cloned() });
+        let there = tracked(&|there| selection.globs.is_match(there));
+        context.warn(None, Warning::NoBranchSelected { globs, remote: remote.cloned(), there });
     }
 }
 

@@ -31,7 +31,7 @@ fn a_signal_asks_again_on_the_remote() {
     assert_work_saved(&clone, &output);
     // Another host says where the work is, too.
     let log = out(&self::clone(&hub).aynig_ok(["log", "task", "--remote", "origin"]));
-    assert!(log.contains(&format!("{} (not in this clone)", clone.rescue())), "{log}");
+    assert!(log.contains(&format!("{} (not in this clone; on test-host: ", clone.rescue())), "{log}");
     hub.assert_tidy();
 }
 

@@ -64,7 +64,12 @@ fn the_story_of_a_branch_is_the_same_in_any_clone() {
         ours.contains(&format!("saved    {rescue}\n")) && ours.contains("printed  `aynig logs "),
         "{ours}"
     );
-    assert!(theirs.contains(&format!("saved    {rescue} (not in this clone)\n")), "{theirs}");
+    assert!(
+        theirs.contains(&format!(
+            "saved    {rescue} (not in this clone; on test-host: `git show --first-parent {rescue}`)\n"
+        )),
+        "{theirs}"
+    );
     assert!(!theirs.contains("printed"), "{theirs}");
     assert_eq!(ours.lines().next(), theirs.lines().next());
     let (shown, _) = there

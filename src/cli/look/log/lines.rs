@@ -23,7 +23,7 @@ use aynig::contract::titles::repeats_state;
 use aynig::contract::waits_for::{ANSWERED_KEY, WaitsFor};
 use aynig::ops::history::host::Host;
 use aynig::ops::view::deferred::DeferredView;
-use aynig::runner::pluralize;
+use aynig::runner::{pluralize, saved_elsewhere};
 
 /// Widths of the columns between the commit and the text; 0 hides a column. The event and the runner may take
 /// more if there is more room.
@@ -233,7 +233,8 @@ impl Renderer<'_> {
     fn attempt(&self, attempt: &Attempt) -> Vec<String> {
         let mut below = Below::default();
         for saved in self.host.saved(attempt) {
-            let name = if saved.here { saved.name } else { format!("{} (not in this clone)", saved.name) };
+            let elsewhere = || saved_elsewhere(&saved.name, &attempt.runner.to_str_lossy());
+            let name = if saved.here { saved.name.clone() } else { elsewhere() };
             below.add("saved", &name);
         }
         if let Outcome::Ended { event, author } = &attempt.outcome {

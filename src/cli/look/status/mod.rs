@@ -62,6 +62,9 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());
         }
+        if let Some(line) = authority::elsewhere(&repo, &authority) {
+            ui::remark(&styled(FAINT, ui::sanitize(&line)));
+        }
     }
     for mistake in settings::mistakes(&repo) {
         ui::warn(&mistake.message);

@@ -11,7 +11,7 @@ use aynig::contract::retention::age_words;
 use aynig::fsutil::{check_place, found_in, is_executable};
 use aynig::git::Repo;
 use aynig::git::remote::QUESTION;
-use aynig::ops::authority::{Unset, unset};
+use aynig::ops::authority::{Unset, elsewhere, unset};
 use aynig::runner::authority::Authority;
 use aynig::runner::{error_chain, shell_quote};
 
@@ -53,7 +53,11 @@ pub(crate) fn check(repo: &Repo, named: Option<&RemoteName>) -> Looked {
                         format!("git config aynig.remote {name}; to stay local: git config aynig.remote ''"),
                     )
                 }
-                None => Finding::ok("remote", "no remote is set; this repository is authoritative"),
+                None => {
+                    let line =
+                        elsewhere(repo, &authority).map(|line| format!("; {line}")).unwrap_or_default();
+                    Finding::ok("remote", format!("no remote is set; this repository is authoritative{line}"))
+                }
             };
             (vec![none, dates(repo, tips)], true)
         }
