@@ -124,18 +124,19 @@ impl Followed {
     }
 }
 
-/// Reads by `read` until it breaks, or until `over`. `over` is asked before each reading, so that all that was there at
-/// the end is read.
+/// Reads a source by `read` until that breaks, or until `over`. `over` is asked before each reading, so that all that was
+/// there at the end is read.
 ///
 /// # Errors
 /// The first error of either.
-pub fn follow<E>(
-    mut over: impl FnMut() -> Result<bool, E>,
-    mut read: impl FnMut() -> Result<ControlFlow<()>, E>,
+pub fn follow<S, E>(
+    source: &mut S,
+    mut over: impl FnMut(&mut S) -> Result<bool, E>,
+    mut read: impl FnMut(&mut S) -> Result<ControlFlow<()>, E>,
 ) -> Result<(), E> {
     loop {
-        let over = over()?;
-        if read()?.is_break() || over {
+        let over = over(source)?;
+        if read(source)?.is_break() || over {
             return Ok(());
         }
         std::thread::sleep(LOOK);

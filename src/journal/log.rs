@@ -40,6 +40,27 @@ pub struct Line {
     pub bytes: Vec<u8>,
 }
 
+impl Line {
+    /// Whether its event is of record: it names a commit of the ledger, before its other fields.
+    #[must_use]
+    pub fn is_of_record(&self) -> bool {
+        self.fields().starts_with(b"\"commit\":")
+    }
+
+    /// The object without its number.
+    #[must_use]
+    pub fn without_number(&self) -> Vec<u8> {
+        [b"{", self.fields()].concat()
+    }
+
+    /// What follows the number.
+    fn fields(&self) -> &[u8] {
+        let rest = self.bytes.strip_prefix(SEQ).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        rest[digits..].strip_prefix(b",").unwrap_or(&rest[digits..])
+    }
+}
+
 /// The number of a line. `None` for one that is none of a journal.
 pub(super) fn seq_of(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(SEQ)?;
@@ -49,7 +70,7 @@ pub(super) fn seq_of(line: &[u8]) -> Option<u64> {
 }
 
 /// Whether a line is whole: numbered, and a JSON object.
-fn is_whole(line: &[u8]) -> bool {
+pub(super) fn is_whole(line: &[u8]) -> bool {
     seq_of(line).is_some() && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
 }
 

@@ -13,7 +13,9 @@
 //! | [`pages`] | reads it, by number |
 //! | [`projection`] | `state.json` |
 //! | [`sync`] | brings both up to the ledger |
+//! | [`check`] | compares both with the ledger |
 
+pub mod check;
 pub mod directory;
 pub mod log;
 pub mod pages;

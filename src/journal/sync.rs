@@ -35,7 +35,7 @@ pub struct Synced {
     pub torn: Option<std::path::PathBuf>,
 }
 
-/// What of a line tells where it comes from.
+/// The fields of a line that name its origin.
 #[derive(Deserialize)]
 struct Origin {
     id: Option<String>,
@@ -192,7 +192,7 @@ fn operation_at(
 }
 
 /// An event of record as a line: with the commit it comes from.
-fn line(event: &Event, commit: CommitId) -> Vec<u8> {
+pub(super) fn line(event: &Event, commit: CommitId) -> Vec<u8> {
     // An event has string keys and no failing parts.
     let event = serde_json::to_vec(event).unwrap_or_default();
     let mut line = format!("{{\"commit\":\"{commit}\",").into_bytes();

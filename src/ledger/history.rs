@@ -6,7 +6,7 @@ use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::model::event::Event;
 use crate::model::ids::{OpId, RunId};
-use crate::model::state::State;
+use crate::model::state::{Fault, State};
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Operation {
     pub op: OpId,
     /// Its events.
     pub events: Vec<Event>,
+    /// What is wrong with lines that are no events.
+    pub bad: Vec<String>,
 }
 
 /// The operations after `after` (`None`: all) up to `tip`, oldest first. A line that is no event of record is passed
@@ -45,10 +47,12 @@ pub fn operations(
         let recorded = message::decode(&commit.message, run);
         let Recorded { op, events, bad } =
             recorded.ok_or_else(|| damaged("its message is none of an operation of this run"))?;
-        for (line, error) in bad {
-            tracing::warn!(commit = %commit.id, line, %error, "a line of a ledger was passed over");
+        let bad = bad.into_iter().map(|(line, error)| format!("line {line} of its message: {error}"));
+        let bad: Vec<String> = bad.collect();
+        for why in &bad {
+            tracing::warn!(commit = %commit.id, why, "a line of a ledger was passed over");
         }
-        found.push(Operation { commit: commit.id, op, events });
+        found.push(Operation { commit: commit.id, op, events, bad });
     }
     if !met {
         let why = "it does not descend from what was read before".to_owned();
@@ -58,9 +62,9 @@ pub fn operations(
     Ok(found)
 }
 
-/// Replays operations. Returns the state, and what did not fit.
+/// Replays operations. Returns the state, and what did not fit, with its commit.
 #[must_use]
-pub fn replay(operations: &[Operation]) -> (Option<State>, Vec<String>) {
+pub fn replay(operations: &[Operation]) -> (Option<State>, Vec<(CommitId, Fault)>) {
     let (mut state, mut faults) = (None::<State>, Vec::new());
     for operation in operations {
         for event in &operation.events {
@@ -69,7 +73,7 @@ pub fn replay(operations: &[Operation]) -> (Option<State>, Vec<String>) {
                 Some(state) => state.apply(event).map(drop),
             };
             if let Err(fault) = applied {
-                faults.push(format!("{}: {fault}", operation.commit));
+                faults.push((operation.commit, fault));
             }
         }
     }

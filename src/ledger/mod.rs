@@ -15,9 +15,11 @@
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
 //! | [`history`] | the operations of a run, oldest first |
+//! | [`check`] | compares the events of a ledger with its tree |
 //! | [`runs`] | lists runs, and finds one by slug, prefix or id |
 //! | [`error`] | what can go wrong |
 
+pub mod check;
 pub mod error;
 pub mod history;
 pub mod masks;

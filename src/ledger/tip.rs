@@ -10,10 +10,10 @@ use crate::model::run::{CONTRACT_VERSION, SCHEMA};
 use crate::model::state::{Entry, State};
 
 /// The most files of a ledger that are read.
-const MAX_FILES: usize = 100_000;
+pub(super) const MAX_FILES: usize = 100_000;
 
 /// The longest file of a ledger that is read, in bytes. Contents of artifacts are longer, and not read here.
-const MAX_FILE: u64 = 1024 * 1024;
+pub(super) const MAX_FILE: u64 = 1024 * 1024;
 
 /// The newest commit of a ledger.
 #[derive(Debug, Clone, PartialEq)]

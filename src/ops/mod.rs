@@ -14,6 +14,7 @@ pub mod missing;
 pub mod notify;
 pub mod outer;
 pub mod run;
+pub mod runs;
 pub mod settings;
 pub mod status;
 pub mod target;

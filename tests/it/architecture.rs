@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         "ops",
         &[
             "workspace",
+            "journal",
             "ledger",
             "model",
             "runner",
@@ -45,6 +46,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         &[
             "ops",
             "workspace",
+            "journal",
             "ledger",
             "model",
             "runner",

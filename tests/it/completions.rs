@@ -21,6 +21,7 @@ fn scene() -> Repo {
     for name in ["place/$(touch x)", "place/good"] {
         std::fs::create_dir_all(repo.path.join(name)).expect("a directory");
     }
+    super::orch::make(&repo, "0a1b2c3d-0000-4000-8000-000000000001", "");
     repo.git(["remote", "add", "hub", "/nowhere"]);
     repo.git(["update-ref", "refs/aynig/remotes/hub/mole", "main"]);
     std::fs::create_dir(repo.beside("bin")).expect("a directory");
@@ -39,7 +40,9 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
 
 /// Beginnings of a line, whose last word is completed, and the expected candidates. Options are compared only
 /// if the line asks for options.
-const LINES: [(&[&str], &[&str]); 18] = [
+const LINES: [(&[&str], &[&str]); 20] = [
+    (&["aynig", "orch", "show", "0"], &["0a1b2c3d"]),
+    (&["aynig", "orch", "events", "--type", "x", "0"], &["0a1b2c3d"]),
     (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
     (&["aynig", "set-"], &["set-state", "set-working"]),
     (&["aynig", "run", "--branch", "mo"], &["monday"]),

@@ -33,7 +33,11 @@ fn assert_current(file: &Path, wanted: &[u8]) {
 
 /// All subcommands that `--help` shows.
 pub(crate) fn verbs(repo: &Repo) -> Vec<String> {
-    let help = out(&repo.aynig_ok(["--help"]));
+    listed(&out(&repo.aynig_ok(["--help"])))
+}
+
+/// The subcommands that a help text lists.
+pub(crate) fn listed(help: &str) -> Vec<String> {
     let list = help.split("Commands:\n").nth(1).expect("a list");
     let names = list.lines().take_while(|line| !line.trim().is_empty());
     names

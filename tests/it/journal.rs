@@ -60,6 +60,7 @@ fn state(directory: &RunDirectory) -> Value {
     serde_json::from_slice(&fs::read(directory.state()).expect("a file")).expect("JSON")
 }
 
+/// CONTRACT 17.1, 17.5, 17.6
 #[test]
 fn a_journal_has_the_events_and_the_state_of_the_contract() {
     let repo = Repo::new();
@@ -95,6 +96,7 @@ fn a_journal_has_the_events_and_the_state_of_the_contract() {
     assert_eq!(fs::metadata(directory.state()).expect("a file").modified().expect("a time"), before);
 }
 
+/// CONTRACT 17.1
 #[test]
 fn two_hosts_have_the_same_events_in_the_same_order() {
     let (hub, one, two) = (Repo::new(), Repo::new(), Repo::new());
@@ -122,6 +124,7 @@ fn two_hosts_have_the_same_events_in_the_same_order() {
     assert_eq!(lines(&mine).len(), of_record(&mine).len() + 2);
 }
 
+/// CONTRACT 17.2
 #[test]
 fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
     let repo = Repo::new();
@@ -159,6 +162,7 @@ fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
     }
 }
 
+/// CONTRACT 17.3, 17.4
 #[test]
 fn a_damaged_or_missing_journal_is_made_anew_and_old_positions_are_refused() {
     let repo = Repo::new();
@@ -269,6 +273,7 @@ fn pages_are_found_by_number_in_a_long_journal() {
     assert!(reader.next_lines().expect("lines").is_empty());
 }
 
+/// CONTRACT 17.4, 17.7
 #[test]
 fn a_follower_goes_on_after_a_torn_end_and_leaves_a_journal_that_was_made_anew() {
     let repo = Repo::new();
@@ -291,6 +296,7 @@ fn a_follower_goes_on_after_a_torn_end_and_leaves_a_journal_that_was_made_anew()
     assert!(matches!(reader.next_lines(), Err(JournalError::Replaced { .. })));
 }
 
+/// CONTRACT 17.2
 #[test]
 fn many_who_append_and_synchronise_leave_no_gap() {
     let repo = Repo::new();
@@ -325,6 +331,7 @@ fn synchroniser() {
     sync(&store.handle(), &directory).expect("a journal");
 }
 
+/// CONTRACT 17.3
 #[test]
 fn killed_between_journal_and_state_nothing_is_there_twice() {
     let repo = Repo::new();

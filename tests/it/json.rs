@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::generated::verbs;
+use super::generated::{listed, verbs};
 use super::programs::shipped;
 use super::scene::told;
 use super::support::*;
@@ -41,9 +41,20 @@ fn documented() -> BTreeMap<String, Rows> {
     sections.collect()
 }
 
-/// Collects the values of all fields. Objects at one path must have the same fields, but for those of a log.
-fn collect(value: &Value, path: &str, seen: &mut Seen, shapes: &mut BTreeMap<String, BTreeSet<String>>) {
+/// The type of objects that the contract describes.
+const OF_THE_CONTRACT: &str = "contract object";
+
+/// Collects the values of all fields. Objects at one path must have the same fields, but for those of a log. Objects
+/// that the contract describes are not looked into.
+fn collect(
+    value: &Value,
+    path: &str,
+    rows: &Rows,
+    seen: &mut Seen,
+    shapes: &mut BTreeMap<String, BTreeSet<String>>,
+) {
     match value {
+        Value::Object(_) if rows.get(path).is_some_and(|(kind, _)| kind == OF_THE_CONTRACT) => {}
         Value::Object(fields) => {
             let names: BTreeSet<String> = fields.keys().cloned().collect();
             let kind = fields.get("kind").filter(|_| path == "entries[]").and_then(Value::as_str);
@@ -53,10 +64,12 @@ fn collect(value: &Value, path: &str, seen: &mut Seen, shapes: &mut BTreeMap<Str
             for (name, value) in fields {
                 let path = format!("{path}{dot}{name}");
                 seen.entry(path.clone()).or_default().push(value.clone());
-                collect(value, &path, seen, shapes);
+                collect(value, &path, rows, seen, shapes);
             }
         }
-        Value::Array(list) => list.iter().for_each(|one| collect(one, &format!("{path}[]"), seen, shapes)),
+        Value::Array(list) => {
+            list.iter().for_each(|one| collect(one, &format!("{path}[]"), rows, seen, shapes));
+        }
         _ => {}
     }
 }
@@ -80,6 +93,8 @@ fn is_of_type(value: &Value, kind: &str, meaning: &str, document: &str) -> bool 
             "time" => {
                 text.is_some_and(|text| text.len() == 20 && text.ends_with('Z') && &text[10..11] == "T")
             }
+            OF_THE_CONTRACT => value["runId"].is_string() || value["contractVersion"] == "1",
+            "precise time" => text.is_some_and(|text| text.len() == 24 && text.ends_with('Z')),
             "word" => text.is_some_and(|text| {
                 let listed = if meaning.contains("](#") { document } else { meaning };
                 listed.contains(&format!("`{text}`"))
@@ -99,7 +114,7 @@ fn assert_documented(verb: &str, rows: &Rows, outputs: &[Output]) {
             let value: Value =
                 serde_json::from_str(line).unwrap_or_else(|_| panic!("{verb}: {}", told(output)));
             assert_eq!(value["version"], 1, "{verb}: {line}");
-            collect(&value, "", &mut seen, &mut shapes);
+            collect(&value, "", rows, &mut seen, &mut shapes);
         }
     }
     for (path, values) in &seen {
@@ -121,9 +136,17 @@ fn assert_documented(verb: &str, rows: &Rows, outputs: &[Output]) {
 #[test]
 fn every_field_of_every_subcommand_is_documented_and_every_documented_one_exists() {
     let repo = Repo::new();
-    let takes_json = |verb: &String| out(&repo.aynig_ok([verb, "--help"])).contains("--json");
-    let verbs: Vec<String> = verbs(&repo).into_iter().filter(takes_json).collect();
+    let help = |verb: &str| out(&repo.aynig_ok(verb.split(' ').chain(["--help"])));
     let documented = documented();
+    let mut verbs = verbs(&repo);
+    verbs.retain(|verb| help(verb).contains("--json"));
+    // A subcommand with subcommands has one section, or one for each of these.
+    while let Some(at) =
+        verbs.iter().position(|verb| !documented.contains_key(verb) && help(verb).contains("\nCommands:\n"))
+    {
+        let verb = verbs.remove(at);
+        verbs.extend(listed(&help(&verb)).iter().map(|below| format!("{verb} {below}")));
+    }
     let scenes = scenes();
     for verb in &verbs {
         let rows = documented.get(verb);
@@ -169,7 +192,8 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Runs a subcommand with `--json`, and keeps its answer.
     fn ask(&mut self, verb: &'static str, arguments: &[&str]) {
-        let output = self.repo.aynig([verb, "--json"].into_iter().chain(arguments.iter().copied()));
+        let words = verb.split(' ').chain(["--json"]).chain(arguments.iter().copied());
+        let output = self.repo.aynig(words);
         assert!(
             output.stderr.is_empty() || !output.stdout.is_empty(),
             "{verb} {arguments:?}: {}",
@@ -190,6 +214,7 @@ fn scenes() -> Scenes {
     landed(&mut scenes);
     installed(&mut scenes);
     workspaces(&mut scenes);
+    runs(&mut scenes);
     scenes
 }
 
@@ -335,6 +360,23 @@ fn workspaces(scenes: &mut Scenes) {
     stage.ask("workspace", &["remove", &made.slug]);
     made.sh(&repo, "rm -r inner");
     stage.ask("workspace", &["remove", &made.slug, "--apply"]);
+}
+
+fn runs(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    let id = "0a1b2c3d-0000-4000-8000-000000000001";
+    let (run, _) = super::orch::make(&repo, id, "a label");
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("orch show", &[id]);
+    stage.ask("orch events", &[id]);
+    let state = super::orch::file(&repo, run, "state.json");
+    let text = std::fs::read_to_string(&state).expect("a file");
+    std::fs::write(&state, text.replace("running", "paused")).expect("a file");
+    stage.ask("orch doctor", &[id]);
+    stage.ask("orch rebuild", &[id]);
+    stage.ask("orch doctor", &[id]);
+    repo.git(["update-ref", "refs/aynig/runs/0a1b2c3d-0000-4000-8000-000000000002", "main"]);
+    stage.ask("orch run list", &[]);
 }
 
 fn installed(scenes: &mut Scenes) {

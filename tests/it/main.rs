@@ -69,6 +69,7 @@ mod misplaced;
 mod naming;
 mod next;
 mod notify;
+mod orch;
 mod output;
 mod overtaken;
 mod own_workflow;

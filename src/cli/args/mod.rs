@@ -19,6 +19,7 @@ use aynig::contract::trailers::Trailer;
 mod cancel;
 mod land;
 mod look;
+mod orch;
 mod parse;
 mod people;
 mod settings;
@@ -31,6 +32,7 @@ use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_tra
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
+pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
@@ -106,6 +108,8 @@ pub(crate) enum Verb {
     Logs(Logs),
     /// Make and show workspaces: a work branch with a worktree that lasts
     Workspace(Workspace),
+    /// Show orchestrated runs and their events, and mend their files
+    Orch(Orch),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
     /// Check whether git, the repository, its commands and its remote are as a runner needs them

@@ -25,6 +25,7 @@ use aynig::contract::report::is_invisible_order;
 use aynig::git::repo::open::GitVariables;
 use aynig::git::{Repo, Store};
 use aynig::ops::error::Error;
+use aynig::ops::runs;
 use aynig::runner::attempt::files;
 use aynig::runner::shell_quote;
 
@@ -95,17 +96,22 @@ enum Kind {
     Ref,
     Remote,
     Role,
+    Run,
     State,
 }
 
 fn with_candidates(place: &Arc<Place>) -> Command {
-    Arguments::command().mut_args(with_hint).mut_subcommands(|verb| {
-        verb.mut_args(|argument| {
-            let Some(kind) = kind(&argument) else { return with_hint(argument) };
-            let place = Arc::clone(place);
-            argument.add(ArgValueCandidates::new(move || place.candidates(kind)))
-        })
-    })
+    below(Arguments::command(), place)
+}
+
+/// A command with the candidates of its arguments, and of those of the commands below it.
+fn below(command: Command, place: &Arc<Place>) -> Command {
+    let command = command.mut_args(|argument| {
+        let Some(kind) = kind(&argument) else { return with_hint(argument) };
+        let place = Arc::clone(place);
+        argument.add(ArgValueCandidates::new(move || place.candidates(kind)))
+    });
+    command.mut_subcommands(|verb| below(verb, place))
 }
 
 /// Determines the kind from the argument's id, which is the same in every subcommand.
@@ -118,6 +124,7 @@ fn kind(argument: &Arg) -> Option<Kind> {
         "commands_from" => Some(Kind::Ref),
         "remote" => Some(Kind::Remote),
         "role" => Some(Kind::Role),
+        "run_name" => Some(Kind::Run),
         "state" | "states" => Some(Kind::State),
         _ => None,
     }
@@ -164,6 +171,7 @@ impl Place {
             }
             Kind::Remote => remotes(&repo).iter().map(ToString::to_string).collect(),
             Kind::Role => commands(&repo).into_iter().filter_map(|(role, _)| role).collect(),
+            Kind::Run => runs::names(&repo),
             Kind::State => {
                 commands(&repo).into_iter().map(|(_, state)| state).chain(declared(&repo)).collect()
             }
@@ -309,6 +317,8 @@ mod tests {
     fn every_name_the_candidates_go_by_is_an_argument() {
         let command = Arguments::command();
         let verbs: Vec<&Command> = command.get_subcommands().chain([&command]).collect();
+        let verbs = verbs.iter().flat_map(|verb| verb.get_subcommands().chain([*verb]));
+        let verbs: Vec<&Command> = verbs.collect();
         let has =
             |id: &str| verbs.iter().any(|verb| verb.get_arguments().any(|argument| argument.get_id() == id));
         for id in [
@@ -321,6 +331,7 @@ mod tests {
             "commands_from",
             "remote",
             "role",
+            "run_name",
             "state",
             "states",
             "directory",

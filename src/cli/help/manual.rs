@@ -97,19 +97,30 @@ fn configuration() -> String {
 
 /// The section about the commands of a subcommand; it has no pages for them.
 fn commands(command: &Command) -> String {
+    let text = command_entries(command, "");
+    if text.is_empty() { text } else { format!(".SH COMMANDS\n{text}") }
+}
+
+/// The entries of the commands that have none below them; their names begin with `above`.
+fn command_entries(command: &Command, above: &str) -> String {
     let plain = |text: String| text.replace('-', "\\-").replace('\'', "\\*(Aq");
     let mut text = String::new();
     for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        let name = format!("{above}{}", verb.get_name());
+        if verb.has_subcommands() {
+            text.push_str(&command_entries(verb, &format!("{name} ")));
+            continue;
+        }
         let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
         let taken: String = verb.get_positionals().map(|taken| format!(" {taken}")).collect();
-        text.push_str(&format!(".TP\n\\fB{}\\fR{}\n{}.\n", verb.get_name(), plain(taken), plain(about)));
+        text.push_str(&format!(".TP\n\\fB{name}\\fR{}\n{}.\n", plain(taken), plain(about)));
         let is_own = |option: &&clap::Arg| !option.is_positional() && option.get_id() != "help";
         for option in verb.get_arguments().filter(is_own) {
             let help = option.get_help().map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!(".RS\n.TP\n{}\n{}\n.RE\n", plain(option.to_string()), plain(help)));
         }
     }
-    if text.is_empty() { text } else { format!(".SH COMMANDS\n{text}") }
+    text
 }
 
 /// Renders one page, with `end` as its last sections.

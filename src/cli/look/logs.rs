@@ -255,8 +255,9 @@ fn print(repo: &Repo, found: &Found, log: &Path, follow: bool) -> Result<(), Err
     let mut log = Followed::open(log).map_err(failed)?;
     let mut escapes = ui::room().map(|_| Escapes::new(ui::coloured()));
     fsutil::follow(
-        || Ok::<_, Error>(!follow || is_over(repo, found)),
-        || loop {
+        &mut log,
+        |_| Ok::<_, Error>(!follow || is_over(repo, found)),
+        |log| loop {
             let bytes = match log.bytes().map_err(failed)? {
                 News::Nothing => return Ok(ControlFlow::Continue(())),
                 // The command emptied its log: what it prints now is shown.

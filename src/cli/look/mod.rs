@@ -2,5 +2,6 @@
 
 pub(crate) mod log;
 pub(crate) mod logs;
+pub(crate) mod orch;
 pub(crate) mod status;
 pub(crate) mod wait;

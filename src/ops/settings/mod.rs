@@ -10,7 +10,7 @@ mod values;
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -160,14 +160,27 @@ pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
 pub(crate) fn workspace(repo: &Repo) -> Result<Settings, Error> {
     const OTHERS: [&str; 2] = ["workPrefix", "setup"];
     let settings = Settings::read(repo, |key| key.group == Group::Workspace || OTHERS.contains(&key.name))?;
-    let paths = [("workspaceRoot", &settings.workspace_root), ("dataDir", &settings.data_dir)];
-    for (name, path) in paths {
-        if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
-            let wrong = format!("aynig.{name} = {} is no absolute path; nothing was changed", path.display());
-            return Err(Error::setup(wrong).hint(format!("set it: `git config aynig.{name} DIR`")));
-        }
-    }
+    check_absolute("workspaceRoot", settings.workspace_root.as_deref())?;
+    check_absolute("dataDir", settings.data_dir.as_deref())?;
     Ok(settings)
+}
+
+/// `aynig.dataDir`, if it is set.
+pub(crate) fn data_dir(repo: &Repo) -> Result<Option<PathBuf>, Error> {
+    let directory = Settings::read(repo, |key| key.name == "dataDir")?.data_dir;
+    check_absolute("dataDir", directory.as_deref())?;
+    Ok(directory)
+}
+
+fn check_absolute(name: &str, path: Option<&Path>) -> Result<(), Error> {
+    match path.filter(|path| !path.is_absolute()) {
+        None => Ok(()),
+        Some(path) => Err(Error::setup(format!(
+            "aynig.{name} = {} is no absolute path; nothing was changed",
+            path.display()
+        ))
+        .hint(format!("set it: `git config aynig.{name} DIR`"))),
+    }
 }
 
 /// `aynig.requireSigned`.

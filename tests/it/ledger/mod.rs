@@ -55,9 +55,13 @@ pub(super) fn new_run(repo: &Opened, place: &Place, id: RunId, slug: Slug) -> Ne
 /// Makes a run with one node, and returns both ids.
 pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
     let (id, slug) = runs::fresh(repo).expect("refs");
-    let new = new_run(repo, place, id, slug);
+    create_with_node(repo, place, &new_run(repo, place, id, slug))
+}
+
+/// Makes this run with one node, and returns both ids.
+pub(super) fn create_with_node(repo: &Opened, place: &Place, new: &NewRun) -> (RunId, NodeId) {
     let mut ledger =
-        Ledger::create(repo, place.clone(), &new, &op(OpId::random()), &[]).expect("a new ledger");
+        Ledger::create(repo, place.clone(), new, &op(OpId::random()), &[]).expect("a new ledger");
     let spec = NodeSpec {
         alias: Some(Alias::parse("a").expect("an alias")),
         label: "a".to_owned(),
@@ -70,7 +74,7 @@ pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
         limits: Limits::default(),
     };
     ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(spec))], &[]).expect("a node");
-    (id, *ledger.tip().state.nodes.keys().next().expect("a node"))
+    (new.id, *ledger.tip().state.nodes.keys().next().expect("a node"))
 }
 
 pub(super) fn chat(node: NodeId, text: &str) -> Command {
@@ -139,7 +143,7 @@ pub(super) fn assert_whole(repo: &Repo, run: RunId, writers: &[&str], count: usi
     }
     let all = history(&store.handle(), run, &here);
     let (replayed, faults) = replay(&all);
-    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(faults, Vec::new());
     assert_eq!(replayed.as_ref(), Some(&here.state), "replaying the events gives the tree of the tip");
     let mut ids: Vec<OpId> = all.iter().map(|operation| operation.op).collect();
     ids.sort_unstable();

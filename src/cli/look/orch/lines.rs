@@ -1,0 +1,117 @@
+//! The lines of `aynig orch` for people.
+//!
+//! Invariant: text of a ledger is printed without control characters.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use aynig::git::Repo;
+use aynig::model::run::RunStatus;
+use aynig::ops::runs::{self, Run, RunId, State};
+
+use crate::cli::ui;
+use crate::cli::ui::columns::cut;
+use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, colour_if, coloured, styled};
+
+/// The most characters of an event's text.
+const TEXT: usize = 200;
+
+/// The places of an event that say in a few words what happened, the best first.
+const WORDS: [&str; 14] = [
+    "/message/content",
+    "/content",
+    "/delta",
+    "/envelope/payload/message",
+    "/patch/status",
+    "/patch/label",
+    "/artifact/name",
+    "/tool/name",
+    "/resolution/status",
+    "/status",
+    "/outcome",
+    "/detail",
+    "/limit",
+    "/line",
+];
+
+/// A run of the list.
+pub(super) fn run(run: &Run) -> String {
+    let status = format!("{:9}", run.status.word());
+    let style = match run.status {
+        RunStatus::Running | RunStatus::Queued => CARE,
+        RunStatus::Completed => GOOD,
+        RunStatus::Failed => BAD,
+        RunStatus::Paused | RunStatus::Stopped => FAINT,
+    };
+    let waiting = run.waiting_for.as_ref().map(|who| format!("  {}", styled(CALL, ui::sanitize(who))));
+    format!(
+        "{}  {}  {}  {}{}",
+        styled(STRONG, run.slug.as_str()),
+        styled(style, status),
+        run.updated_at,
+        ui::sanitize(&run.label),
+        waiting.unwrap_or_default()
+    )
+}
+
+/// Prints a run.
+pub(super) fn show(state: &State, directory: &str) {
+    let run = &state.run;
+    let mut rows = vec![
+        ("run", run.id.to_string()),
+        ("status", run.status.word().to_owned()),
+        ("label", run.label.clone()),
+        ("base", format!("{} {}", run.base_ref, run.base_sha)),
+        ("created", run.created_at.to_string()),
+        ("updated", run.updated_at.to_string()),
+        ("files", directory.to_owned()),
+    ];
+    rows.extend(run.waiting_for.clone().map(|who| ("waits for", who)));
+    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
+        ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:9}")), ui::sanitize(&value)));
+    }
+    for node in state.nodes.values() {
+        let status = serde_json::to_value(node.status).unwrap_or_default();
+        let words = format!(
+            "{}  {}  {} unread  {}",
+            node.alias,
+            status.as_str().unwrap_or_default(),
+            node.inbox_count,
+            node.summary
+        );
+        ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
+    }
+    for approval in state.approvals.values().filter(|approval| approval.resolution.is_none()) {
+        let words = format!("{} asks to use {}", approval.id, approval.tool.name);
+        ui::answer(&format!("{}  {}", styled(CALL, "approval "), ui::sanitize(&words)));
+    }
+}
+
+/// The aliases of a run's nodes, by id.
+pub(super) fn aliases(repo: &Repo, run: RunId) -> BTreeMap<String, String> {
+    let nodes = runs::show(repo, run).map(|shown| shown.state.nodes).unwrap_or_default();
+    nodes.into_iter().map(|(id, node)| (id.to_string(), node.alias.to_string())).collect()
+}
+
+/// An event: its number, time, type, node and text.
+pub(super) fn event(seq: u64, event: &Value, aliases: &BTreeMap<String, String>) -> String {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+    let node =
+        ["/nodeId", "/message/nodeId", "/envelope/toNodeId"].into_iter().find_map(text).unwrap_or_default();
+    let node = aliases.get(node).map_or(node, String::as_str);
+    // A patch without words is shown by the names of its fields.
+    let fields = event["patch"].as_object().map(|patch| patch.keys().cloned().collect::<Vec<_>>().join(", "));
+    let words = WORDS.iter().find_map(|pointer| text(pointer)).map(str::to_owned).or(fields);
+    let words = words.unwrap_or_default();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = format!(
+        "{}  {}  {}  {}  {}",
+        styled(FAINT, format!("{seq:6}")),
+        styled(FAINT, ui::sanitize(text("/ts").unwrap_or_default())),
+        ui::sanitize(text("/type").unwrap_or_default()),
+        ui::sanitize(node),
+        cut(&ui::sanitize(&words), TEXT)
+    );
+    colour_if(line.trim_end(), coloured())
+}

@@ -1,0 +1,198 @@
+//! `aynig orch`: shows orchestrated runs, and mends their files.
+
+mod events;
+mod lines;
+
+use serde::Serialize;
+
+use aynig::contract::ids::CommitId;
+use aynig::git::Repo;
+use aynig::ops::app::App;
+use aynig::ops::error::Error;
+use aynig::ops::runs::doctor::{Report, examine};
+use aynig::ops::runs::{self, Listed, Projection, Run, RunId, Shown};
+use aynig::words::pluralize;
+
+use crate::cli::args::{Orch, OrchRunVerb, OrchVerb};
+use crate::cli::exit::Exit;
+use crate::cli::ui;
+use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled, warn};
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
+    let (repo, json) = (app.repo(), arguments.json);
+    match &arguments.verb {
+        OrchVerb::Run(verb) => match verb.verb {
+            OrchRunVerb::List => list(&repo, json),
+        },
+        OrchVerb::Show(one) => show(&repo, &one.run_name, json),
+        OrchVerb::Events(options) => events::events(&repo, options, json),
+        OrchVerb::Doctor(one) => doctor(&repo, &one.run_name, json),
+        OrchVerb::Rebuild(one) => rebuild(&repo, &one.run_name, json),
+    }
+}
+
+/// A run of the list in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row<'a> {
+    id: RunId,
+    slug: &'a str,
+    kind: &'a aynig::model::run::RunKind,
+    label: &'a str,
+    status: &'static str,
+    mode: aynig::model::run::Mode,
+    created_at: String,
+    updated_at: String,
+    ledger: CommitId,
+}
+
+/// A run that cannot be read.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Unread<'a> {
+    id: RunId,
+    ledger: CommitId,
+    reason: &'a str,
+}
+
+fn list(repo: &Repo, json: bool) -> Result<Exit, Error> {
+    let all = runs::list(repo)?;
+    let good = || all.iter().filter_map(|one| Some((one, one.run.as_ref().ok()?)));
+    let bad = || all.iter().filter_map(|one| Some((one, one.run.as_ref().err()?)));
+    if json {
+        let rows: Vec<Row<'_>> = good().map(|(one, run)| row(one, run)).collect();
+        let damaged = bad().map(|(one, why)| Unread { id: one.id, ledger: one.head, reason: why });
+        ui::answer_json(&serde_json::json!({ "runs": rows, "damaged": damaged.collect::<Vec<_>>() }));
+        return Ok(Exit::Done);
+    }
+    for (_, run) in good() {
+        ui::answer(&lines::run(run));
+    }
+    for (one, why) in bad() {
+        warn(&format!("run {} cannot be read: {why}", one.id));
+    }
+    if all.is_empty() {
+        ui::remark(&styled(FAINT, "this repository has no runs"));
+    }
+    Ok(Exit::Done)
+}
+
+fn row<'a>(one: &Listed, run: &'a Run) -> Row<'a> {
+    Row {
+        id: run.id,
+        slug: run.slug.as_str(),
+        kind: &run.kind,
+        label: &run.label,
+        status: run.status.word(),
+        mode: run.mode,
+        created_at: run.created_at.to_string(),
+        updated_at: run.updated_at.to_string(),
+        ledger: one.head,
+    }
+}
+
+/// A run with its state in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole<'a> {
+    run: Projection<'a>,
+    ledger: CommitId,
+    journal: Option<&'a str>,
+    directory: String,
+}
+
+fn show(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
+    let shown = runs::show(repo, runs::find(repo, text)?)?;
+    let Shown { head, directory, synced, .. } = &shown;
+    if let Err(error) = synced {
+        warn(&format!("{}; the ledger is shown", error.message));
+    }
+    let place = directory.path().display().to_string();
+    if json {
+        let journal = synced.as_ref().ok().map(|synced| synced.journal.as_str());
+        let run = shown.projection();
+        ui::answer_json(&Whole { run, ledger: *head, journal, directory: place });
+    } else {
+        lines::show(&shown.state, &place);
+    }
+    Ok(Exit::Done)
+}
+
+/// An examination in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Examined<'a> {
+    id: RunId,
+    ledger: CommitId,
+    operations: usize,
+    events: usize,
+    faults: Vec<Wrong<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Wrong<'a> {
+    part: &'static str,
+    at: &'a str,
+    reason: &'a str,
+    next: String,
+}
+
+fn doctor(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
+    let id = runs::find(repo, text)?;
+    let Report { head, operations, events, faults } = examine(repo, id)?;
+    if json {
+        let faults: Vec<Wrong<'_>> = faults
+            .iter()
+            .map(|fault| Wrong {
+                part: fault.part.word(),
+                at: &fault.at,
+                reason: &fault.why,
+                next: fault.part.next(id),
+            })
+            .collect();
+        let exit = if faults.is_empty() { Exit::Done } else { Exit::Failed };
+        ui::answer_json(&Examined { id, ledger: head, operations, events, faults });
+        return Ok(exit);
+    }
+    for fault in &faults {
+        let words = format!("{}: {}", fault.at, fault.why);
+        ui::answer(&format!("{}  {:7}  {}", styled(BAD, "error"), fault.part.word(), ui::sanitize(&words)));
+    }
+    if let Some(fault) = faults.first() {
+        ui::answer(&format!("       next: {}", fault.part.next(id)));
+    }
+    let checked = format!("{} with {}", pluralize(operations, "operation"), pluralize(events, "event"));
+    let found = pluralize(faults.len(), "fault");
+    ui::answer(&if faults.is_empty() {
+        format!("{}     {checked}: ledger and files agree", styled(GOOD, "ok"))
+    } else {
+        format!("{checked}: {found}")
+    });
+    Ok(if faults.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// A rebuilt run in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rebuilt {
+    id: RunId,
+    journal: String,
+    last_seq: u64,
+    directory: String,
+}
+
+fn rebuild(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
+    let id = runs::find(repo, text)?;
+    let (directory, synced) = runs::rebuild(repo, id)?;
+    let place = directory.path().display().to_string();
+    if json {
+        let (journal, last_seq) = (synced.journal, synced.last_seq);
+        ui::answer_json(&Rebuilt { id, journal, last_seq, directory: place });
+        return Ok(Exit::Done);
+    }
+    let count = usize::try_from(synced.last_seq).unwrap_or(usize::MAX);
+    ui::answer(&format!("{}  {}", styled(STRONG, ui::sanitize(&place)), pluralize(count, "event")));
+    ui::remark(&styled(FAINT, format!("the journal is {} now; its numbers begin anew", synced.journal)));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,89 @@
+//! Compares the files of a run directory with the ledger.
+
+use std::collections::VecDeque;
+
+use super::JournalError;
+use super::directory::RunDirectory;
+use super::log::{Line, is_whole, seq_of};
+use super::projection::Projection;
+use super::sync::line;
+use crate::fsutil::{Followed, News};
+use crate::ledger::check::{Fault, difference};
+use crate::ledger::history::Operation;
+use crate::model::state::State;
+
+/// Checks that `events.jsonl` has the numbers 1, 2, 3 … and the events of these operations in their order, and that
+/// `state.json` has this state. The journal was brought up to the ledger before.
+///
+/// # Errors
+/// [`JournalError::File`] if a file cannot be read.
+pub fn check(
+    directory: &RunDirectory,
+    operations: &[Operation],
+    state: &State,
+) -> Result<Vec<Fault>, JournalError> {
+    let mut faults = Vec::new();
+    let last = events(directory, operations, &mut faults)?;
+    let path = directory.state();
+    let found = std::fs::read(&path).map_err(JournalError::file("read", &path))?;
+    let projection = Projection::of(state, &directory.artifacts(), last);
+    // A projection has string keys and no failing parts.
+    let wanted = serde_json::to_vec(&projection).unwrap_or_default();
+    faults.extend(difference(&wanted, &found).map(|why| Fault { at: "state.json".to_owned(), why }));
+    Ok(faults)
+}
+
+/// Checks `events.jsonl`, and returns its last number.
+fn events(
+    directory: &RunDirectory,
+    operations: &[Operation],
+    faults: &mut Vec<Fault>,
+) -> Result<u64, JournalError> {
+    let path = directory.events();
+    let failed = || JournalError::file("read", &path);
+    let mut due: VecDeque<Vec<u8>> = operations
+        .iter()
+        .flat_map(|operation| operation.events.iter().map(|event| line(event, operation.commit)))
+        .collect();
+    let mut file = Followed::open(&path).map_err(failed())?;
+    let (mut number, mut last) = (0_u64, 0);
+    while let News::Bytes(bytes) = file.lines().map_err(failed())? {
+        for text in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = text.strip_suffix(b"\n").unwrap_or(text);
+            number += 1;
+            let mut fault = |why: String| faults.push(Fault { at: format!("events.jsonl:{number}"), why });
+            let Some(seq) = seq_of(text).filter(|_| is_whole(text)) else {
+                fault("it is no event".to_owned());
+                continue;
+            };
+            if seq != last + 1 {
+                fault(format!("number {seq} follows {last}"));
+            }
+            last = seq;
+            let line = Line { seq, bytes: text.to_vec() };
+            if !line.is_of_record() {
+                continue;
+            }
+            let found = line.without_number();
+            // Where events are missing, those after them are not compared with the wrong ones.
+            let skipped = due.iter().position(|wanted| *wanted == found).unwrap_or(0);
+            if skipped > 0 {
+                fault(format!("{skipped} of the ledger's events are missing before it"));
+                due.drain(..skipped);
+            }
+            match due.pop_front() {
+                None => fault("the ledger has no such event".to_owned()),
+                Some(wanted) => {
+                    if let Some(why) = difference(&wanted, &found) {
+                        fault(format!("it is not the ledger's event: {why}"));
+                    }
+                }
+            }
+        }
+    }
+    if !due.is_empty() {
+        let why = format!("{} of the ledger's events are missing", due.len());
+        faults.push(Fault { at: "events.jsonl".to_owned(), why });
+    }
+    Ok(last)
+}

@@ -1,0 +1,155 @@
+//! Compares a ledger with itself: what its events give, and what the tree of its newest commit has.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::error::LedgerError;
+use super::history::{Operation, operations, replay};
+use super::tip::{MAX_FILE, MAX_FILES, Tip};
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::model::ids::RunId;
+use crate::model::state::{Entry, State};
+
+/// The longest value that is shown, in characters.
+const SHOWN: usize = 80;
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The commit, or the file.
+    pub at: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, Default)]
+pub struct Checked {
+    /// The operations, oldest first; empty if they cannot be read.
+    pub operations: Vec<Operation>,
+    /// The differences.
+    pub faults: Vec<Fault>,
+}
+
+/// Replays the events of a ledger, and compares what they give with the tree of its newest commit. A file that no event
+/// makes may be of a later version, and is left out.
+///
+/// # Errors
+/// [`LedgerError`] if the repository cannot be read, or the run is of another version.
+pub fn check(repo: &Repo, run: RunId, head: CommitId) -> Result<Checked, LedgerError> {
+    let mut checked = Checked::default();
+    let mut fault = |at: String, why: String| checked.faults.push(Fault { at, why });
+    match Tip::read_run(repo, run, head) {
+        // It is found below, as a difference.
+        Ok(_) | Err(LedgerError::Damaged { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let operations = match operations(repo, run, head, None) {
+        Ok(operations) => operations,
+        Err(LedgerError::Damaged { commit, why, .. }) => {
+            fault(commit.to_string(), why);
+            return Ok(checked);
+        }
+        Err(error) => return Err(error),
+    };
+    for operation in &operations {
+        operation.bad.iter().for_each(|why| fault(operation.commit.to_string(), why.clone()));
+    }
+    let (state, faults) = replay(&operations);
+    for (commit, why) in faults {
+        fault(commit.to_string(), why.to_string());
+    }
+    match state {
+        None => fault(head.to_string(), "no event makes the run".to_owned()),
+        Some(state) => compare(repo, &state, head, &mut fault)?,
+    }
+    checked.operations = operations;
+    Ok(checked)
+}
+
+/// Compares a state with the tree of a commit.
+fn compare(
+    repo: &Repo,
+    state: &State,
+    head: CommitId,
+    fault: &mut impl FnMut(String, String),
+) -> Result<(), LedgerError> {
+    let tree = repo.commit(head)?.tree;
+    let blobs = match repo.blobs_of(tree, MAX_FILES) {
+        Ok(blobs) => blobs,
+        Err(error) => {
+            fault(head.to_string(), error.to_string());
+            return Ok(());
+        }
+    };
+    let mut missing: BTreeSet<Entry> = state.entries().into_iter().collect();
+    for blob in &blobs {
+        let Some(entry) = Entry::parse(&blob.path) else { continue };
+        let why = match (missing.remove(&entry), repo.read_blob(blob, MAX_FILE)) {
+            (false, _) => Some("no event makes it".to_owned()),
+            (true, Err(error)) => Some(error.to_string()),
+            (true, Ok(found)) => difference(&state.content(&entry).unwrap_or_default(), &found),
+        };
+        if let Some(why) = why {
+            fault(blob.path.clone(), why);
+        }
+    }
+    for entry in missing {
+        fault(entry.path(), "it is missing".to_owned());
+    }
+    Ok(())
+}
+
+/// How a JSON object differs from what it should be. `None` if it does not, however it is written.
+#[must_use]
+pub fn difference(wanted: &[u8], found: &[u8]) -> Option<String> {
+    if wanted == found {
+        return None;
+    }
+    let object = |text: &[u8]| serde_json::from_slice(text).ok().filter(Value::is_object);
+    let (Some(wanted), Some(found)) = (object(wanted), object(found)) else {
+        return Some("it is no JSON object".to_owned());
+    };
+    let mut words = Vec::new();
+    differences("", Some(&wanted), Some(&found), &mut words);
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// Adds the differences between two values, with the names of their fields from the top.
+fn differences(name: &str, wanted: Option<&Value>, found: Option<&Value>, words: &mut Vec<String>) {
+    if let (Some(Value::Object(wanted)), Some(Value::Object(found))) = (wanted, found) {
+        let keys: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
+        let dot = if name.is_empty() { "" } else { "." };
+        for key in keys {
+            differences(&format!("{name}{dot}{key}"), wanted.get(key), found.get(key), words);
+        }
+    } else if wanted != found {
+        let shown = |value: Option<&Value>| {
+            value
+                .map_or_else(|| "missing".to_owned(), |value| value.to_string().chars().take(SHOWN).collect())
+        };
+        words.push(format!("{name} is {} and should be {}", shown(found), shown(wanted)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences() {
+        for (wanted, found, words) in [
+            ("{\"a\":1}", "{\"a\":1}", None),
+            ("{\"a\":1,\"b\":2}", "{ \"b\": 2, \"a\": 1 }\n", None),
+            ("{\"a\":1}", "{\"a\":2}", Some("a is 2 and should be 1")),
+            ("{\"a\":1}", "{}", Some("a is missing and should be 1")),
+            ("{\"a\":{\"b\":1}}", "{\"a\":{\"b\":2}}", Some("a.b is 2 and should be 1")),
+            ("{}", "{\"a\":1}", Some("a is 1 and should be missing")),
+            ("{}", "[]", Some("it is no JSON object")),
+        ] {
+            assert_eq!(difference(wanted.as_bytes(), found.as_bytes()).as_deref(), words);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Compares a run's ledger with itself, and the files of the run with the ledger.
+
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::journal::{self, sync};
+use crate::ledger::check::Fault as Difference;
+use crate::ledger::{self, LedgerError, Tip};
+use crate::model::ids::RunId;
+use crate::ops::error::Error;
+
+/// The part of a run that a fault is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Its ledger.
+    Ledger,
+    /// Its files on this host.
+    Journal,
+}
+
+impl Part {
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ledger => "ledger",
+            Self::Journal => "journal",
+        }
+    }
+
+    /// The next step after a fault.
+    pub fn next(self, run: RunId) -> String {
+        match self {
+            Self::Ledger => {
+                format!("git log -p {}   # shows what was written, and by whom", ledger::tip::ledger_ref(run))
+            }
+            Self::Journal => format!("aynig orch rebuild {run}"),
+        }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it is.
+    pub part: Part,
+    /// The commit or the file.
+    pub at: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What an examination found.
+#[derive(Debug)]
+pub struct Report {
+    /// The newest commit of the ledger.
+    pub head: CommitId,
+    /// How many operations were replayed.
+    pub operations: usize,
+    /// How many events.
+    pub events: usize,
+    /// What is wrong.
+    pub faults: Vec<Fault>,
+}
+
+/// Examines a run. Its files are only compared if the ledger they are made from is whole.
+pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
+    let directory = super::directory(repo, run)?;
+    let head = super::head(repo, run)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
+    let checked = ledger::check::check(repo, run, head)?;
+    let of = |part: Part| move |Difference { at, why }| Fault { part, at, why };
+    let mut faults: Vec<Fault> = checked.faults.into_iter().map(of(Part::Ledger)).collect();
+    if faults.is_empty() {
+        let state = Tip::read_whole(repo, run, head)?.state;
+        let compared = sync::sync(repo, &directory)
+            .and_then(|_| journal::check::check(&directory, &checked.operations, &state));
+        match compared {
+            Ok(found) => faults.extend(found.into_iter().map(of(Part::Journal))),
+            Err(error) => {
+                let at = directory.path().display().to_string();
+                faults.push(Fault { part: Part::Journal, at, why: Error::from(error).message });
+            }
+        }
+    }
+    let events = checked.operations.iter().map(|operation| operation.events.len()).sum();
+    Ok(Report { head, operations: checked.operations.len(), events, faults })
+}

@@ -1,0 +1,56 @@
+//! Errors of ledgers and journals: their kinds, and the next step.
+
+use crate::fsutil::free_space_text;
+use crate::journal::JournalError;
+use crate::ledger::LedgerError;
+use crate::ops::error::{Error, Kind};
+use crate::words::error_chain;
+
+impl From<LedgerError> for Error {
+    fn from(error: LedgerError) -> Self {
+        let message = error_chain(&error);
+        let new = |kind| Self::new(kind, message.clone());
+        match &error {
+            LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } => new(Kind::NotFound),
+            LedgerError::Refused(_) | LedgerError::Elsewhere { .. } => new(Kind::Failed),
+            LedgerError::Version { .. } => {
+                new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
+            }
+            LedgerError::Damaged { run, .. } => new(Kind::Failed)
+                .hint(format!("`aynig orch doctor {run}` names what is wrong; nothing was changed")),
+            LedgerError::Moved { .. } | LedgerError::Fenced { .. } | LedgerError::Busy { .. } => {
+                new(Kind::Conflict)
+            }
+            LedgerError::Unmoved { remote, .. } => {
+                let error = new(Kind::Remote);
+                Self { maybe_applied: true, ..error }
+                    .hint(format!("`git ls-remote {remote}` shows whether it can be reached"))
+            }
+            LedgerError::Remote(_) => new(Kind::Remote),
+            LedgerError::Object(_) | LedgerError::Ref(_) | LedgerError::Identity { .. } => {
+                new(Kind::Setup).hint("`git fsck` may tell more")
+            }
+            LedgerError::Masks(_) => new(Kind::Setup),
+        }
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        let message = error_chain(&error);
+        match error {
+            JournalError::Ledger(error) => error.into(),
+            JournalError::Replaced { .. } => Self::new(Kind::Conflict, message),
+            JournalError::File { ref path, .. } => {
+                let room = free_space_text(&error, path);
+                let error = Self::setup(message);
+                match room {
+                    Some(room) => error.hint(format!("make room and try again: {room}")),
+                    None => error.hint(
+                        "the files of runs are made from their ledgers, so they can be elsewhere: `git config aynig.dataDir DIR`",
+                    ),
+                }
+            }
+        }
+    }
+}

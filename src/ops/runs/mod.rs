@@ -1,0 +1,217 @@
+//! Runs for front ends: finding, listing, showing and following them.
+//!
+//! Invariant: each call brings the run's files up to its ledger first, as the ledger is known here. No remote is asked.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`doctor`] | compares a run's ledger and files |
+//! | `errors` | errors of ledgers and journals, with the next step |
+
+pub mod doctor;
+mod errors;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::contract::alike::nearest;
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::git::Repo;
+use crate::journal::directory::RunDirectory;
+pub use crate::journal::log::Line;
+use crate::journal::pages::Reader;
+pub use crate::journal::projection::Projection;
+use crate::journal::sync;
+pub use crate::journal::sync::Synced;
+use crate::ledger::tip::ledger_ref;
+use crate::ledger::{LedgerError, Tip, runs};
+pub use crate::model::ids::RunId;
+pub use crate::model::run::Run;
+pub use crate::model::state::State;
+use crate::words::error_chain;
+
+use super::error::{Error, Kind};
+use super::settings;
+
+/// The most runs that an error lists.
+const LISTED: usize = 8;
+
+/// A run in the list.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: RunId,
+    /// The newest commit of its ledger.
+    pub head: CommitId,
+    /// The run, or why it cannot be read.
+    pub run: Result<Run, String>,
+}
+
+/// Lists all runs that are known here, the oldest first. Those that cannot be read come last.
+pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
+    let read = |(id, head): (RunId, CommitId)| {
+        let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
+        Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
+    };
+    let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
+    all.sort_by_key(|one| (one.run.is_err(), one.run.as_ref().ok().map(|run| run.created_at), one.id));
+    Ok(all)
+}
+
+/// The names of all runs, as one types them.
+pub fn names(repo: &Repo) -> BTreeSet<String> {
+    list(repo).unwrap_or_default().iter().map(slug).collect()
+}
+
+fn slug(one: &Listed) -> String {
+    one.run.as_ref().map_or_else(|_| one.id.to_string(), |run| run.slug.to_string())
+}
+
+/// Finds the run that is meant by a slug, the beginning of an id, or an id.
+pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
+    let error = match runs::find(repo, text) {
+        Ok(run) => return Ok(run),
+        Err(error) => error,
+    };
+    let among: Option<Vec<RunId>> = match &error {
+        LedgerError::Unknown(_) => None,
+        LedgerError::Ambiguous { runs, .. } => Some(runs.clone()),
+        _ => return Err(error.into()),
+    };
+    let mut candidates = list(repo)?;
+    candidates.retain(|one| among.as_ref().is_none_or(|runs| runs.contains(&one.id)));
+    let near = nearest(&text.to_ascii_lowercase(), candidates.iter().map(slug));
+    let more = candidates.len().saturating_sub(LISTED);
+    let mut words: Vec<String> = candidates
+        .iter()
+        .take(LISTED)
+        .map(|one| match &one.run {
+            Ok(run) if run.label.is_empty() => run.slug.to_string(),
+            Ok(run) => format!("{} ({})", run.slug, run.label),
+            Err(_) => one.id.to_string(),
+        })
+        .collect();
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    let error = Error::new(Kind::NotFound, error_chain(&error));
+    Err(match (near, words.is_empty()) {
+        (Some(near), _) if among.is_none() => error.hint(format!("did you mean {near}?")),
+        (_, true) => error.hint("this repository has no runs"),
+        (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
+    })
+}
+
+/// The directory of a run, after a look at the setting that names it.
+pub fn directory(repo: &Repo, run: RunId) -> Result<RunDirectory, Error> {
+    settings::data_dir(repo)?;
+    Ok(RunDirectory::of(repo, run))
+}
+
+/// A run with all of its state.
+#[derive(Debug)]
+pub struct Shown {
+    /// The newest commit of its ledger.
+    pub head: CommitId,
+    /// Its state.
+    pub state: State,
+    /// Its directory.
+    pub directory: RunDirectory,
+    /// What was brought up to the ledger, or why that failed. The state is the ledger's in any case.
+    pub synced: Result<Synced, Error>,
+}
+
+impl Shown {
+    /// The state with the field names of `state.json`.
+    pub fn projection(&self) -> Projection<'_> {
+        let last = self.synced.as_ref().map_or(0, |synced| synced.last_seq);
+        Projection::of(&self.state, &self.directory.artifacts(), last)
+    }
+}
+
+/// Reads a run.
+pub fn show(repo: &Repo, run: RunId) -> Result<Shown, Error> {
+    let directory = directory(repo, run)?;
+    let head = head(repo, run)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
+    let state = Tip::read_whole(repo, run, head)?.state;
+    let synced = sync::sync(repo, &directory).map_err(Error::from);
+    Ok(Shown { head, state, directory, synced })
+}
+
+/// Makes the files of a run anew from its ledger.
+pub fn rebuild(repo: &Repo, run: RunId) -> Result<(RunDirectory, Synced), Error> {
+    let directory = directory(repo, run)?;
+    let synced = sync::rebuild(repo, &directory)?;
+    Ok((directory, synced))
+}
+
+fn head(repo: &Repo, run: RunId) -> Result<Option<CommitId>, Error> {
+    Ok(repo.read_ref(ledger_ref(run).as_str().into()).map_err(LedgerError::from)?)
+}
+
+/// The events of a run, read from a position on.
+#[derive(Debug)]
+pub struct Events<'r> {
+    repo: &'r Repo,
+    directory: RunDirectory,
+    reader: Reader,
+    /// The journal to which the numbers belong.
+    pub journal: String,
+    /// The newest commit whose status was read, and whether the run has ended there.
+    seen: Option<(CommitId, bool)>,
+}
+
+impl<'r> Events<'r> {
+    /// Begins to read after the event with number `after`.
+    pub fn after(repo: &'r Repo, run: RunId, after: u64) -> Result<Self, Error> {
+        let directory = directory(repo, run)?;
+        let Synced { journal, last_seq, .. } = sync::sync(repo, &directory)?;
+        if after > last_seq {
+            return Err(Error::failed(format!("the journal of run {run} ends with number {last_seq}"))
+                .hint("a journal that was made anew has other numbers: leave --after away to read it from the beginning"));
+        }
+        let reader = Reader::open(&directory)?;
+        let mut reader = reader.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
+        reader.seek_after(after)?;
+        Ok(Self { repo, directory, reader, journal, seen: None })
+    }
+
+    /// Hands on the events that are there; with `follow` also those that come until the run has ended or was deleted,
+    /// or until `each` breaks.
+    pub fn read(
+        &mut self,
+        follow: bool,
+        mut each: impl FnMut(&Self, Line) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        fsutil::follow(
+            self,
+            |events| Ok(!follow || events.is_over()?),
+            |events| loop {
+                let lines = events.reader.next_lines()?;
+                if lines.is_empty() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                for line in lines {
+                    if each(events, line).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            },
+        )
+    }
+
+    /// Brings the journal up to the ledger. Returns whether the run has ended or was deleted.
+    fn is_over(&mut self) -> Result<bool, Error> {
+        let run = self.directory.run();
+        let Some(head) = head(self.repo, run)? else { return Ok(true) };
+        sync::sync(self.repo, &self.directory)?;
+        if let Some((seen, ended)) = self.seen
+            && seen == head
+        {
+            return Ok(ended);
+        }
+        let ended = Tip::read_run(self.repo, run, head)?.state.run.status.is_ended();
+        self.seen = Some((head, ended));
+        Ok(ended)
+    }
+}
