@@ -35,6 +35,9 @@ pub(crate) const FETCHED_SLOTS: &str = "refs/aynig/slots/";
 /// Ledgers of runs, by id.
 pub(crate) const RUNS: &str = "refs/aynig/runs/";
 
+/// Ledgers of remotes, as last fetched. They count only once they are taken over below [`RUNS`].
+pub(crate) const FETCHED_RUNS: &str = "refs/aynig/ledgers/";
+
 /// Work branches of workspaces that were removed, by run.
 pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
 
@@ -104,6 +107,8 @@ pub(crate) enum Own {
     Said,
     /// When leases were first seen (CONTRACT 5.22).
     Sightings,
+    /// The directory whose lock says which process asks remotes about ledgers.
+    Watch,
 }
 
 impl Own {
@@ -118,6 +123,7 @@ impl Own {
             Self::Remotes => "remotes",
             Self::Said => "said",
             Self::Sightings => "sightings",
+            Self::Watch => "watch",
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{
-    HEADS, Own, SLOTS, TRACKED, fetched_from, fetched_ref, fetched_slots, slot_ref,
+    FETCHED_RUNS, HEADS, Own, RUNS, SLOTS, TRACKED, fetched_from, fetched_ref, fetched_slots, slot_ref,
 };
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
@@ -277,6 +277,13 @@ impl Repo {
     ) -> Result<(), RemoteError> {
         // A pattern may match nothing, where a name that is missing fails the fetch.
         self.fetch(remote, &[format!("+{name}*:{name}*")], Purpose::Other, within)
+    }
+
+    /// Fetches all ledgers of `remote` in one connection, and prunes. They are kept aside, below
+    /// [`FETCHED_RUNS`].
+    pub(crate) fn fetch_ledgers(&self, remote: &RemoteName) -> Result<(), RemoteError> {
+        let all = format!("+{RUNS}*:{FETCHED_RUNS}{remote}/*");
+        self.fetch(remote, &[all], Purpose::Scan, QUESTION)
     }
 
     /// The branches of `remote` as last fetched.

@@ -51,6 +51,14 @@ pub enum LedgerError {
         /// What helps.
         hint: &'static str,
     },
+    /// A remote has a ledger that it does not decide.
+    #[error("{remote} has a ledger of run {run}, which is decided elsewhere: it is left aside")]
+    Foreign {
+        /// The run.
+        run: RunId,
+        /// The remote.
+        remote: RemoteName,
+    },
     /// The remote could not be asked, or did not take the operation.
     #[error("{remote}, where the run is decided, did not take the operation")]
     Unmoved {

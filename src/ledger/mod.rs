@@ -14,6 +14,8 @@
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
+//! | [`fetch`] | fetches the ledgers that a remote decides |
+//! | [`watch`] | reports moves of ledgers while steps and turns are live |
 //! | [`history`] | the operations of a run, oldest first |
 //! | [`check`] | compares the events of a ledger with its tree |
 //! | [`runs`] | lists runs, and finds one by slug, prefix or id |
@@ -21,6 +23,7 @@
 
 pub mod check;
 pub mod error;
+pub mod fetch;
 pub mod history;
 pub mod masks;
 mod message;
@@ -28,6 +31,7 @@ pub mod operate;
 pub mod place;
 pub mod runs;
 pub mod tip;
+pub mod watch;
 
 pub use error::LedgerError;
 pub use masks::Masks;

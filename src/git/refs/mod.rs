@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cas` | lists refs, and moves one by compare-and-swap |
 //! | `transaction` | moves several refs together |
+//! | `notify` | reports changes of refs in the files of this repository |
 //! | `reflog` | reads and writes reflogs |
 //! | `lock` | the lock file of a ref |
 //! | `intent_log` | announces moves, so that locks left by killed runners are recognised |
@@ -11,5 +12,6 @@
 pub(crate) mod cas;
 pub(crate) mod intent_log;
 pub(crate) mod lock;
+pub(crate) mod notify;
 pub(crate) mod reflog;
 pub(crate) mod transaction;

@@ -5,16 +5,13 @@
 //! until the next [`Changes::next`], so none is missed between a look and the wait after it. A missed notification of
 //! the system costs at most one pause.
 
-use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use notify::{Event, EventKind, RecursiveMode, Watcher};
-
 use crate::clock;
 use crate::clock::Stopwatch;
-use crate::contract::layout::SLOTS;
-use crate::git::Repo;
+use crate::contract::layout::{HEADS, SLOTS};
+use crate::git::{RefWatch, Repo};
 use crate::runner::authority::Authority;
 
 /// The wait after a first ref change, so that a push of many refs causes one look.
@@ -91,48 +88,8 @@ impl Changes {
     }
 }
 
-/// Watches the files of refs until dropped.
-#[derive(Debug)]
-#[must_use = "dropping it ends the notifications"]
-pub struct RefWatch {
-    _watcher: notify::RecommendedWatcher,
-}
-
-/// Calls `changed` when a branch of this repository may have moved. `None` if the files cannot be watched;
-/// then only polling shows changes.
+/// Calls `changed` when a branch or a deferred state of this repository may have moved. `None` if the files cannot be
+/// watched; then only polling shows changes.
 pub fn on_ref_changes(repo: &Repo, changed: impl Fn() + Send + 'static) -> Option<RefWatch> {
-    let handler = move |event: notify::Result<Event>| {
-        if event.is_ok_and(|event| matters(&event)) {
-            changed();
-        }
-    };
-    let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
-        watcher.watch(&repo.common_dir().join("refs").join("heads"), RecursiveMode::Recursive)?;
-        let slots = repo.common_dir().join(SLOTS);
-        if std::fs::create_dir_all(&slots).is_ok() {
-            watcher.watch(&slots, RecursiveMode::Recursive)?;
-        }
-        watcher.watch(repo.common_dir(), RecursiveMode::NonRecursive)?;
-        Ok(watcher)
-    });
-    match watched {
-        Ok(watcher) => Some(RefWatch { _watcher: watcher }),
-        Err(error) => {
-            tracing::warn!(%error, "changes of refs cannot be watched here; looking every interval only");
-            None
-        }
-    }
-}
-
-/// Whether an event can mean that a branch moved. Lock files and reads do not count.
-fn matters(event: &Event) -> bool {
-    if matches!(event.kind, EventKind::Access(_)) {
-        return false;
-    }
-    event.paths.iter().any(|path| {
-        let lock = path.extension().is_some_and(|extension| extension == "lock");
-        let in_heads =
-            path.components().any(|part| part.as_os_str() == "heads" || part.as_os_str() == "deferred");
-        !lock && (in_heads || path.file_name() == Some(Path::new("packed-refs").as_os_str()))
-    })
+    RefWatch::of(repo, &[HEADS, SLOTS], changed)
 }

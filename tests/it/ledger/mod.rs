@@ -6,6 +6,7 @@ mod companions;
 mod crashes;
 mod masks;
 mod strangers;
+mod watch;
 mod writers;
 
 use std::path::Path;
