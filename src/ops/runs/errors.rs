@@ -12,7 +12,9 @@ impl From<LedgerError> for Error {
         let new = |kind| Self::new(kind, message.clone());
         match &error {
             LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } => new(Kind::NotFound),
-            LedgerError::Refused(_) | LedgerError::Elsewhere { .. } => new(Kind::Failed),
+            LedgerError::Refused(_) | LedgerError::Elsewhere { .. } | LedgerError::Foreign { .. } => {
+                new(Kind::Failed)
+            }
             LedgerError::Version { .. } => {
                 new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
             }
