@@ -277,6 +277,30 @@ fn what_fails_is_asked_again_later_and_then_a_person_is_asked() {
 }
 
 #[test]
+fn the_question_has_the_title_of_the_request_and_a_line_that_shows_the_change() {
+    let repo = with_feature(AGENT);
+    repo.git(["branch", "f01"]);
+    let request =
+        ["--state", "plan", "--subject", "A faster parser", "--body", "Write something.\n\nreviews 3\n"];
+    repo.aynig_ok(["set-state", "f01"].into_iter().chain(request));
+    let asked = |said: &str| {
+        repo.aynig_ok(["run", "--drain"]);
+        let question = out(&repo.aynig_ok(["answer", "f01"]));
+        assert!(question.contains(said), "{question}");
+        let line =
+            question.lines().rev().find_map(|line| line.split_once("To see the change: ")).expect("a line").1;
+        let shown = repo.git(line.split(' ').skip(1));
+        assert!(shown.contains("+after "), "{question}{shown}");
+    };
+    asked("approval: not right after 3 rounds: A faster parser");
+    repo.aynig_ok(["answer", "f01", "implement", "--comment", "Please, names."]);
+    asked("approval: the change is ready: A faster parser");
+    repo.aynig_ok(["answer", "f01", "done"]);
+    repo.aynig_ok(["land", "f01"]);
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "main"]), "A faster parser");
+}
+
+#[test]
 fn a_setting_that_is_missing_is_named_with_the_line_to_type() {
     let repo = with_pack("feature");
     for (state, setting) in [("plan", "feature.agent"), ("check", "feature.check")] {
