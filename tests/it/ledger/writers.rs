@@ -7,6 +7,8 @@ use aynig::ledger::Place;
 use aynig::ledger::operate::Ledger;
 
 use super::{Repo, assert_whole, open, run_with_node, sized, writer};
+use crate::programs::skipped;
+use crate::remote::servers::sshd;
 
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -41,19 +43,42 @@ pub(super) fn clone(hub: &Repo) -> Repo {
 fn eight_clones_write_through_one_hub() {
     let hub = Repo::new();
     let clones: Vec<Repo> = NAMES.iter().map(|_| clone(&hub)).collect();
+    through_one_hub(&hub, &clones, sized(4, 50));
+}
+
+/// CONTRACT 16.1, 16.2
+#[test]
+fn eight_clones_write_through_one_hub_over_ssh() {
+    let hub = Repo::new();
+    let server = match sshd(&hub) {
+        Ok(server) => server,
+        Err(why) => return skipped(&why),
+    };
+    let clones: Vec<Repo> = NAMES.iter().map(|_| clone(&hub)).collect();
+    for clone in &clones {
+        clone.git(["remote", "set-url", "origin", &server.url]);
+        for (name, value) in &server.environment {
+            assert_eq!(*name, "GIT_SSH_COMMAND");
+            clone.git(["config", "core.sshCommand", value]);
+        }
+    }
+    through_one_hub(&hub, &clones, sized(1, 25));
+}
+
+/// Every clone writes `count` messages, all of which have to be everywhere in the end.
+fn through_one_hub(hub: &Repo, clones: &[Repo], count: usize) {
     let place = Place::Remote(RemoteName::parse("origin").expect("a name"));
     let first = open(&clones[0].path);
     let (run, _) = run_with_node(&first.handle(), &place);
-    for clone in &clones {
+    for clone in clones {
         clone.git(["fetch", "--quiet", "origin", "+refs/aynig/runs/*:refs/aynig/runs/*"]);
     }
-    let count = sized(4, 50);
     let start =
         |(name, clone): (&&str, &Repo)| writer(&clone.path, run, name, count).spawn().expect("a process");
-    wait(NAMES.iter().zip(&clones).map(start).collect());
-    assert_whole(&hub, run, &NAMES, count);
+    wait(NAMES.iter().zip(clones).map(start).collect());
+    assert_whole(hub, run, &NAMES, count);
     // Every clone comes to the same state, whoever wrote last.
-    for clone in &clones {
+    for clone in clones {
         let store = open(&clone.path);
         let repo = store.handle();
         let mut ledger = Ledger::open(&repo, run).expect("a ledger");

@@ -23,7 +23,7 @@ mod observed;
 mod places;
 mod races;
 mod selection;
-mod servers;
+pub(crate) mod servers;
 mod showing;
 mod sleep;
 mod unset;

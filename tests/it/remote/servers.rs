@@ -6,7 +6,7 @@ use std::process::Child;
 use super::*;
 
 /// A server, and how to reach the hub through it.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     /// The hub's URL.
     pub url: String,
@@ -62,7 +62,7 @@ pub(super) fn git_daemon(hub: &Repo) -> Result<Server, String> {
 }
 
 /// Starts `sshd`, which accepts the current user with a fresh key, or returns why it is missing.
-pub(super) fn sshd(hub: &Repo) -> Result<Server, String> {
+pub(crate) fn sshd(hub: &Repo) -> Result<Server, String> {
     let path = std::env::var("PATH").expect("a PATH");
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
     // It re-executes itself for each connection, so it needs an absolute path.
