@@ -175,8 +175,7 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::getpid;
+    use nix::sys::signal::{Signal, raise};
 
     use crate::crashpoint::Point;
 
@@ -207,7 +206,8 @@ mod armed {
             && plan.visits_left.fetch_sub(1, Ordering::SeqCst) == 1
         {
             match plan.fate {
-                Fate::Signal(signal) => kill(getpid(), signal).expect("a process may signal itself"),
+                // To this thread: it would run on while another one takes the signal.
+                Fate::Signal(signal) => raise(signal).expect("a process may signal itself"),
                 Fate::Panic => panic!("AYNIG_CRASH_AT={}", point.name()),
             }
         }

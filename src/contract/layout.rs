@@ -38,8 +38,17 @@ pub(crate) const RUNS: &str = "refs/aynig/runs/";
 /// Ledgers of remotes, as last fetched. They count only once they are taken over below [`RUNS`].
 pub(crate) const FETCHED_RUNS: &str = "refs/aynig/ledgers/";
 
-/// Work branches of workspaces that were removed, by run.
+/// Work branches on hubs, by run: no branches there, so that snapshots start nothing.
+pub(crate) const WORKS: &str = "refs/aynig/work/";
+
+/// The beginning of the names of drivers.
+pub(crate) const RUN_PREFIX: &str = "run/";
+
+/// Work branches of workspaces that were removed, and ledgers of runs that were deleted, by run.
 pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
+
+/// The last part of the name of a deleted run's ledger.
+pub(crate) const ARCHIVED_LEDGER: &str = "@ledger";
 
 /// Where `doctor` tries to push; no ref here ever exists.
 pub(crate) const TRIED: &str = "refs/aynig/doctor/";
@@ -65,6 +74,11 @@ pub(crate) fn fetched_ref(remote: &RemoteName, branch: &BranchName) -> BString {
 /// The ref that has the work branch of a removed workspace.
 pub(crate) fn archive_ref(run: AttemptId, name: &str) -> BString {
     format!("{ARCHIVE}{run}/{name}").into()
+}
+
+/// The ref that has the ledger of a deleted run. No workspace has its name, since an `@` is in none of them.
+pub(crate) fn archived_ledger(run: impl std::fmt::Display) -> BString {
+    format!("{ARCHIVE}{run}/{ARCHIVED_LEDGER}").into()
 }
 
 /// The ref of the deferred state of a branch.

@@ -35,7 +35,7 @@
 //! - [`squash`] words the commit that a landed branch becomes.
 //! - [`duration`] parses durations; [`retention`] decides which finished attempts' logs may be removed.
 //! - [`story`] folds a branch's commits into its history.
-//! - [`guard`] decides, for a server, which pushes break a lease.
+//! - [`guard`] decides, for a server, which pushes break a lease; [`ledger_guard`], which lose operations of runs.
 //! - [`alike`] suggests names for a mistyped one.
 //! - [`ids`] holds the checked names all of them use; [`layout`] the names of refs and directories.
 //!
@@ -61,6 +61,7 @@ pub mod kept;
 pub(crate) mod landing;
 pub(crate) mod layout;
 pub mod lease;
+pub mod ledger_guard;
 pub mod manual;
 pub mod message;
 pub(crate) mod ownership;

@@ -132,9 +132,20 @@ impl Repo {
         names: &[BString],
         within: Duration,
     ) -> Result<HashMap<BString, CommitId>, RemoteError> {
+        let listed = self.list_refs(remote, names, within)?;
+        Ok(listed.into_iter().filter(|(name, _)| names.contains(name)).collect())
+    }
+
+    /// Queries the current values of the refs of `remote` that match one of `patterns`; `*` also matches `/`.
+    pub(crate) fn list_refs(
+        &self,
+        remote: &RemoteName,
+        patterns: &[BString],
+        within: Duration,
+    ) -> Result<Vec<(BString, CommitId)>, RemoteError> {
         let asking = ["ls-remote", "--quiet", "--end-of-options", remote.as_str()];
         let mut git = self.remote_git(Purpose::Other).args(asking);
-        for name in names {
+        for name in patterns {
             git = git.arg(name.to_os_str_lossy());
         }
         let git = git.known_as(format!("ls-remote {remote}")).timeout(within);
@@ -147,6 +158,6 @@ impl Repo {
             let (id, name) = line.split_once_str("\t")?;
             Some((BString::from(name), CommitId::parse_hex(id)?))
         });
-        Ok(listed.filter(|(name, _)| names.contains(name)).collect())
+        Ok(listed.collect())
     }
 }

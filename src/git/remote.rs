@@ -268,15 +268,27 @@ impl Repo {
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
-    /// Fetches one ref of `remote` into the ref of the same name here. Does nothing if the remote does not have it.
-    pub(crate) fn fetch_ref(
+    /// Fetches refs of `remote` into the refs of the same names here. Those that the remote does not have stay.
+    pub(crate) fn fetch_refs(
         &self,
         remote: &RemoteName,
-        name: &str,
+        names: &[String],
         within: Duration,
     ) -> Result<(), RemoteError> {
         // A pattern may match nothing, where a name that is missing fails the fetch.
-        self.fetch(remote, &[format!("+{name}*:{name}*")], Purpose::Other, within)
+        let specs: Vec<String> = names.iter().map(|name| format!("+{name}*:{name}*")).collect();
+        self.fetch(remote, &specs, Purpose::Other, within)
+    }
+
+    /// Fetches what refs of `remote` point at. No ref is made of it.
+    pub(crate) fn fetch_objects(
+        &self,
+        remote: &RemoteName,
+        names: &[BString],
+        within: Duration,
+    ) -> Result<(), RemoteError> {
+        let specs: Vec<String> = names.iter().map(ToString::to_string).collect();
+        self.fetch(remote, &specs, Purpose::Other, within)
     }
 
     /// Fetches all ledgers of `remote` in one connection, and prunes. They are kept aside, below

@@ -2,6 +2,7 @@
 
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::git::remote::RemoteError;
+use crate::git::worktrees::error::WorktreeError;
 use crate::git::{CommitError, RefError, Unmoved};
 use crate::model::decide::Refusal;
 use crate::model::ids::{OpId, RunId};
@@ -15,6 +16,37 @@ pub enum LedgerError {
     /// There is no such run here.
     #[error("there is no run {0:?} in this repository: `aynig orch run list` lists them")]
     Unknown(String),
+    /// It was deleted.
+    #[error("run {run} was deleted: its ledger is kept as {archive}, and `git log {archive}` shows it")]
+    Deleted {
+        /// The run.
+        run: RunId,
+        /// The ref of its ledger now.
+        archive: String,
+    },
+    /// A driver of a run that is to be deleted is under a live lease.
+    #[error(
+        "{branch} is leased to {runner} for another {left} s, so nothing was deleted: stop it (`aynig cancel {branch}`) \
+         and wait, or force it"
+    )]
+    Leased {
+        /// The driver.
+        branch: String,
+        /// Its holder.
+        runner: String,
+        /// Seconds that are left of the lease.
+        left: u64,
+    },
+    /// A work branch of a run that is to be deleted is checked out.
+    #[error(
+        "{branch} is checked out at {path}, so nothing was deleted: remove that workspace or worktree first"
+    )]
+    CheckedOut {
+        /// The branch.
+        branch: String,
+        /// The worktree.
+        path: String,
+    },
     /// A prefix of several ids.
     #[error("{text:?} could mean {}: type more of it", among(.runs))]
     Ambiguous {
@@ -107,6 +139,9 @@ pub enum LedgerError {
     /// A ref could not be read or written.
     #[error(transparent)]
     Ref(#[from] RefError),
+    /// The worktrees could not be listed.
+    #[error(transparent)]
+    Worktrees(#[from] WorktreeError),
     /// The id of this repository could not be read or written.
     #[error("the id of this repository could not be read or written ({path})")]
     Identity {

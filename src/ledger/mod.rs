@@ -14,6 +14,8 @@
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
+//! | [`archive`] | the runs that were deleted |
+//! | [`deletion`] | deletes runs |
 //! | [`fetch`] | fetches the ledgers that a remote decides |
 //! | [`watch`] | reports moves of ledgers while steps and turns are live |
 //! | [`history`] | the operations of a run, oldest first |
@@ -21,7 +23,9 @@
 //! | [`runs`] | lists runs, and finds one by slug, prefix or id |
 //! | [`error`] | what can go wrong |
 
+pub mod archive;
 pub mod check;
+pub mod deletion;
 pub mod error;
 pub mod fetch;
 pub mod history;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
+use super::archive::{self, archived_ref};
 use super::error::LedgerError;
 use super::masks::Masks;
 use super::message;
@@ -96,17 +97,31 @@ impl<'r> Ledger<'r> {
         &self.tip
     }
 
-    /// Reads what the place of decision has now.
+    /// Where the run is decided.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Decides commands on the newest operation that is known.
+    pub(super) fn decide(&self, commands: &[Command], op: &Op) -> Result<Decided, LedgerError> {
+        Ok(decide(&self.tip.state, &self.masks.commands(commands), op, self.rules)?)
+    }
+
+    /// Reads what the place of decision has now. The refs here of a run that was deleted there go to the archive.
     ///
     /// # Errors
     /// [`LedgerError`] if it cannot be asked, or its ledger is damaged.
     pub fn refresh(&mut self) -> Result<(), LedgerError> {
         if let Place::Remote(remote) = &self.place {
-            let fetch = || self.repo.fetch_ref(remote, &ledger_ref(self.run), PATIENCE);
+            let names = [ledger_ref(self.run), archived_ref(self.run)];
+            let fetch = || self.repo.fetch_refs(remote, &names, PATIENCE);
             // A killed process may have left its lock.
             fetch().or_else(
                 |error| if self.repo.release_dead_locks().is_empty() { Err(error) } else { fetch() },
             )?;
+            if archive::archived(self.repo, self.run)?.is_some() {
+                archive::follow(self.repo, self.run, &self.tip.state.run.slug)?;
+            }
         }
         self.reread()
     }
@@ -114,7 +129,7 @@ impl<'r> Ledger<'r> {
     fn reread(&mut self) -> Result<(), LedgerError> {
         let name = ledger_ref(self.run);
         let now = self.repo.read_ref(name.as_str().into())?;
-        let now = now.ok_or_else(|| LedgerError::Unknown(self.run.to_string()))?;
+        let now = now.ok_or_else(|| archive::missing(self.repo, self.run))?;
         if now != self.tip.id {
             self.tip = Tip::read(self.repo, self.run, now)?;
         }
@@ -255,11 +270,16 @@ impl<'r> Ledger<'r> {
 /// [`LedgerError`] if the run is unknown, or its ledger is damaged.
 pub fn here(repo: &Repo, run: RunId) -> Result<Tip, LedgerError> {
     let head = repo.read_ref(ledger_ref(run).as_str().into())?;
-    Tip::read(repo, run, head.ok_or_else(|| LedgerError::Unknown(run.to_string()))?)
+    Tip::read(repo, run, head.ok_or_else(|| archive::missing(repo, run))?)
 }
 
 /// Writes the commit of an operation. No ref points at it yet.
-fn write(repo: &Repo, tip: Option<&Tip>, decided: &Decided, op: &Op) -> Result<CommitId, LedgerError> {
+pub(super) fn write(
+    repo: &Repo,
+    tip: Option<&Tip>,
+    decided: &Decided,
+    op: &Op,
+) -> Result<CommitId, LedgerError> {
     let files: Vec<(String, Option<Vec<u8>>)> =
         decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))).collect();
     let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
@@ -282,20 +302,8 @@ fn swap(
     let name = ledger_ref(run);
     let ledger = RefChange { name: BString::from(name.as_str()), expected: from, new: Some(to) };
     let changes: Vec<RefChange> = std::iter::once(ledger).chain(beside.iter().cloned()).collect();
-    crashpoint::reach(Point::LedgerWritten);
-    let moved = match place {
-        Place::Here => {
-            let moved = repo.swap_together(&changes, "aynig: operation");
-            // A killed process may have left its lock.
-            let dead = matches!(moved, Err(RefError::Locked { .. })) && !repo.release_dead_locks().is_empty();
-            return Ok(if dead { repo.swap_together(&changes, "aynig: operation")? } else { moved? });
-        }
-        Place::Remote(remote) => repo
-            .move_together(remote, &changes, PATIENCE)
-            .map_err(|source| LedgerError::Unmoved { remote: remote.clone(), source })?,
-    };
-    crashpoint::reach(Point::LedgerPushed);
-    if moved == Together::Won {
+    let moved = move_together(repo, place, &changes)?;
+    if moved == Together::Won && *place != Place::Here {
         // The ref here is a copy of what the remote accepted. Another process may have fetched a newer one.
         let known = repo.read_ref(name.as_str().into())?;
         if known == from
@@ -307,8 +315,30 @@ fn swap(
     Ok(moved)
 }
 
+/// Moves refs at the place of decision, all or none.
+pub(super) fn move_together(
+    repo: &Repo,
+    place: &Place,
+    changes: &[RefChange],
+) -> Result<Together, LedgerError> {
+    crashpoint::reach(Point::LedgerWritten);
+    match place {
+        Place::Here => {
+            let moved = repo.swap_together(changes, "aynig: operation");
+            // A killed process may have left its lock.
+            let dead = matches!(moved, Err(RefError::Locked { .. })) && !repo.release_dead_locks().is_empty();
+            Ok(if dead { repo.swap_together(changes, "aynig: operation")? } else { moved? })
+        }
+        Place::Remote(remote) => {
+            let moved = repo.move_together(remote, changes, PATIENCE);
+            crashpoint::reach(Point::LedgerPushed);
+            moved.map_err(|source| LedgerError::Unmoved { remote: remote.clone(), source })
+        }
+    }
+}
+
 /// How long to wait after `lost` races: doubled each time, and a random part of that.
-fn pause(lost: u32) -> Duration {
+pub(super) fn pause(lost: u32) -> Duration {
     let (first, longest) = PAUSES;
     let most = longest.min(first.saturating_mul(1 << lost.min(16)));
     let random = crate::model::ids::OpId::random().uuid().as_u64_pair().0;

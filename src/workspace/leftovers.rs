@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::contract::ids::{AttemptId, CommitId};
-use crate::contract::layout::ARCHIVE;
+use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER};
 use crate::fsutil::{self, no_mounts_in};
 use crate::git::Swap;
 use crate::runner::clean::{Age, CleanOptions, Item, Kind};
@@ -98,7 +98,11 @@ impl Workspaces<'_> {
             Ok(Some(how)) => (how, true),
             Ok(None) => ("its work is in no branch".to_owned(), old.is_old),
         };
-        let what = format!("the branch of the workspace{whose} that was removed; {why}");
+        let what = if below.ends_with(&format!("/{ARCHIVED_LEDGER}")) {
+            format!("the ledger of a run that was deleted; {why}")
+        } else {
+            format!("the branch of the workspace{whose} that was removed; {why}")
+        };
         if !goes || !wanted.workspaces_asked {
             let limit = if goes { "" } else { " --older-than DURATION" };
             return item.stays(

@@ -15,6 +15,7 @@ use aynig::contract::deferred::deferred_branch;
 use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
+use aynig::contract::ledger_guard;
 use aynig::git::Repo;
 use aynig::git::objects::quarantine::Quarantine;
 use aynig::git::process::cancel::Purpose;
@@ -103,6 +104,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     let (shown, without) = (shown_run_ids(), unsigned.keys().copied().collect());
     let server = Server { shown: &shown, refused: &without, now: clock::wall_seconds(), tolerance };
     let mut refused = unsigned_slots(&repo, &text, &app.process.variables.objects)?;
+    refused += broken_ledgers(&repo, &text, &quarantine)?;
     for update in &updates {
         let (Update { branch, new, .. }, old) = (update, old_of(update));
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
@@ -123,16 +125,47 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
 }
 
+/// Refuses what would lose operations of runs (CONTRACT 12.12). Returns how many ledgers there are.
+fn broken_ledgers(repo: &Repo, text: &[u8], quarantine: &Quarantine) -> Result<u32, Error> {
+    let mut updates = Vec::new();
+    for (new, name) in refs(text).filter(|(_, name)| name.starts_with(b"refs/aynig/")) {
+        let old = repo.read_ref(name).map_err(|error| Error::because(&format!("read {name}"), &error))?;
+        updates.push(ledger_guard::Update { name: name.to_owned(), old, new });
+    }
+    let broken = ledger_guard::judge(&updates, |new, old| quarantine.descends(new, old))
+        .map_err(|error| Error::because("read the ledgers of this push", &error))?;
+    for (name, breach) in &broken {
+        let (what, next) = match breach {
+            ledger_guard::Breach::Deleted => (
+                "this push deletes the record of a run without archiving it",
+                "delete the run with aynig, which archives its ledger in the same push",
+            ),
+            ledger_guard::Breach::Rewound => (
+                "this push takes operations away from the record of a run",
+                "fetch, and let aynig write on top of what is there now",
+            ),
+        };
+        for line in [format!("{name}: {what}"), next.to_owned()] {
+            ui::narrate(&format!("aynig: {}", sanitize(&line)));
+        }
+    }
+    Ok(u32::try_from(broken.len()).unwrap_or(u32::MAX))
+}
+
+/// The new values and names of all refs of a push.
+fn refs(text: &[u8]) -> impl Iterator<Item = (Option<CommitId>, &BStr)> {
+    text.lines().filter_map(|line| {
+        let mut words = line.splitn(3, |byte| *byte == b' ').skip(1);
+        let new = words.next()?;
+        let exists = new.iter().any(|byte| *byte != b'0');
+        Some((CommitId::parse_hex(new).filter(|_| exists), words.next()?.as_bstr()))
+    })
+}
+
 /// Refuses deferred states that no runner would deliver (CONTRACT 12.11). Returns how many there are.
 fn unsigned_slots(repo: &Repo, text: &[u8], objects: &[(&'static str, OsString)]) -> Result<u32, Error> {
-    let slots: Vec<(BranchName, CommitId)> = text
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.splitn(3, |byte| *byte == b' ').skip(1);
-            let new = words.next().filter(|word| word.iter().any(|byte| *byte != b'0'))?;
-            Some((deferred_branch(words.next()?.as_bstr())?, CommitId::parse_hex(new)?))
-        })
-        .collect();
+    let slots: Vec<(BranchName, CommitId)> =
+        refs(text).filter_map(|(new, name)| Some((deferred_branch(name)?, new?))).collect();
     if slots.is_empty() || !settings::require_signed(repo)? {
         return Ok(0);
     }

@@ -126,7 +126,7 @@ impl Repo {
     }
 
     /// The current value of `name` (a full ref name); `None` if it does not exist. Never cached.
-    pub(crate) fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
+    pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
         let full = gix::refs::FullName::try_from(name).map_err(|error| unreadable(error.to_string()))?;
         self.read_now(&full).map_err(|error| unreadable(gix_chain(&error)))

@@ -11,7 +11,9 @@ impl From<LedgerError> for Error {
         let message = error_chain(&error);
         let new = |kind| Self::new(kind, message.clone());
         match &error {
-            LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } => new(Kind::NotFound),
+            LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } | LedgerError::Deleted { .. } => {
+                new(Kind::NotFound)
+            }
             LedgerError::Refused(_) | LedgerError::Elsewhere { .. } | LedgerError::Foreign { .. } => {
                 new(Kind::Failed)
             }
@@ -20,9 +22,11 @@ impl From<LedgerError> for Error {
             }
             LedgerError::Damaged { run, .. } => new(Kind::Failed)
                 .hint(format!("`aynig orch doctor {run}` names what is wrong; nothing was changed")),
-            LedgerError::Moved { .. } | LedgerError::Fenced { .. } | LedgerError::Busy { .. } => {
-                new(Kind::Conflict)
-            }
+            LedgerError::Moved { .. }
+            | LedgerError::Fenced { .. }
+            | LedgerError::Busy { .. }
+            | LedgerError::Leased { .. }
+            | LedgerError::CheckedOut { .. } => new(Kind::Conflict),
             LedgerError::Unmoved { remote, .. } => {
                 let error = new(Kind::Remote);
                 Self { maybe_applied: true, ..error }
@@ -32,7 +36,7 @@ impl From<LedgerError> for Error {
             LedgerError::Object(_) | LedgerError::Ref(_) | LedgerError::Identity { .. } => {
                 new(Kind::Setup).hint("`git fsck` may tell more")
             }
-            LedgerError::Masks(_) => new(Kind::Setup),
+            LedgerError::Masks(_) | LedgerError::Worktrees(_) => new(Kind::Setup),
         }
     }
 }

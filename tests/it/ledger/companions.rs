@@ -71,7 +71,7 @@ fn killed(repo: &Repo, run: RunId, beside: &str, at: &str) {
     assert_eq!(output.status.signal(), Some(9), "{at}: {}", told(&output));
 }
 
-fn locks(repo: &Repo) -> usize {
+pub(super) fn locks(repo: &Repo) -> usize {
     let files = crate::support::files_below(&repo.path.join(".git"));
     files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "lock")).count()
 }

@@ -4,6 +4,7 @@
 
 mod companions;
 mod crashes;
+mod deletion;
 mod masks;
 mod strangers;
 mod watch;
@@ -110,6 +111,11 @@ fn worker() {
     let (run, count): (_, usize) = (RunId::parse(run).expect("an id"), count.parse().expect("a number"));
     let store = open(Path::new("."));
     let repo = store.handle();
+    if *name == "delete" {
+        let done = aynig::ledger::deletion::delete(&repo, run, &op(id_of(name, 0)), false);
+        assert_eq!(done.unwrap_or_else(|error| panic!("{error}")).run, run);
+        return;
+    }
     let mut ledger = Ledger::open(&repo, run).expect("a ledger");
     let node = *ledger.tip().state.nodes.keys().next().expect("a node");
     let beside = std::env::var("AYNIG_TEST_BESIDE").unwrap_or_default();
