@@ -20,6 +20,8 @@ pub(crate) struct Moved {
     pub(crate) from: CommitId,
     /// The new HEAD.
     pub(crate) to: CommitId,
+    /// Who moved HEAD: name and address, and the time.
+    pub(crate) who: BString,
     /// The message, as the program that moved HEAD wrote it (`commit: …`, `reset: …`).
     pub(crate) how: BString,
 }
@@ -45,7 +47,7 @@ fn entry(line: &[u8]) -> Option<Moved> {
     let (facts, how) = line.split_once_str("\t").unwrap_or((line, b""));
     let mut words = facts.splitn(3, |byte| *byte == b' ');
     let (from, to) = (CommitId::parse_hex(words.next()?)?, CommitId::parse_hex(words.next()?)?);
-    Some(Moved { from, to, how: how.into() })
+    Some(Moved { from, to, who: words.next().unwrap_or_default().into(), how: how.into() })
 }
 
 /// Follows `head` back to `lease`, by the entries of `log` and by commits of the lease's own
@@ -113,6 +115,7 @@ mod tests {
         let moved = |(from, to, how): &(u8, u8, &str)| Moved {
             from: id(*from),
             to: id(*to),
+            who: BString::default(),
             how: BString::from(*how),
         };
         entries.iter().map(moved).collect()
@@ -122,7 +125,9 @@ mod tests {
     fn entries_are_read() {
         let line = format!("{} {} A B <a@example.com> 5 +0000\tcommit: x\ty\n", id(0), id(1));
         let text = format!("{line}nonsense\n{} {} A <a> 6 +0000\n", id(1), id(2));
-        let read = read(text.as_bytes());
+        let mut read = read(text.as_bytes());
+        let whose: Vec<BString> = read.iter_mut().map(|moved| std::mem::take(&mut moved.who)).collect();
+        assert_eq!(whose, ["A B <a@example.com> 5 +0000", "A <a> 6 +0000"]);
         assert_eq!(read, log(&[(0, 1, "commit: x\ty"), (1, 2, "")]));
     }
 

@@ -34,11 +34,17 @@ pub fn open<'a>(
 /// Returns the workspaces of a repository, and looks at none.
 pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspaces<'a>, Error> {
     let settings = settings::workspace(repo)?;
+    let usual = ["main", "master", "release/*"].map(str::to_owned);
+    let branches = &settings.protected_branches;
+    let branches = if branches.is_empty() { &usual[..] } else { branches };
+    let protected = settings::globs("aynig.protectedBranches", branches)?;
     let options = Options {
         root: settings.workspace_root,
         data: data(repo, settings.data_dir),
         prefix: settings.work_prefix,
         setup: settings.setup,
+        protected,
+        keeps_ignored: settings.rollback_keep_ignored,
         program: process.program.clone(),
         stop,
     };

@@ -315,12 +315,13 @@ impl Workspaces<'_> {
         };
         let worktree = self.repo.hold_workspace(renamed, &held.mark()).map_err(|error| because(&error))?;
         let mut saved = self.save_in(held, renamed, worktree, to)?;
-        // Only a rollback and a removal may take ignored files away.
+        // Only a rollback and a removal may take ignored files away, and a rollback only where it is not set otherwise.
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
-        if held.context.state == State::Ready && !is_rollback && saved.ignored.0 > 0 && saved.keep.is_none() {
+        let carries = !is_rollback || self.options.keeps_ignored;
+        if held.context.state == State::Ready && carries && saved.ignored.0 > 0 && saved.keep.is_none() {
             let files = pluralize(saved.ignored.0, "ignored file");
             saved.keep = Some(format!("it has {files}, which no commit holds"));
-            saved.carries = true;
+            saved.carries = !is_rollback;
         }
         Ok(saved)
     }

@@ -258,6 +258,11 @@ impl Context {
         CommitId::parse_hex(&self.base_sha).expect("checked when it was read or made")
     }
 
+    /// The address of the commits that are made in it.
+    pub fn address(&self) -> String {
+        format!("{}+{}@workspace.aynig.invalid", self.name, self.slug)
+    }
+
     /// What people type: `slug/name`.
     pub fn handle(&self) -> String {
         format!("{}/{}", self.slug, self.name)

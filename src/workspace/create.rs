@@ -81,6 +81,8 @@ impl Workspaces<'_> {
                 reach(Point::WorkspaceMade);
                 // The setup command may have changed them.
                 held.context.settings = self.executing()?;
+                let record = self.recorded_now(&held.context)?;
+                self.keep_record(&held.context, &record)?;
                 held.context.state = State::Ready;
                 held.save()?;
                 Ok(Created { context: held.context.clone(), warnings })
@@ -289,6 +291,7 @@ impl Workspaces<'_> {
 
 /// Removes the record of a workspace that is not there.
 pub(super) fn forget(held: &Held) {
+    super::record::forget(&held.directory);
     let removed = std::fs::remove_file(held.directory.join(FILE))
         .and_then(|()| std::fs::remove_file(held.directory.join(LOCK)));
     fsutil::remove_drafts(&held.directory);

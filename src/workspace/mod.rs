@@ -24,6 +24,9 @@
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `condition` | what is wrong with workspaces, for `doctor` |
 //! | `leftovers` | what they left behind, for `clean` |
+//! | `record` | hooks, settings and refs before a step |
+//! | `tampering` | compares them with what there is after it |
+//! | `withheld` | files that look like keys |
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
 //! | `change` | makes a worktree anew, and carries on after a crash |
@@ -38,14 +41,19 @@ mod ignored;
 mod leftovers;
 mod place;
 mod ready;
+mod record;
 pub mod refusal;
 mod remove;
 mod rollback;
 mod settings;
 mod snapshot;
 mod store;
+mod tampering;
+mod withheld;
 
 use std::path::PathBuf;
+
+use globset::GlobSet;
 
 use crate::git::Repo;
 use crate::stop::Stop;
@@ -57,6 +65,7 @@ pub use remove::Removal;
 pub use rollback::{DISCARD, discard};
 pub use snapshot::Snapshot;
 pub use store::{Entry, Fault, count};
+pub use tampering::{Change, How, Thing};
 
 /// Settings of workspaces.
 #[derive(Debug, Clone)]
@@ -67,6 +76,10 @@ pub struct Options {
     pub data: PathBuf,
     /// The beginning of the names of work branches.
     pub prefix: String,
+    /// The branches that nobody moves from a workspace.
+    pub protected: GlobSet,
+    /// Whether a rollback keeps the old directory if it has ignored files.
+    pub keeps_ignored: bool,
     /// The command line run in a new worktree.
     pub setup: Option<String>,
     /// This executable.

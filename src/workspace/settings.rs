@@ -10,11 +10,12 @@ use std::path::Path;
 use uuid::Uuid;
 
 use crate::git::repo::executing::Executing;
-use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::Context;
+use super::record::Values;
 use super::refusal::{Refusal, Why};
+use super::tampering::restores_setting;
 
 impl Workspaces<'_> {
     /// The digests of the settings that execute, by key.
@@ -24,12 +25,7 @@ impl Workspaces<'_> {
 
     /// Refuses to work in a worktree if a setting that executes was added or changed.
     pub(super) fn check_settings(&self, context: &Context) -> Result<(), Refusal> {
-        let all =
-            self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
-        let is_its = |mark: &crate::git::worktrees::registration::Mark| mark.attempt == context.run();
-        let its = all.iter().find(|one| one.workspace().is_some_and(is_its));
-        let at = its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path());
-        let found = self.executing_at(at)?;
+        let found = self.executing_of(context)?;
         let now = digests(&found);
         let changed: Vec<&String> = now
             .iter()
@@ -46,21 +42,37 @@ impl Workspaces<'_> {
             names.join(", ")
         );
         let mut refusal = Refusal::new(Why::Failed, message);
-        let mut seen = Vec::new();
-        for Executing { key, file, .. } in found.iter().filter(|one| changed.contains(&&one.key)) {
-            let file = shell_quote(&file.to_string_lossy());
-            let command = if context.settings.contains_key(key) {
-                format!("give it the value that it had: `git config --file {file} --edit` ({key})")
-            } else {
-                format!("`git config --file {file} --unset-all {}`", shell_quote(key))
-            };
-            if !seen.contains(&command) {
-                refusal = refusal.hint(command.clone());
-                seen.push(command);
-            }
+        let before = self.record_of(context).map(|record| record.settings).unwrap_or_default();
+        for key in changed {
+            let of = |one: &&Executing| one.key == *key;
+            let values: Values =
+                found.iter().filter(of).map(|one| (one.file.clone(), String::new())).collect();
+            let old = before.get(key).filter(|_| context.settings.contains_key(key));
+            let undo = restores_setting(&self.saved(context), key, old, Some(&values));
+            refusal = refusal.hint(format!("`{undo}`"));
         }
         Err(refusal
-            .hint("a setting that is wanted belongs into your own configuration: `git config --global`"))
+            .hint("a setting that is wanted belongs into your own configuration: `git config --global`")
+            .hint(format!("`aynig workspace snapshot --accept {}` takes all as it is now", context.handle())))
+    }
+
+    /// The settings that execute, as they apply to the worktree of a workspace.
+    pub(super) fn executing_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
+        let all =
+            self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
+        let is_its = |mark: &crate::git::worktrees::registration::Mark| mark.attempt == context.run();
+        let its = all.iter().find(|one| one.workspace().is_some_and(is_its));
+        let at = its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path());
+        self.executing_at(at)
+    }
+
+    /// Takes hooks, settings and refs as they are now for what they are to be.
+    pub fn accept(&self, context: &Context) -> Result<(), Refusal> {
+        let mut held = self.hold_as_it_is(context)?;
+        held.context.settings = digests(&self.executing_of(&held.context)?);
+        let record = self.recorded_now(&held.context)?;
+        self.keep_record(&held.context, &record)?;
+        held.save()
     }
 
     fn executing_at(&self, git_dir: &Path) -> Result<Vec<Executing>, Refusal> {

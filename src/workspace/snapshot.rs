@@ -21,15 +21,13 @@ use super::Workspaces;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
+use super::tampering::Change;
 
 /// How often to look whether a git still has the index locked.
 const TRIES: u32 = 100;
 
 /// The pause between.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The end of the address of a workspace's own commits.
-const DOMAIN: &str = "workspace.aynig.invalid";
 
 /// The result of a snapshot.
 #[derive(Debug)]
@@ -48,6 +46,10 @@ pub struct Snapshot {
     pub kept: Option<(PathBuf, String)>,
     /// Ignored files that stay there: their number and size in bytes.
     pub ignored: (usize, u64),
+    /// What was changed outside of the workspace since the last one.
+    pub changes: Vec<Change>,
+    /// Files that look like keys, and are left out.
+    pub withheld: Vec<String>,
 }
 
 /// The change that HEAD needs before a snapshot.
@@ -84,7 +86,16 @@ impl Workspaces<'_> {
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         let mut held = self.ready(context)?;
-        self.check_branch(&held)?;
+        let (changes, record) = self.look_outside(&held.context)?;
+        let mut done = self.snapshot_of(&mut held)?;
+        done.changes = changes;
+        self.keep_record(&held.context, &record)?;
+        Ok(done)
+    }
+
+    /// Puts what is in the worktree of a locked workspace onto its branch.
+    fn snapshot_of(&self, held: &mut Held) -> Result<Snapshot, Refusal> {
+        self.check_branch(held)?;
         let handle = held.context.handle();
         let path = held.context.worktree_path.clone();
         let because = |error: &dyn std::error::Error| {
@@ -127,24 +138,26 @@ impl Workspaces<'_> {
             rescue: None,
             kept: None,
             ignored: (0, 0),
+            changes: Vec::new(),
+            withheld: Vec::new(),
         };
         if !worktree.names_its_registration() {
             worktree.mend_link().map_err(|error| because(&error))?;
             done.mended.push("its .git file was written anew".to_owned());
         }
-        let tip = self.tip(&held, &worktree, &mut done)?;
-        let Some(worktree) = self.set_head(&mut held, worktree, tip, &mut done)? else {
-            done.context = held.context;
+        let tip = self.tip(held, &worktree, &mut done)?;
+        let Some(worktree) = self.set_head(held, worktree, tip, &mut done)? else {
+            done.context = held.context.clone();
             return Ok(done);
         };
         let tip =
             self.repo.branch_head(&held.context.branch()).map_err(|error| because(&error))?.unwrap_or(tip);
-        self.adopt(&held, &worktree, tip, &mut done)?;
-        done.commit = self.commit(&held, &worktree, tip)?;
+        self.adopt(held, &worktree, tip, &mut done)?;
+        (done.commit, done.withheld) = self.commit(held, &worktree, tip)?;
         held.context.head_sha = done.commit.unwrap_or(tip).to_string();
         if held.context != done.context {
             held.save()?;
-            done.context = held.context;
+            done.context = held.context.clone();
         }
         Ok(done)
     }
@@ -264,7 +277,7 @@ impl Workspaces<'_> {
         })?;
         self.repo.log_head(&worktree.git_dir, at, tip, "aynig: adopted").map_err(|error| because(&error))?;
         let new = self.repo.commits_since(tip, at).map_err(|error| because(&error))?;
-        let own = address(&held.context);
+        let own = held.context.address();
         done.adopted = new
             .into_iter()
             .filter(|commit| {
@@ -274,8 +287,13 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Commits what is in the worktree; `None` if nothing differs.
-    fn commit(&self, held: &Held, worktree: &Worktree, tip: CommitId) -> Result<Option<CommitId>, Refusal> {
+    /// Commits what is in the worktree, if something differs. Returns the files that were left out, too.
+    fn commit(
+        &self,
+        held: &Held,
+        worktree: &Worktree,
+        tip: CommitId,
+    ) -> Result<(Option<CommitId>, Vec<String>), Refusal> {
         let (context, path) = (&held.context, worktree.path.display());
         let trying = format!("take a snapshot of {path}");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
@@ -284,10 +302,11 @@ impl Workspaces<'_> {
             Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)))
                 .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again")
         })?;
+        let (tree, withheld) = self.withhold(held, worktree, stored.tree, tree)?;
         let commit = if tree == stored.tree {
             None
         } else {
-            let author = Authored::now(&context.name, &address(context));
+            let author = Authored::now(&context.name, &context.address());
             let message = format!("snapshot: {}\n\naynig-run: {}\n", context.name, context.run_id);
             let new = NewCommit { tree, parents: &[tip], message: message.as_bytes(), attempt: None };
             let commit = self
@@ -308,13 +327,8 @@ impl Workspaces<'_> {
         if staged != tree || !worktree.git_dir.join("index").exists() {
             self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
         }
-        Ok(commit)
+        Ok((commit, withheld))
     }
-}
-
-/// The address of the commits that are made in a workspace.
-fn address(context: &Context) -> String {
-    format!("{}+{}@{DOMAIN}", context.name, context.slug)
 }
 
 #[cfg(test)]

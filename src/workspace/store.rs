@@ -140,8 +140,17 @@ impl Workspaces<'_> {
         }
     }
 
-    /// Locks a workspace, and reads its context again.
+    /// Locks a workspace, and reads its context again. Its settings must be those of its beginning.
     pub(super) fn hold(&self, context: &Context) -> Result<Held, Refusal> {
+        let held = self.hold_as_it_is(context)?;
+        if held.context.state != State::Preparing {
+            self.check_settings(&held.context)?;
+        }
+        Ok(held)
+    }
+
+    /// The same, whatever its settings are: no git call may work in its worktree.
+    pub(super) fn hold_as_it_is(&self, context: &Context) -> Result<Held, Refusal> {
         let directory = self.runs().join(&context.run_id);
         let lock = directory.join(LOCK);
         let trying = format!("lock {}", context.handle());
@@ -154,9 +163,6 @@ impl Workspaces<'_> {
                     return Err(self.foreign(&context, &owner));
                 }
                 self.check_path(&context)?;
-                if context.state != State::Preparing {
-                    self.check_settings(&context)?;
-                }
                 Ok(Held { directory: entry.directory, context, _lock: held })
             }
             Err(Fault { file, why }) => {

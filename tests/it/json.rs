@@ -347,6 +347,8 @@ fn workspaces(scenes: &mut Scenes) {
         repo.git(["commit-tree", "-p", &made.branch, "-m", "theirs", &format!("{}^{{tree}}", made.branch)]);
     repo.git(["update-ref", &format!("refs/heads/{}", made.branch), &theirs]);
     stage.ask("workspace", &["snapshot", &made.slug]);
+    made.sh(&repo, "echo x >.env; echo evil >$REPO/.git/hooks/post-merge; git branch theirs");
+    stage.ask("workspace", &["snapshot", &made.slug]);
     made.sh(
         &repo,
         "git init -q inner; git -C inner -c user.name=A -c user.email=a@b commit -q --allow-empty -m x",

@@ -34,7 +34,7 @@ pub(crate) enum WorkspaceVerb {
     /// Print the path of a workspace's worktree
     Path(One),
     /// Commit what is in a worktree on its work branch, and set the worktree right
-    Snapshot(One),
+    Snapshot(Snapshot),
     /// Put branch and worktree back to the base; what was there is saved
     Rollback(Rollback),
     /// Remove a workspace: its branch is archived, what is not committed is saved
@@ -69,6 +69,18 @@ pub(crate) struct Rollback {
     /// Bring back what the last rollback discarded: branch, index and files
     #[arg(long)]
     pub(crate) undo: bool,
+}
+
+/// `aynig workspace snapshot`.
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    /// The workspace
+    #[command(flatten)]
+    pub(crate) one: One,
+
+    /// Take hooks, settings and branches as they are now for what they are to be
+    #[arg(long)]
+    pub(crate) accept: bool,
 }
 
 /// `aynig workspace remove`.

@@ -11,7 +11,7 @@ use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::workspace::{self, Context};
 use aynig::words::{pluralize, shows_rescued};
-use aynig::workspace::{Created, Entry, Fault, Remade, Removal, Snapshot, Workspaces};
+use aynig::workspace::{Change, Created, Entry, Fault, Remade, Removal, Snapshot, Workspaces};
 
 use crate::cli::args::{One, Workspace, WorkspaceVerb};
 use crate::cli::exit::Exit;
@@ -60,6 +60,18 @@ struct Done {
     reason: Option<String>,
     ignored_files: usize,
     ignored_bytes: u64,
+    violations: Vec<Changed>,
+    changes: Vec<Changed>,
+    withheld: Vec<String>,
+}
+
+/// Something outside of a workspace that was changed.
+#[derive(Debug, Serialize)]
+struct Changed {
+    thing: &'static str,
+    name: String,
+    how: &'static str,
+    undo: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -87,6 +99,8 @@ struct View<'a> {
     generation: u32,
     created_at: String,
     host: &'a str,
+    /// The address under which work in it is committed.
+    email: String,
 }
 
 impl<'a> View<'a> {
@@ -105,6 +119,7 @@ impl<'a> View<'a> {
             generation: context.generation,
             created_at: context.created_at.chars().take(19).chain(['Z']).collect(),
             host: &context.host,
+            email: context.address(),
         }
     }
 }
@@ -146,12 +161,20 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
                 ui::answer(&ui::sanitize(&context.worktree_path.to_string_lossy()));
             }
         }
-        WorkspaceVerb::Snapshot(named) => {
-            let snapshot = workspaces.snapshot(&find(named)?)?;
+        WorkspaceVerb::Snapshot(options) => {
+            let context = find(&options.one)?;
+            if options.accept {
+                workspaces.accept(&context)?;
+            }
+            let snapshot = workspaces.snapshot(&context)?;
+            let is_violated = snapshot.changes.iter().any(|change| change.is_violation);
             if json {
                 answer_json(&repo, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)));
             } else {
                 snapped(&snapshot);
+            }
+            if is_violated {
+                return Ok(Exit::Failed);
             }
         }
         WorkspaceVerb::Rollback(options) => {
@@ -192,7 +215,10 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
 
 impl Done {
     fn of_snapshot(snapshot: Snapshot) -> Self {
-        let Snapshot { commit, adopted, mended, rescue, kept, ignored, .. } = snapshot;
+        let Snapshot { commit, adopted, mended, rescue, kept, ignored, changes, withheld, .. } = snapshot;
+        let (violations, changes): (Vec<Change>, Vec<Change>) =
+            changes.into_iter().partition(|change| change.is_violation);
+        let view = |all: Vec<Change>| all.into_iter().map(Changed::of).collect();
         let (kept_path, reason) = split(kept);
         Self {
             changed: commit.is_some() || !adopted.is_empty() || !mended.is_empty(),
@@ -204,6 +230,9 @@ impl Done {
             reason,
             ignored_files: ignored.0,
             ignored_bytes: ignored.1,
+            violations: view(violations),
+            changes: view(changes),
+            withheld,
         }
     }
 
@@ -222,7 +251,16 @@ impl Done {
             reason,
             ignored_files,
             ignored_bytes,
+            violations: Vec::new(),
+            changes: Vec::new(),
+            withheld: Vec::new(),
         }
+    }
+}
+
+impl Changed {
+    fn of(Change { thing, name, how, undo, .. }: Change) -> Self {
+        Self { thing: thing.word(), name, how: how.word(), undo }
     }
 }
 
@@ -305,7 +343,25 @@ fn snapped(snapshot: &Snapshot) {
         Some(commit) => ui::answer(&format!("snapshot  {commit}")),
         None => ui::answer("nothing to commit"),
     }
+    for path in &snapshot.withheld {
+        warn(&format!(
+            "{path} looks like a key and was left out; if it belongs to the branch, commit it in the worktree"
+        ));
+    }
     kept_words(snapshot.kept.as_ref());
+    let shown = snapshot.changes.iter().filter(|change| change.is_violation || change.is_protected);
+    for Change { thing, name, how, undo, is_violation, .. } in shown {
+        let thing = thing.word();
+        let what = if *is_violation { "violation: " } else { "" };
+        warn(&format!(
+            "{what}the {thing} {name} was {} since the last snapshot; this undoes it: {undo}",
+            how.word()
+        ));
+    }
+    if snapshot.changes.iter().any(|change| change.is_violation) {
+        let handle = snapshot.context.handle();
+        ui::narrate(&format!("`aynig workspace snapshot --accept {handle}` takes all as it is now"));
+    }
 }
 
 fn rolled_back(context: &Context, remade: Option<&Remade>) {
@@ -395,6 +451,7 @@ fn show(repo: &Repo, context: &Context, as_json: bool) {
         ("base", format!("{} {}", context.base_ref, context.base_sha)),
         ("worktree", format!("{}{present}", context.worktree_path.display())),
         ("generation", context.generation.to_string()),
+        ("address", context.address()),
         ("created", format!("{} by {}", context.created_at, context.host)),
     ];
     for (name, value) in rows {

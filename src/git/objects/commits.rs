@@ -178,6 +178,13 @@ impl Repo {
         found.ok_or_else(|| CommitError::Unreadable { id, why: "its author cannot be read".to_owned() })
     }
 
+    /// The address of a commit's committer.
+    pub(crate) fn committer(&self, id: CommitId) -> Result<BString, CommitError> {
+        self.decoded(id, |_, commit| {
+            commit.committer().map(|who| who.email.trim().into()).unwrap_or_default()
+        })
+    }
+
     /// The name of a commit's author; empty if there is none.
     pub(crate) fn author(&self, id: CommitId) -> Result<BString, CommitError> {
         self.signed(id).map(|signed| signed.author)

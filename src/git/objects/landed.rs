@@ -110,6 +110,17 @@ impl Repo {
         Ok(found.map(|entry| (entry.mode().value(), entry.object_id())))
     }
 
+    /// The paths that only the second tree has.
+    pub(crate) fn new_paths(&self, old: CommitId, new: CommitId) -> Result<Vec<BString>, CommitError> {
+        let mut found = Vec::new();
+        for (path, entry) in self.changes(old, new)? {
+            if entry.is_some() && self.entry(old, path.as_bstr())?.is_none() {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
     /// The paths that differ, as `new` has them.
     fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
         let mut found = Vec::new();

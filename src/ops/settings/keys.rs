@@ -235,7 +235,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 32] = [
+pub static KEYS: [Key; 34] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -340,6 +340,22 @@ pub static KEYS: [Key; 32] = [
         value: Value::Path(|settings, path| settings.data_dir = Some(path)),
         default: Fallback::Words("`aynig/data` in the git directory that all worktrees share"),
         help: "Where the records of runs and workspaces are kept: an absolute path",
+        ..PLAIN
+    },
+    Key {
+        name: "protectedBranches",
+        group: Group::Workspace,
+        value: Value::Glob(|settings, glob| settings.protected_branches.push(glob)),
+        default: Fallback::Words("`main`, `master` and `release/*`"),
+        help: "Branches that nobody may move from a workspace (repeatable; `*` also matches `/`)",
+        ..PLAIN
+    },
+    Key {
+        name: "rollbackKeepIgnored",
+        group: Group::Workspace,
+        value: Value::Flag(|settings, keeps| settings.rollback_keep_ignored = keeps),
+        default: Fallback::Value("false"),
+        help: "Whether a rollback of a workspace keeps the old directory if it has ignored files",
         ..PLAIN
     },
     Key {

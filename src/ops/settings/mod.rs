@@ -40,6 +40,8 @@ impl Default for Settings {
             work_prefix: String::new(),
             workspace_root: None,
             data_dir: None,
+            protected_branches: Vec::new(),
+            rollback_keep_ignored: false,
             commands_from: None,
             require_signed: false,
             states: Vec::new(),

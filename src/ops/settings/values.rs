@@ -24,6 +24,10 @@ pub struct Settings {
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.
     pub(crate) data_dir: Option<PathBuf>,
+    /// Globs on the branches that nobody may move from a workspace; none means the usual ones.
+    pub(crate) protected_branches: Vec<String>,
+    /// Whether a rollback keeps the old directory if it has ignored files.
+    pub(crate) rollback_keep_ignored: bool,
     /// The ref whose tree holds all commands.
     pub(crate) commands_from: Option<String>,
     pub(crate) require_signed: bool,

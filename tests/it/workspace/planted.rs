@@ -65,7 +65,7 @@ fn settings_that_were_there_before_apply_until_they_change() {
     assert_eq!(repo.git(["show", &format!("{}:y", made.branch)]), "b");
     repo.git(["config", "filter.x.clean", "tr a c"]);
     let refused = repo.workspace(["snapshot", &made.slug]);
-    assert_refused(&refused, 1, &["filter.x.clean", "give it the value that it had"]);
+    assert_refused(&refused, 1, &["filter.x.clean", "--add filter.x.clean"]);
     repo.git(["config", "filter.x.clean", "tr a b"]);
     repo.workspace_ok(["snapshot", &made.slug]);
 }

@@ -1,0 +1,167 @@
+//! What is recorded before a step: hooks, settings that execute, and refs (CONTRACT 15.15).
+//!
+//! The record is beside the context. Hooks and settings are saved in files that are named by their digests, and
+//! written before the record names them.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::contract::layout::OURS;
+use crate::fsutil;
+
+use super::Workspaces;
+use super::context::Context;
+use super::refusal::Refusal;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// The record's file.
+const FILE: &str = "workspace-record.json";
+
+/// The directory of what it names.
+const SAVED: &str = "saved";
+
+/// A longer file is no record, and a longer hook is not saved.
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The most files of a directory of hooks.
+const MOST_HOOKS: usize = 1_000;
+
+/// A hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hook {
+    /// The digest of its content, or the target of a link.
+    pub(super) content: String,
+    /// Its permission bits; `None`: it is a link.
+    pub(super) mode: Option<u32>,
+}
+
+/// The values of a setting: files, and the digests of what they have.
+pub(super) type Values = Vec<(PathBuf, String)>;
+
+/// Hooks, settings and refs at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    /// Hooks by their paths.
+    pub(super) hooks: BTreeMap<String, Hook>,
+    /// Settings by their keys.
+    pub(super) settings: BTreeMap<String, Values>,
+    /// Refs by their names: commits, or the targets of symbolic refs.
+    pub(super) refs: BTreeMap<String, String>,
+}
+
+impl Workspaces<'_> {
+    /// Records hooks, settings and refs as they are now, and saves the contents in the directory of the run.
+    pub(super) fn recorded_now(&self, context: &Context) -> Result<Record, Refusal> {
+        let saved = self.saved(context);
+        let trying = format!("write in {}", saved.display());
+        fsutil::create_private_dir_all(&saved).map_err(|error| Refusal::because(&trying, &error))?;
+        let save = |content: &[u8]| {
+            let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, content).to_string();
+            let file = saved.join(&digest);
+            if file.symlink_metadata().is_ok() {
+                return Ok(digest);
+            }
+            fsutil::replace(&file, content).map(|()| digest)
+        };
+        let hooks = self.hooks(&save).map_err(|error| Refusal::because("read the hooks", &error))?;
+        let mut settings: BTreeMap<String, Values> = BTreeMap::new();
+        for one in self.executing_of(context)? {
+            let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
+            settings.entry(one.key).or_default().push((one.file, value));
+        }
+        let tips = self.repo.tips("refs/").map_err(|error| Refusal::because("list refs", &error))?;
+        let is_other = |name: &String| {
+            !name.starts_with(OURS) && !name.starts_with(&format!("refs/heads/{}", self.options.prefix))
+        };
+        let refs = tips.into_iter().map(|tip| {
+            let target = tip.target.map_or_else(|name| format!("ref: {name}"), |commit| commit.to_string());
+            (format!("refs/{}", tip.branch), target)
+        });
+        Ok(Record {
+            version: VERSION,
+            hooks,
+            settings,
+            refs: refs.filter(|(name, _)| is_other(name)).collect(),
+        })
+    }
+
+    /// The record of a workspace; `None` if there is none that can be used.
+    pub(super) fn record_of(&self, context: &Context) -> Option<Record> {
+        let opened = fsutil::open_plain(&self.run_directory(context).join(FILE)).ok()?;
+        if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
+            return None;
+        }
+        let record: Record = serde_json::from_slice(&fsutil::tail_of(&opened, MOST_BYTES).ok()?).ok()?;
+        (record.version == VERSION).then_some(record)
+    }
+
+    /// Writes the record of a workspace.
+    pub(super) fn keep_record(&self, context: &Context, record: &Record) -> Result<(), Refusal> {
+        let file = self.run_directory(context).join(FILE);
+        let failed =
+            |error: &dyn std::error::Error| Refusal::because(&format!("write {}", file.display()), error);
+        let text = serde_json::to_vec(record).map_err(|error| failed(&error))?;
+        fsutil::replace(&file, &text).map_err(|error| failed(&error))
+    }
+
+    /// The directory of what records name.
+    pub(super) fn saved(&self, context: &Context) -> PathBuf {
+        self.run_directory(context).join(SAVED)
+    }
+
+    /// The hooks of the repository, by path. Those in a checkout are files like others.
+    fn hooks(
+        &self,
+        save: &dyn Fn(&[u8]) -> std::io::Result<String>,
+    ) -> std::io::Result<BTreeMap<String, Hook>> {
+        let mut found = BTreeMap::new();
+        let mut ahead = vec![self.repo.common_dir().join("hooks")];
+        while let Some(directory) = ahead.pop() {
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let Ok(metadata) = path.symlink_metadata() else { continue };
+                let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
+                let hook = if metadata.is_dir() {
+                    ahead.push(path);
+                    continue;
+                } else if metadata.is_symlink() {
+                    let target = std::fs::read_link(&path)?;
+                    Hook {
+                        content: String::from_utf8_lossy(target.as_os_str().as_bytes()).into(),
+                        mode: None,
+                    }
+                } else if is_file && found.len() < MOST_HOOKS {
+                    let content = save(&std::fs::read(&path)?)?;
+                    Hook { content, mode: Some(metadata.permissions().mode() & 0o7777) }
+                } else {
+                    continue;
+                };
+                found.insert(path.to_string_lossy().into_owned(), hook);
+            }
+        }
+        Ok(found)
+    }
+
+    fn run_directory(&self, context: &Context) -> PathBuf {
+        self.runs().join(&context.run_id)
+    }
+}
+
+/// The path of what has this digest. A digest that is no plain name leads nowhere.
+pub(super) fn saved_at(saved: &Path, digest: &str) -> PathBuf {
+    saved.join(digest.replace('/', "_"))
+}
+
+/// Removes the record in the directory of a run.
+pub(super) fn forget(run: &Path) {
+    std::fs::remove_file(run.join(FILE)).ok();
+    std::fs::remove_dir_all(run.join(SAVED)).ok();
+}

@@ -1,0 +1,341 @@
+//! Compares hooks, settings and refs with those before a step (CONTRACT 15.15).
+//!
+//! Invariant: a command that is shown undoes exactly what was found, and a ref goes back only from the value that was
+//! seen.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bstr::{BString, ByteSlice};
+use globset::GlobSet;
+
+use crate::contract::ids::CommitId;
+use crate::git::refs::reflog;
+use crate::words::shell_quote;
+
+use super::Workspaces;
+use super::context::Context;
+use super::record::{Hook, Record, Values, saved_at};
+use super::refusal::Refusal;
+
+/// What was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thing {
+    /// A hook of the repository.
+    Hook,
+    /// A setting that makes git run a program or work elsewhere.
+    Setting,
+    /// A ref.
+    Ref,
+}
+
+/// How it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It is new.
+    Added,
+    /// It is another one.
+    Changed,
+    /// A ref does not have what it had.
+    Rewound,
+    /// It is gone.
+    Removed,
+}
+
+/// Something outside of a workspace that was changed since the last snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it is.
+    pub thing: Thing,
+    /// Its name.
+    pub name: String,
+    /// How it was changed.
+    pub how: How,
+    /// The command that undoes it.
+    pub undo: String,
+    /// Whether it must not be.
+    pub is_violation: bool,
+    /// Whether a branch is protected.
+    pub is_protected: bool,
+}
+
+impl Thing {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Setting => "setting",
+            Self::Ref => "ref",
+        }
+    }
+}
+
+impl How {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Rewound => "rewound",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// Whether the move of a ref was the workspace's own.
+type IsOwn<'a> = dyn Fn(&str, Option<CommitId>, Option<CommitId>) -> bool + 'a;
+
+/// What the comparison has to ask.
+struct Rules<'a> {
+    /// The directory of saved contents.
+    saved: &'a Path,
+    protected: &'a GlobSet,
+    /// Whether a ref was moved under the identity of the workspace.
+    is_own: &'a IsOwn<'a>,
+    /// Whether the second commit has all that the first one has.
+    has_all: &'a dyn Fn(CommitId, CommitId) -> bool,
+}
+
+/// Pairs the entries of two maps, by name; equal ones are left out.
+fn differing<'a, T: PartialEq>(
+    before: &'a BTreeMap<String, T>,
+    now: &'a BTreeMap<String, T>,
+) -> impl Iterator<Item = (&'a str, Option<&'a T>, Option<&'a T>)> {
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+    let pair = |name: &'a String| (name.as_str(), before.get(name), now.get(name));
+    names.map(pair).filter(|(_, before, now)| before != now)
+}
+
+fn how<T>(before: Option<&T>, now: Option<&T>) -> How {
+    match (before, now) {
+        (None, _) => How::Added,
+        (_, None) => How::Removed,
+        _ => How::Changed,
+    }
+}
+
+/// Compares what is there with what was there.
+fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
+    let change = |thing: Thing, name: &str, how: How, undo: String| Change {
+        thing,
+        name: name.to_owned(),
+        how,
+        undo,
+        is_violation: true,
+        is_protected: false,
+    };
+    let mut found = Vec::new();
+    for (name, old, new) in differing(&before.hooks, &now.hooks) {
+        found.push(change(Thing::Hook, name, how(old, new), restores_hook(rules.saved, name, old)));
+    }
+    for (name, old, new) in differing(&before.settings, &now.settings) {
+        let undo = restores_setting(rules.saved, name, old, new);
+        found.push(change(Thing::Setting, name, how(old, new), undo));
+    }
+    for (name, old, new) in differing(&before.refs, &now.refs) {
+        let id = |target: Option<&String>| CommitId::parse_hex(target?);
+        let (from, to) = (id(old), id(new));
+        let how = match (how(old, new), from, to) {
+            (How::Changed, Some(from), Some(to)) if !(rules.has_all)(to, from) => How::Rewound,
+            (how, ..) => how,
+        };
+        let is_protected =
+            name.strip_prefix("refs/heads/").is_some_and(|branch| rules.protected.is_match(branch));
+        let is_violation = is_protected && (rules.is_own)(name, from, to);
+        let undo = restores_ref(name, old, new);
+        found.push(Change { is_violation, is_protected, ..change(Thing::Ref, name, how, undo) });
+    }
+    found
+}
+
+fn restores_hook(saved: &Path, name: &str, old: Option<&Hook>) -> String {
+    let shown = shell_quote(name);
+    match old {
+        None => format!("rm {shown}"),
+        Some(Hook { content, mode: None }) => format!("ln -sfn {} {shown}", shell_quote(content)),
+        Some(Hook { content, mode: Some(mode) }) => {
+            let copy = saved_at(saved, content);
+            format!("install -m {mode:o} {} {shown}", shell_quote(&copy.to_string_lossy()))
+        }
+    }
+}
+
+/// The commands that give a setting the values that it had.
+pub(super) fn restores_setting(
+    saved: &Path,
+    key: &str,
+    old: Option<&Values>,
+    new: Option<&Values>,
+) -> String {
+    let key = shell_quote(key);
+    let shown = |path: &Path| shell_quote(&path.to_string_lossy());
+    let mut files: Vec<&PathBuf> = new.into_iter().flatten().map(|(file, _)| file).collect();
+    files.dedup();
+    let unset = files.into_iter().map(|file| format!("git config --file {} --unset-all {key}", shown(file)));
+    let add = |(file, digest): &(PathBuf, String)| {
+        let copy = shown(&saved_at(saved, digest));
+        format!("git config --file {} --add {key} \"$(cat {copy})\"", shown(file))
+    };
+    let commands = unset.chain(old.into_iter().flatten().map(add));
+    commands.collect::<Vec<String>>().join(" && ")
+}
+
+fn restores_ref(name: &str, old: Option<&String>, new: Option<&String>) -> String {
+    let shown = shell_quote(name);
+    let nothing = |id: &str| "0".repeat(id.len());
+    match (old, new) {
+        (Some(old), _) if old.starts_with("ref: ") => {
+            format!("git symbolic-ref {shown} {}", shell_quote(old.trim_start_matches("ref: ")))
+        }
+        (Some(old), Some(new)) if new.starts_with("ref: ") => {
+            format!("git update-ref --no-deref {shown} {old}")
+        }
+        (Some(old), Some(new)) => format!("git update-ref {shown} {old} {new}"),
+        (Some(old), None) => format!("git update-ref {shown} {old} {}", nothing(old)),
+        (None, Some(new)) if new.starts_with("ref: ") => format!("git symbolic-ref --delete {shown}"),
+        (None, Some(new)) => format!("git update-ref -d {shown} {new}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// The record after a step: as things are now, but where that is a violation, as they were.
+fn settled(before: Record, mut now: Record, changes: &[Change]) -> Record {
+    fn keep<T: Clone>(name: &str, before: &BTreeMap<String, T>, now: &mut BTreeMap<String, T>) {
+        now.remove(name);
+        now.extend(before.get(name).map(|old| (name.to_owned(), old.clone())));
+    }
+    for Change { thing, name, .. } in changes.iter().filter(|change| change.is_violation) {
+        match thing {
+            Thing::Hook => keep(name, &before.hooks, &mut now.hooks),
+            Thing::Setting => keep(name, &before.settings, &mut now.settings),
+            Thing::Ref => keep(name, &before.refs, &mut now.refs),
+        }
+    }
+    now
+}
+
+impl Workspaces<'_> {
+    /// Finds what was changed outside of a workspace since it was recorded, and the record that the next step is
+    /// compared with.
+    pub(super) fn look_outside(&self, context: &Context) -> Result<(Vec<Change>, Record), Refusal> {
+        let now = self.recorded_now(context)?;
+        let Some(before) = self.record_of(context) else { return Ok((Vec::new(), now)) };
+        let rules = Rules {
+            saved: &self.saved(context),
+            protected: &self.options.protected,
+            is_own: &|name, from, to| self.is_own_move(&context.address(), name, from, to),
+            has_all: &|to, from| self.repo.descends(to, from),
+        };
+        let changes = compare(&before, &now, &rules);
+        let next = settled(before, now, &changes);
+        Ok((changes, next))
+    }
+
+    /// Whether a ref was moved by somebody with this address: by its reflog, else by the committer.
+    fn is_own_move(&self, own: &str, name: &str, from: Option<CommitId>, to: Option<CommitId>) -> bool {
+        let Some(to) = to else { return false };
+        let log = reflog::of(self.repo.common_dir(), name.into());
+        let is_own = |who: &BString| who.contains_str(format!("<{own}>"));
+        if log.last().is_some_and(|last| last.to == to) {
+            let since = log.iter().rev().take_while(|moved| Some(moved.to) != from);
+            return since.into_iter().any(|moved| is_own(&moved.who));
+        }
+        self.repo.committer(to).is_ok_and(|committer| committer == own.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use globset::{Glob, GlobSetBuilder};
+
+    use super::*;
+
+    fn record(hooks: &[(&str, &str)], settings: &[(&str, &str)], refs: &[(&str, &str)]) -> Record {
+        let mut record: Record =
+            serde_json::from_str(r#"{"version":1,"hooks":{},"settings":{},"refs":{}}"#).expect("a record");
+        let text = |text: &str| text.to_owned();
+        let hook = |content: &str| Hook { content: text(content), mode: Some(0o755) };
+        record.hooks = hooks.iter().map(|(name, content)| (text(name), hook(content))).collect();
+        let values = |value: &str| vec![(PathBuf::from("/r/config"), text(value))];
+        record.settings = settings.iter().map(|(key, value)| (text(key), values(value))).collect();
+        record.refs = refs.iter().map(|(name, id)| (text(name), id.repeat(40))).collect();
+        record
+    }
+
+    /// CONTRACT 15.15
+    #[test]
+    fn what_is_a_violation_and_what_undoes_it() {
+        let mut protected = GlobSetBuilder::new();
+        for glob in ["main", "release/*"] {
+            protected.add(Glob::new(glob).expect("a glob"));
+        }
+        let protected = protected.build().expect("globs");
+        let found = |before: &Record, now: &Record, is_own: bool| {
+            let rules = Rules {
+                saved: Path::new("/s"),
+                protected: &protected,
+                is_own: &|_, _, _| is_own,
+                has_all: &|to, from| to.to_string() > from.to_string(),
+            };
+            let changes = compare(before, now, &rules);
+            let words = |one: &Change| (one.how, one.is_violation, one.undo.clone());
+            changes.iter().map(words).collect::<Vec<_>>()
+        };
+        let empty = || record(&[], &[], &[]);
+        let hook = |content| record(&[("/r/hooks/x", content)], &[], &[]);
+        let unset = "git config --file /r/config --unset-all a.b".to_owned();
+        let add = "git config --file /r/config --add a.b \"$(cat /s/1)\"".to_owned();
+        let setting = |value| record(&[], &[("a.b", value)], &[]);
+        for (before, now, how, undo) in [
+            (empty(), hook("1"), How::Added, "rm /r/hooks/x".to_owned()),
+            (hook("1"), hook("2"), How::Changed, "install -m 755 /s/1 /r/hooks/x".to_owned()),
+            (hook("1"), empty(), How::Removed, "install -m 755 /s/1 /r/hooks/x".to_owned()),
+            (empty(), setting("1"), How::Added, unset.clone()),
+            (setting("1"), setting("2"), How::Changed, format!("{unset} && {add}")),
+            (setting("1"), empty(), How::Removed, add),
+        ] {
+            // Whoever did it.
+            for is_own in [true, false] {
+                assert_eq!(found(&before, &now, is_own), [(how, true, undo.clone())]);
+            }
+            assert_eq!(settled(before.clone(), now.clone(), &compare_all(&before, &now)), before);
+        }
+        let [one, two, none] = ["1", "2", "0"].map(|digit| digit.repeat(40));
+        let branch = |name: &str, id| record(&[], &[], &[(name, id)]);
+        for (name, is_protected) in
+            [("refs/heads/main", true), ("refs/heads/release/1", true), ("refs/heads/x", false)]
+        {
+            for (before, now, how, undo) in [
+                (
+                    branch(name, "1"),
+                    branch(name, "2"),
+                    How::Changed,
+                    format!("git update-ref {name} {one} {two}"),
+                ),
+                (
+                    branch(name, "2"),
+                    branch(name, "1"),
+                    How::Rewound,
+                    format!("git update-ref {name} {two} {one}"),
+                ),
+                (branch(name, "1"), empty(), How::Removed, format!("git update-ref {name} {one} {none}")),
+                (empty(), branch(name, "1"), How::Added, format!("git update-ref -d {name} {one}")),
+            ] {
+                for is_own in [true, false] {
+                    assert_eq!(found(&before, &now, is_own), [(how, is_protected && is_own, undo.clone())]);
+                }
+            }
+        }
+        assert_eq!(found(&hook("1"), &hook("1"), true), []);
+    }
+
+    fn compare_all(before: &Record, now: &Record) -> Vec<Change> {
+        let rules = Rules {
+            saved: Path::new("/s"),
+            protected: &GlobSet::empty(),
+            is_own: &|_, _, _| false,
+            has_all: &|_, _| true,
+        };
+        compare(before, now, &rules)
+    }
+}
