@@ -12,7 +12,7 @@ use super::head::Event;
 use super::ids::CommitId;
 use super::ownership::Ownership;
 use super::requeue::{OnInterrupt, Requeue};
-use super::settlement::{Ending, Settlement, overtaken, settle, too_often};
+use super::settlement::{Ending, Settlement, StopReason, overtaken, settle, too_often};
 use super::trailers::Trailers;
 
 /// How many times the branch may move during the landing, by processes the command left behind,
@@ -25,6 +25,10 @@ pub(crate) struct Landing {
     /// `STATE` and how its command ended, for sentences.
     subject: String,
     is_success: bool,
+    /// Whether the runner was asked to stop.
+    stopped: bool,
+    /// The newest request to cancel that was seen.
+    cancel: Option<Cancel>,
     settlement: Settlement,
     why: String,
     store: Store,
@@ -204,6 +208,11 @@ impl Landing {
         let landing = Self {
             why: but.map_or_else(|| subject.clone(), |but| format!("{subject}; {but}")),
             subject,
+            stopped: matches!(ending, Ending::Stopped { why: StopReason::Interrupted { .. } }),
+            cancel: match ending {
+                Ending::Stopped { why: StopReason::Cancelled(cancel) } => Some(cancel.clone()),
+                _ => None,
+            },
             is_success: ending.is_success() || matches!(settlement, Settlement::Advance(_)),
             settlement,
             store,
@@ -320,17 +329,31 @@ impl Landing {
         self.write(head, parent)
     }
 
-    /// Heeds a request where the state would be asked for again: a stop of the runner is no answer to it.
+    /// Heeds a request where the command did not fail by itself and no state follows: neither a stop of the runner nor
+    /// a kept lease is an answer to it.
     fn heed(&mut self, cancel: Option<Cancel>) {
-        if let (Settlement::Requeue(Requeue::Interrupted(_) | Requeue::HandedBack(_)), Some(cancel)) =
-            (&self.settlement, cancel)
-        {
+        let Some(cancel) = cancel else { return };
+        let open = match self.settlement {
+            Settlement::Requeue(Requeue::Interrupted(_) | Requeue::HandedBack(_))
+            | Settlement::KeepWorking => true,
+            // Once the work is saved the reason may say that it is not.
+            Settlement::Stall => self.stopped && !self.saved && self.cancel.is_none(),
+            Settlement::Requeue(Requeue::Cancelled) | Settlement::Advance(_) => false,
+        };
+        if open {
             self.why = format!("{}; it was {cancel}", self.subject);
             self.settlement = match cancel.then {
                 Then::Stall => Settlement::Stall,
                 Then::Requeue => Settlement::Requeue(Requeue::Cancelled),
             };
         }
+        self.cancel = Some(cancel);
+    }
+
+    /// Whether the result is the `stalled` of a cancellation, for which no command is run (CONTRACT 5.36).
+    pub(crate) fn is_cancelled(&self) -> bool {
+        let asked = self.cancel.as_ref().is_some_and(|cancel| cancel.then == Then::Stall);
+        asked && self.settlement == Settlement::Stall
     }
 
     /// Whether the command did not finish, so that what it left is saved first.

@@ -93,6 +93,8 @@ pub enum End {
     Open,
     /// The branch is stalled: the reason, and the ref with the saved work.
     Stalled(String, Option<String>),
+    /// The command failed by itself, and the branch is not marked as cancelled.
+    Failed(String, Option<String>),
     /// The state was requested again; the ref with the saved work.
     Requeued(Option<String>),
     /// Another state followed.
@@ -152,12 +154,12 @@ impl Case<'_> {
             );
         }
         self.check_own(&lease)?;
-        if let Some(before) = self.already(&lease)? {
-            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
-        }
         if Kept::of(&lease.message).is_some() {
             // Its command has ended, so no runner would read a request.
             return self.stall(lease.origin.as_ref(), Some(&lease));
+        }
+        if let Some(before) = self.already(&lease)? {
+            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
         }
         let left = lease.expires_at().saturating_sub(clock::wall_seconds());
         let reason = self.request.reason.clone().unwrap_or_default();
@@ -321,7 +323,8 @@ fn ended(event: &Event, asked: &Asked) -> End {
     let saved = rescued(trailers).map(ToString::to_string);
     let closed = stalled_run(trailers).is_some_and(|run| run == asked.run_id.as_bstr());
     match Stall::of(event) {
-        Some(stall) if closed => End::Stalled(stall.reason, stall.rescue),
+        Some(stall) if closed && is_cancelled(event) => End::Stalled(stall.reason, stall.rescue),
+        Some(stall) if closed => End::Failed(stall.reason, stall.rescue),
         _ if asked.origin.as_ref() == Some(&event.state) => End::Requeued(saved),
         _ => End::Other(Some(event.state.clone())),
     }

@@ -272,6 +272,72 @@ fn a_stop_of_the_runner_is_no_answer_to_a_request() {
     assert!(repo.message("task").contains("cancelled by Jane"), "{}", repo.message("task"));
 }
 
+/// Asks to cancel while the runner is stopped, and then ends the command, or the runner if the command waits for ever.
+fn unheard(script: &str, settings: &[(&str, &str)], arguments: &[&str]) -> Repo {
+    let repo = Repo::scene(&[("work", script), ("stalled", "echo ran >>\"$ROOM/ran\"; next work")]);
+    for (key, value) in settings {
+        repo.git(["config", key, value]);
+    }
+    repo.ready("task", "work");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("ready");
+    let signal = |signal| {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(runner.pid()), signal).expect("it runs");
+    };
+    signal(nix::sys::signal::Signal::SIGSTOP);
+    assert_exit(&cancel(&repo, &[&["task", "--reason", "enough"], arguments].concat()), 0);
+    if script.contains("release") {
+        let command = repo.said_pid("ready");
+        repo.release("release");
+        wait_until("the end of the command", || !is_alive(command.0));
+    } else {
+        signal(nix::sys::signal::Signal::SIGTERM);
+    }
+    signal(nix::sys::signal::Signal::SIGCONT);
+    runner.finish();
+    repo
+}
+
+/// What was cancelled stays so: no command for `stalled` starts it again.
+fn assert_cancelled(repo: &Repo) {
+    let message = repo.message("task");
+    assert_eq!([repo.state("task"), repo.trailer("task", "aynig-cancel")], ["stalled", "stall"], "{message}");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.noted_lines("ran").len(), 0);
+}
+
+/// CONTRACT 5.30, 5.36, 6.14
+#[test]
+fn a_request_that_meets_the_stop_of_the_runner_is_marked() {
+    const WAITS: &str = "say ready $$; await forever";
+    for settings in [&[][..], &[("aynig.onInterrupt", "stall")], &[("aynig.interruptRetries", "0")]] {
+        let repo = unheard(WAITS, settings, &[]);
+        assert!(repo.message("task").contains("was cancelled by Jane: enough"), "{}", repo.message("task"));
+        assert_cancelled(&repo);
+    }
+    let repo = unheard(WAITS, &[("aynig.onInterrupt", "stall")], &["--requeue"]);
+    assert_eq!(
+        [repo.state("task"), repo.trailer("task", "aynig-interrupted")],
+        ["work".to_owned(), String::new()]
+    );
+}
+
+/// CONTRACT 5.30, 5.36
+#[test]
+fn a_command_that_fails_under_a_request_stays_stalled() {
+    // Which the runner hears first is open.
+    assert_cancelled(&unheard("say ready $$; await release; exit 3", &[], &[]));
+}
+
+/// CONTRACT 5.30, 6.3
+#[test]
+fn no_lease_is_kept_above_a_request() {
+    let leaves = "(trap '' TERM; say left $BASHPID; await forever) >/dev/null 2>&1 & await left; say ready $$; await release";
+    let repo = unheard(leaves, &[], &[]);
+    assert!(repo.message("task").contains("was cancelled by Jane: enough"), "{}", repo.message("task"));
+    assert_cancelled(&repo);
+}
+
 /// CONTRACT 5.31, 11.21
 #[test]
 fn a_question_is_cancelled_whether_its_state_has_a_command_or_not() {

@@ -180,6 +180,9 @@ fn ended(
             (format!("still under way{limit}"), "open", None)
         }
         End::Stalled(why, saved) => (with(format!("stalled: {why}"), saved), "stalled", saved.clone()),
+        End::Failed(why, saved) => {
+            (with(format!("ended first, stalled: {why}"), saved), "stalled", saved.clone())
+        }
         End::Requeued(saved) => (with("asked again".to_owned(), saved), "requeued", saved.clone()),
         End::Other(Some(state)) => {
             (format!("ended first: the branch is in the state {state}"), "advanced", None)

@@ -322,3 +322,53 @@ fn an_interrupted_command_is_asked_for_again_once_its_work_is_saved() {
     play(&mut landing, &[(ours(8, overtaken), save), (Fact::Saved(Ok(())), writes(8))]);
     assert_eq!(*landing.settlement(), Settlement::Stall);
 }
+
+/// CONTRACT 5.30, 5.36
+#[test]
+fn requests() {
+    let stopped = |why| Ending::Stopped { why };
+    let interrupted = || stopped(StopReason::Interrupted { signal: 15, clean: false });
+    let again = Settlement::Requeue(Requeue::Cancelled);
+    let asked = |then| Some(Cancel { then, by: "Jane".to_owned(), why: String::new() });
+    let next = || Some(Declared::Next(declared()));
+    let unable = || Some(Declared::Unable("no tty".to_owned()));
+    let off = OnInterrupt { requeue: false, most: 3 };
+    let on = OnInterrupt { requeue: true, most: 3 };
+    // The end, what was declared, the request, the result, and whether it is marked.
+    let rows = [
+        (interrupted(), None, on, Then::Stall, Settlement::Stall, true),
+        (interrupted(), None, on, Then::Requeue, again.clone(), false),
+        (interrupted(), None, off, Then::Stall, Settlement::Stall, true),
+        (interrupted(), None, off, Then::Requeue, again.clone(), false),
+        (Ending::Exited(0), unable(), on, Then::Stall, Settlement::Stall, true),
+        (Ending::Exited(0), unable(), on, Then::Requeue, again.clone(), false),
+        (Ending::Exited(0), None, on, Then::Stall, Settlement::Stall, true),
+        (Ending::Exited(0), None, on, Then::Requeue, again, false),
+        (Ending::Exited(0), next(), on, Then::Stall, Settlement::Advance(declared()), false),
+        (Ending::Exited(3), next(), on, Then::Stall, Settlement::Stall, true),
+        (Ending::Exited(3), next(), on, Then::Requeue, Settlement::Stall, false),
+        (stopped(StopReason::TimedOut { seconds: 3 }), None, on, Then::Stall, Settlement::Stall, true),
+    ];
+    let message = b"t\n\ndwp-state: build\n";
+    let facts = CommitFacts { id: id(0), committed_at: 1, message };
+    let Head::Ready(trigger) = Head::read(&facts) else { panic!("it declares a state") };
+    for (ending, declared, policy, then, settlement, is_marked) in rows {
+        let (mut landing, _) = Landing::begin(&trigger, &ending, declared, policy, Store::Local);
+        let cancel = asked(then);
+        drop(landing.on(Fact::Seen(Sight::Ours {
+            head: id(LEASE),
+            worktree: Position::At(id(OWN)),
+            cancel,
+        })));
+        let found = (landing.settlement(), landing.is_cancelled());
+        assert_eq!(found, (&settlement, is_marked), "{ending} {then:?}");
+    }
+    // Nobody asked, and a request whose end was its own.
+    let (mut landing, _) = begin_with(&interrupted(), Store::Local);
+    drop(landing.on(ours(LEASE, Position::At(id(OWN)))));
+    assert!(!landing.is_cancelled());
+    let cancelled = stopped(StopReason::Cancelled(asked(Then::Stall).expect("a request")));
+    let (mut landing, _) = begin_with(&cancelled, Store::Local);
+    drop(landing.on(ours(LEASE, Position::At(id(OWN)))));
+    assert!(landing.is_cancelled());
+}

@@ -70,9 +70,7 @@ impl<'a> End<'a> {
                     self.save(base, Some(kept));
                     Fact::Saved(self.left.as_ref().map_or(Ok(()), |left| Err(left.why.clone())))
                 }
-                Order::Write { parent } => {
-                    Fact::Written(self.write(landing.settlement(), landing.why(), parent))
-                }
+                Order::Write { parent } => Fact::Written(self.write(&landing, parent)),
                 Order::Move { head, new } => {
                     crate::crashpoint::reach(crate::crashpoint::Point::ResultWritten);
                     let state = &claim.trigger.state;

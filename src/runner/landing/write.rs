@@ -5,15 +5,16 @@ use std::fs::File;
 use bstr::{BStr, ByteSlice};
 
 use crate::clock;
-use crate::contract::cancel::{Cancel, Then, mark};
+use crate::contract::cancel::mark;
 use crate::contract::carried::Ask;
 use crate::contract::commits::{advance_draft, stalled_draft};
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::kept::{Kept, kept_draft};
+use crate::contract::landing::Landing;
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, stalled_body};
 use crate::contract::requeue::{Writer, requeued_draft};
-use crate::contract::settlement::{Ending, Settlement, StopReason};
+use crate::contract::settlement::Settlement;
 use crate::fsutil;
 use crate::git::contents::rescue::Saved;
 use crate::git::objects::commits::NewCommit;
@@ -29,16 +30,11 @@ use crate::runner::{Context, error_chain, shell_quote, shows_rescued};
 const TAIL: u64 = 64 * 1024;
 
 impl End<'_> {
-    /// Writes the result as a commit on top of `parent`. `why` is the reason in a stalled commit.
-    pub(crate) fn write(
-        &self,
-        settlement: &Settlement,
-        why: &str,
-        parent: CommitId,
-    ) -> Result<CommitId, String> {
+    /// Writes the result of `landing` as a commit on top of `parent`.
+    pub(crate) fn write(&self, landing: &Landing, parent: CommitId) -> Result<CommitId, String> {
         let (repo, claim) = (self.repo, &self.finished.claim);
         let named = self.context.authority.credential(claim.attempt);
-        match settlement {
+        match landing.settlement() {
             Settlement::Advance(declaration) => {
                 let tree = self.index().unwrap_or_else(|| {
                     repo.commit(parent).map(|stored| stored.tree).map_err(|error| error_chain(&error))
@@ -82,12 +78,10 @@ impl End<'_> {
                         .map(|left| format!("Left in place: {} ({}).", left.path.display(), left.why)),
                 );
                 notes.push(retry_sentence(self.context, &claim.branch));
-                let body = stalled_text(self.finished, why, notes);
+                let body = stalled_text(self.finished, landing.why(), notes);
                 let run = claim.attempt.to_string();
                 let mut draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
-                if let Ending::Stopped { why: StopReason::Cancelled(Cancel { then: Then::Stall, .. }) } =
-                    self.finished.ending
-                {
+                if landing.is_cancelled() {
                     mark(&mut draft);
                 }
                 self.commit(&draft, taken.tree(repo)?, parent, named)
