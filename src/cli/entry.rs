@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser};
 
+use aynig::contract::alike::one_slip;
 use aynig::git::objects::quarantine::OBJECT_VARIABLES;
 use aynig::git::process::call::LOCAL_VARIABLES;
 use aynig::git::repo::config::CONFIG_VARIABLES;
@@ -41,14 +43,14 @@ fn whole() -> ExitCode {
     match complete::answer(&variables) {
         Ok(true) => return Exit::Done.into(),
         Ok(false) => {}
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     }
     if let Some(result) = internal::call() {
         return ended(result);
     }
     match Arguments::try_parse() {
         Ok(arguments) => ended(perform(variables, arguments)),
-        Err(error) => usage(&error),
+        Err(error) => usage(error),
     }
 }
 
@@ -173,7 +175,8 @@ fn forget_variables(names: &[&str]) {
 }
 
 /// Clap's own exits: help and version are answers, all others are usage errors.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(mut error: clap::Error) -> ExitCode {
+    suggest(&mut error);
     if error.use_stderr() {
         // If this fails, there is no reader left to report to.
         drop(error.print());
@@ -181,4 +184,20 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     ui::answer_by(|| error.print());
     ended(Ok(Exit::Done))
+}
+
+/// Suggests the subcommand that is one slip away. Clap itself suggests none for `rnu`, and `logs` for `lgo`.
+fn suggest(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let mut command = Arguments::command();
+    for argument in std::env::args_os().skip(1) {
+        if let Some(inner) = command.find_subcommand(argument) {
+            command = inner.clone();
+        }
+    }
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    if let Some(near) = one_slip(word, shown.map(|one| one.get_name())) {
+        let near = ContextValue::Strings(vec![near.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, near);
+    }
 }

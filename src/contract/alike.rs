@@ -21,6 +21,28 @@ pub fn nearest<N: AsRef<str>>(word: &str, names: impl IntoIterator<Item = N>) ->
     (name.as_ref() != word).then_some(name)
 }
 
+/// Returns the command that a state nearly has the name of. A form of a command's name (`approved`, where there is
+/// `approve` or `approval`) is its result and no slip.
+pub fn nearest_command<N: AsRef<str>>(state: &str, commands: impl IntoIterator<Item = N>) -> Option<N> {
+    nearest(state, commands.into_iter().filter(|command| !is_form(state, command.as_ref())))
+}
+
+/// The endings of forms of a verb.
+const ENDINGS: [&str; 5] = ["ed", "al", "ing", "ion", "er"];
+
+/// Whether a word is another form of a name: it has an ending, and the stem of the name.
+fn is_form(word: &str, name: &str) -> bool {
+    let of_name = |stem: &str| {
+        name.strip_prefix(stem).is_some_and(|rest| ["", "e"].contains(&rest) || ENDINGS.contains(&rest))
+    };
+    word != name && ENDINGS.iter().filter_map(|ending| word.strip_suffix(ending)).any(of_name)
+}
+
+/// Returns the name one slip away, whatever its length, of a list so short that this is hardly an accident.
+pub fn one_slip<N: AsRef<str>>(word: &str, names: impl IntoIterator<Item = N>) -> Option<N> {
+    names.into_iter().find(|name| strsim::osa_distance(word, name.as_ref()) == 1)
+}
+
 /// Counts the slips between two names, ignoring case. A name of up to 3 letters allows none, one of
 /// up to 7 allows one, longer ones two. Names that differ only in digits are not similar: `step-2`
 /// is meant to differ from `step-1`.
@@ -125,5 +147,35 @@ mod tests {
             assert_eq!(nearest(word, names), expected, "{word}");
         }
         assert_eq!(nearest::<&str>("monday", []), None);
+    }
+
+    #[test]
+    fn a_form_of_a_commands_name_is_no_slip() {
+        let commands = ["approve", "approval", "close", "implement", "review", "release"];
+        for (state, near) in [
+            ("approved", None),
+            ("closed", None),
+            ("closing", None),
+            ("implemented", None),
+            ("implementer", None),
+            ("released", None),
+            ("approve", None),
+            ("approv", Some("approve")),
+            ("approvd", Some("approve")),
+            ("cloesd", None),
+            ("clsoe", Some("close")),
+            ("reviwe", Some("review")),
+        ] {
+            assert_eq!(nearest_command(state, commands), near, "{state}");
+        }
+    }
+
+    #[test]
+    fn one_slip_of_a_short_list() {
+        for (word, near) in
+            [("rnu", Some("run")), ("lgo", Some("log")), ("logs", Some("log")), ("status", None)]
+        {
+            assert_eq!(one_slip(word, ["run", "log", "land"]), near, "{word}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a suggested command names the branch that the user named, and so acts on no other. Read-only subcommands
 //! never suggest creating a branch.
 
-use crate::contract::alike::nearest;
+use crate::contract::alike::{nearest, nearest_command};
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
@@ -54,7 +54,7 @@ pub fn command(repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String
     let paths = repo.paths_in(aynig).unwrap_or_default();
     let names =
         paths.iter().filter_map(|path| Some(format!("/{path}").split_once("/command/")?.1.to_owned()));
-    nearest(state.as_str(), names)
+    nearest_command(state.as_str(), names)
 }
 
 /// Explains why there is nothing to read at a branch, and suggests the one that was probably meant.

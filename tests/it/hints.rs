@@ -172,3 +172,26 @@ fn a_state_that_waits_names_the_holder() {
     let words = "work waits until the branch rests, held by other-host (attempt 11111111-";
     assert!(said.contains(words), "{said}");
 }
+
+/// `approved` is what becomes of `approve`, and no slip.
+#[test]
+fn a_final_state_that_inflects_a_command_is_not_asked_about() {
+    let repo = Repo::scene(&[
+        ("approve", "next approved"),
+        ("close", "next closed"),
+        ("approval", "next done"),
+        ("release", "next relaese"),
+    ]);
+    for (branch, state) in [("one", "approve"), ("two", "close"), ("three", "release")] {
+        repo.ready(branch, state);
+    }
+    repo.aynig_ok(["run"]);
+    assert_eq!([repo.state("one"), repo.state("two")], ["approved", "closed"]);
+    let status = out(&repo.aynig_ok(["status", "--all"]));
+    assert_eq!(status.matches("did you mean").count(), 1, "{status}");
+    assert!(status.contains("did you mean release?"), "{status}");
+    let doctor = out(&repo.aynig(["doctor"]));
+    assert!(!doctor.contains("did you mean approv") && !doctor.contains("did you mean close"), "{doctor}");
+    let set = repo.aynig_ok(["set-state", "one", "--state", "approved"]);
+    assert!(!err(&set).contains("did you mean"), "{}", err(&set));
+}

@@ -531,7 +531,7 @@ fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
     let warned = |state: &str| err(&repo.aynig_ok(["set-state", "--state", state]));
     assert!(warned("revew").contains("warning: main has no command for revew; did you mean review?"));
     assert_eq!(repo.state("main"), "revew", "it is lawful");
-    for lawful in ["review", "done", "tested", "reviewed", "publish"] {
+    for lawful in ["review", "done", "tested", "reviewed", "publish", "published"] {
         assert_eq!(warned(lawful), "", "{lawful}");
     }
 }

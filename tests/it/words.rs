@@ -93,7 +93,17 @@ fn a_branch_the_remote_lacks_can_be_made_there() {
 #[test]
 fn a_mistyped_subcommand_is_asked_about_and_hidden_calls_are_not_offered() {
     let repo = Repo::new();
-    assert_refused(&repo.aynig(["statsu"]), 2, &["'status'"]);
+    for (arguments, near) in [
+        (&["statsu"][..], "status"),
+        (&["rnu"], "run"),
+        (&["-q", "lgo", "--json"], "log"),
+        (&["workspace", "rmove"], "remove"),
+        (&["workspace", "lsit"], "list"),
+    ] {
+        let output = repo.aynig(arguments.iter().copied());
+        assert_refused(&output, 2, &["a similar subcommand exists", &format!("'{near}'")]);
+    }
+    assert!(!said(&repo, 2, ["frobnicate"]).contains("similar"));
     for word in ["watchdo", "__watchdo", "notify", "__notif"] {
         let text = said(&repo, 2, [word]);
         assert!(!text.contains("__watchdog") && !text.contains("__notify"), "{text}");

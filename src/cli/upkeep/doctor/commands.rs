@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 
 use aynig::clock;
-use aynig::contract::alike::nearest;
+use aynig::contract::alike::nearest_command;
 use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
@@ -389,7 +389,7 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
                 ),
             );
         }
-        if let Some(near) = nearest(state, &known) {
+        if let Some(near) = nearest_command(state, &known) {
             let text = format!(
                 "{} asks for {state}, which no branch{there} has a command for; did you mean {near}?",
                 branches.join(", ")
