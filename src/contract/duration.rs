@@ -7,7 +7,7 @@ pub(crate) const UNITS: [(char, u64); 5] =
     [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
 
 /// The accepted forms, for errors.
-pub const FORMS: &str = "90s, 5m, 2h, 1h30m, or a number of seconds";
+pub const FORMS: &str = "90s, 5m, 2h, 14d, 1h30m, or a number of seconds";
 
 /// Parses a duration. Returns seconds.
 ///

@@ -11,16 +11,25 @@ use super::duration::{UNITS, is_number, parse_duration};
 pub(crate) const DEFAULT_AGE: u64 = 30 * 86_400;
 
 /// Why an age was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("write a number and its unit: 45s, 30m, 12h, 14d, 2w or 1d12h")]
-pub struct InvalidAge;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAge {
+    /// It is a number alone.
+    #[error("{0} has no unit: write {0}d for days, or 45s, 30m, 12h, 2w, 1d12h")]
+    NoUnit(String),
+    /// It is anything else.
+    #[error("write a number and its unit: 45s, 30m, 12h, 14d, 2w or 1d12h")]
+    NoDuration,
+}
 
 /// Parses an age such as `14d`. Returns seconds. A number alone is refused, since it might be meant in days.
 ///
 /// # Errors
 /// Any text that is no duration with a unit.
 pub fn parse_age(text: &str) -> Result<u64, InvalidAge> {
-    parse_duration(text).filter(|_| !is_number(text.trim())).ok_or(InvalidAge)
+    if is_number(text.trim()) {
+        return Err(InvalidAge::NoUnit(text.trim().to_owned()));
+    }
+    parse_duration(text).ok_or(InvalidAge::NoDuration)
 }
 
 /// Formats an age in its largest whole unit: `3 d`.
@@ -71,9 +80,9 @@ mod tests {
         for (text, age) in [
             ("14d", Ok(1_209_600)),
             ("1d12h", Ok(129_600)),
-            ("14", Err(InvalidAge)),
-            (" 0 ", Err(InvalidAge)),
-            ("d", Err(InvalidAge)),
+            ("14", Err(InvalidAge::NoUnit("14".to_owned()))),
+            (" 0 ", Err(InvalidAge::NoUnit("0".to_owned()))),
+            ("d", Err(InvalidAge::NoDuration)),
         ] {
             assert_eq!(parse_age(text), age, "{text}");
         }

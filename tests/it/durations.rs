@@ -55,8 +55,34 @@ fn a_wrong_duration_is_named_with_the_accepted_forms() {
         &["hook", "pre-receive", "--tolerance-seconds=5min"],
     ] {
         let output = repo.aynig(arguments.iter().copied());
-        assert_refused(&output, 2, &["5min", "90s, 5m, 2h, 1h30m, or a number of seconds"]);
+        assert_refused(&output, 2, &["5min", "90s, 5m, 2h, 14d, 1h30m, or a number of seconds"]);
     }
-    // A number alone might be meant in days.
-    assert_refused(&repo.aynig(["clean", "--older-than", "30"]), 2, &["30", "14d"]);
+}
+
+/// A number alone might be meant in days.
+#[test]
+fn an_age_without_a_unit_is_refused_with_the_one_to_type() {
+    let repo = Repo::new();
+    assert_refused(&repo.aynig(["clean", "--older-than", "7"]), 2, &["7 has no unit: write 7d for days"]);
+    for odd in ["d", "7x", "1.5d", "-1"] {
+        assert_refused(&repo.aynig(["clean", "--older-than", odd]), 2, &["12h, 14d, 2w or 1d12h"]);
+    }
+}
+
+#[test]
+fn a_negative_duration_is_refused_as_a_duration() {
+    let repo = Repo::new();
+    for arguments in [
+        &["wait", "main", "--timeout"][..],
+        &["cancel", "main", "--wait", "--timeout"],
+        &["set-state", "--state", "x", "--when-free", "--wait", "--timeout"],
+        &["set-state", "--state", "x", "--lease-seconds"],
+        &["set-working", "--lease-seconds"],
+        &["next", "x", "--lease-seconds"],
+        &["run", "--command-timeout"],
+    ] {
+        let output = repo.aynig(arguments.iter().copied().chain(["-1"]));
+        assert_refused(&output, 2, &["'-1'", "not a duration: write 90s"]);
+    }
+    assert_refused(&repo.aynig(["run", "--jobs", "-1"]), 2, &["'-1'", "write a number from 1 on"]);
 }

@@ -200,10 +200,10 @@ fn a_wrong_number_or_duration_is_answered_with_the_accepted_ones() {
     for (arguments, wanted) in [
         (["run", "--jobs", "x"].as_slice(), "write a number from 1 on"),
         (&["run", "--jobs", "0"], "write a number from 1 on"),
-        (&["run", "--watch=x"], "write 90s, 5m, 2h, 1h30m, or a number of seconds"),
+        (&["run", "--watch=x"], "write 90s, 5m, 2h, 14d, 1h30m, or a number of seconds"),
         (&["status", "--watch=0"], "must be from 1 to 86400 s"),
         (&["log", "-n", "x"], "write a number from 0 on"),
-        (&["run", "--grace-seconds=-1"], "write 90s, 5m, 2h, 1h30m, or a number of seconds"),
+        (&["run", "--grace-seconds=-1"], "write 90s, 5m, 2h, 14d, 1h30m, or a number of seconds"),
         (&["clean", "--keep", "all"], "write a number from 0 on"),
     ] {
         let output = repo.aynig(arguments.iter().copied());

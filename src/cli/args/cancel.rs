@@ -36,8 +36,8 @@ pub(crate) struct Cancel {
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// Wait no longer than this (90s, 5m, 1h30m, or seconds)
-    #[arg(long, value_name = "DURATION", value_parser = seconds(0..=31_536_000), requires = "wait")]
+    /// Wait no longer than this (90s, 5m, 2h, 1d, 1h30m, or seconds)
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = seconds(0..=31_536_000), requires = "wait")]
     pub(crate) timeout: Option<u64>,
 
     /// Act on the branches of this remote [default: what `dwp-source` at HEAD names]

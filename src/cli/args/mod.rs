@@ -212,7 +212,7 @@ pub(crate) struct SetState {
 
     /// Length of the lease that the command runs under [default: as before with --retry, else
     /// that of the runner]
-    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// Override the live lease of another runner, which then stops the command and saves its work; the commit names the attempt
@@ -237,7 +237,7 @@ pub(crate) struct SetState {
     pub(crate) wait: bool,
 
     /// With --wait: give up waiting after DURATION (exit code 1); the state stays where it is
-    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = seconds(1..=31_536_000))]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, requires = "wait", value_parser = seconds(1..=31_536_000))]
     pub(crate) timeout: Option<u64>,
 
     /// What to write, and where
@@ -258,7 +258,7 @@ pub(crate) struct SetWorking {
     pub(crate) name: Option<OsString>,
 
     /// Length of the lease from now (5m, 2h, or seconds) [default: as before, else 300]
-    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// What to write, and where
@@ -288,7 +288,7 @@ pub(crate) struct Next {
     pub(crate) keep_body: bool,
 
     /// Length of the lease that the command of STATE runs under [default: the runner's aynig.leaseSeconds]
-    #[arg(long, value_name = "DURATION", value_parser = seconds(1..=MAX_LEASE_SECONDS))]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = seconds(1..=MAX_LEASE_SECONDS))]
     pub(crate) lease_seconds: Option<u64>,
 
     /// What the commit says

@@ -69,8 +69,8 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub(crate) state: Vec<String>,
 
-    /// Wait no longer than this (90s, 5m, 1h30m, or seconds)
-    #[arg(long, value_name = "DURATION", value_parser = seconds(0..=31_536_000))]
+    /// Wait no longer than this (90s, 5m, 2h, 1d, 1h30m, or seconds)
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = seconds(0..=31_536_000))]
     pub(crate) timeout: Option<u64>,
 
     /// Wait for the branches of this remote [default: what `dwp-source` at HEAD names]

@@ -69,7 +69,9 @@ fn argument(key: &'static Key, flag: &'static Flag) -> Arg {
         Takes::False(help) => return argument.help(help).action(ArgAction::SetTrue),
     };
     let action = if key.is_repeatable() { ArgAction::Append } else { ArgAction::Set };
+    let is_number = matches!(key.value, Value::Number(..) | Value::Seconds(..));
     let argument = argument.value_name(name).action(action).value_parser(parser(key));
+    let argument = argument.allow_negative_numbers(is_number);
     let argument = match key.default {
         Fallback::Value(value) => argument.default_value(value),
         Fallback::Words(_) => argument,

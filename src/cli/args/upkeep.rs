@@ -22,7 +22,7 @@ pub(crate) struct Clean {
 
     /// The age (45s, 30m, 12h, 14d, 2w) from which logs and records go [default: 30d], and rescue refs whose work is in no branch
     /// [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = parse_older_than)]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, value_parser = parse_older_than)]
     pub(crate) older_than: Option<u64>,
 
     /// Keep the logs of the newest N attempts on each branch, whatever their age
@@ -133,7 +133,7 @@ pub(crate) struct Hook {
     pub(crate) hook: HookName,
 
     /// How far the date of a lease may be off this server's clock
-    #[arg(long, value_name = "DURATION", default_value = "60", value_parser = seconds(0..=86_400))]
+    #[arg(long, value_name = "DURATION", allow_negative_numbers = true, default_value = "60", value_parser = seconds(0..=86_400))]
     pub(crate) tolerance_seconds: u64,
 }
 
