@@ -142,7 +142,7 @@ impl Case<'_> {
             Head::Ready(event) => return self.without_lease(&event),
         };
         let Some(lease) = lease else {
-            return nothing("its newest commit declares no state, so nothing runs".to_owned(), false);
+            return nothing("its newest commit declares no state, so nothing runs".to_owned(), true);
         };
         if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
             let (runner, over) = (runner_words(&lease), clock::span(over));
@@ -174,10 +174,15 @@ impl Case<'_> {
         let state = &event.state;
         if state.is_stalled() && (is_cancelled(event) || rests(self.repo, self.authority, self.stored, state))
         {
-            return nothing("it is stalled already".to_owned(), self.request.then == Then::Stall);
+            return match self.request.then {
+                Then::Stall => nothing("it is stalled already".to_owned(), true),
+                Then::Requeue => {
+                    nothing(format!("it is stalled; `{}` requests it again", self.retry_command()), false)
+                }
+            };
         }
         if rests(self.repo, self.authority, self.stored, state) {
-            return nothing(format!("its state {state} has no command, so nothing runs"), false);
+            return nothing(format!("its state {state} has no command, so nothing runs"), true);
         }
         if self.request.then == Then::Requeue {
             return nothing(format!("nothing runs, and {state} is asked for already"), true);
@@ -215,17 +220,18 @@ impl Case<'_> {
         }
     }
 
+    fn retry_command(&self) -> String {
+        let remote = self.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+        format!("aynig set-state --retry --branch {}{remote}", shell_quote(&self.branch.to_string()))
+    }
+
     /// Sets a branch stalled on which no command runs.
     fn stall(&self, origin: Option<&StateName>, lease: Option<&Lease>) -> Result<Option<Outcome>, Error> {
         let by = plain_line(&self.repo.identity().author.0, MAX_NAME);
         let why = self.request.reason.as_deref().unwrap_or_default().trim().to_owned();
         let headline =
             if why.is_empty() { format!("Cancelled by {by}.") } else { format!("Cancelled by {by}: {why}") };
-        let remote = self.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-        let branch = shell_quote(&self.branch.to_string());
-        let note = format!(
-            "To ask again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
-        );
+        let note = format!("To ask again, with the same body and trailers: {}", self.retry_command());
         let body = stalled_body(&StalledReport {
             headline: vec![headline],
             notes: vec![note],

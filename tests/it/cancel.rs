@@ -143,11 +143,15 @@ fn a_branch_that_waits_is_stalled_and_others_say_why_not() {
     }
     for (branch, words) in [("finished", "its state done has no command"), ("plain", "declares no state")] {
         let before = repo.head(branch);
-        let output = cancel(&repo, &[branch]);
-        assert_exit(&output, 1);
-        assert!(out(&output).contains(words), "{}", told(&output));
-        assert_eq!(repo.head(branch), before);
+        for more in [&[][..], &["--requeue"], &["--wait"], &["feature/*"]] {
+            let output = cancel(&repo, &[&[branch], more].concat());
+            assert_exit(&output, 0);
+            assert!(out(&output).contains(words), "{}", told(&output));
+            assert_eq!(repo.head(branch), before);
+        }
     }
+    // It was to be requested again, and is not.
+    assert_exit(&cancel(&repo, &["task", "--requeue"]), 1);
     assert_exit(&cancel(&repo, &["tusk"]), 1);
     assert_exit(&repo.aynig(["run"]), 0);
     repo.aynig_ok(["set-state", "--retry", "--branch", "task"]);
@@ -173,7 +177,10 @@ fn globs_name_those_that_are_leased_or_wait() {
         [repo.state("feature/a"), repo.state("feature/b"), repo.state("task")],
         ["stalled", "stalled", "work"]
     );
-    assert_refused(&cancel(&repo, &["feature/*"]), 1, &["the 4 that match rest"]);
+    let again = cancel(&repo, &["feature/*"]);
+    assert_exit(&again, 0);
+    assert!(err(&again).contains("the 4 branches that match rest: nothing to cancel"), "{}", told(&again));
+    assert_eq!(listed(&cancel(&repo, &["feature/*", "--json"])), serde_json::json!([]));
     assert_refused(&cancel(&repo, &["nothing/*"]), 1, &["no branch matches"]);
     assert_exit(&cancel(&repo, &[]), 2);
 }

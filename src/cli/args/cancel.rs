@@ -12,8 +12,8 @@ use aynig::contract::ids::RemoteName;
 #[command(
     after_help = "The request is a commit on the lease. The runner that holds it, on whatever host, stops the command, saves its work and sets the \
     branch stalled, with who asked and why. A branch that waits to be run becomes stalled at once. If the command ends first, its end counts.\n\
-    Exit codes: 0 asked, set stalled, or as wanted already; with --wait, the attempt was cancelled; 1 nothing to cancel, the attempt ended \
-    otherwise, its lease ran out, or --timeout passed; 2 usage; 3 set-up; 4 the remote cannot be reached or refuses."
+    Exit codes: 0 requested, set stalled, or nothing runs; with --wait, the attempt was cancelled; 1 no such branch, the attempt ended \
+    otherwise, its lease ran out, --timeout passed, or --requeue of a stalled branch; 2 usage; 3 set-up; 4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Cancel {
     /// The branches: names, or globs, which pass over branches that rest (`*` also matches `/`)

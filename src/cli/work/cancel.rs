@@ -33,12 +33,11 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let matching = chosen.len();
     chosen.retain(|one| !one.by_glob || is_open(&repo, &authority, &one.branch));
     if chosen.is_empty() {
-        let why = match matching {
-            0 => "no branch matches".to_owned(),
-            1 => "the branch that matches rests".to_owned(),
-            _ => format!("the {matching} that match rest"),
-        };
-        return Err(Error::failed(format!("{why}: nothing to cancel")));
+        ui::remark(&match matching {
+            0 => return Err(Error::failed("no branch matches: nothing to cancel")),
+            1 => "the branch that matches rests: nothing to cancel".to_owned(),
+            _ => format!("the {matching} branches that match rest: nothing to cancel"),
+        });
     }
     let then = if arguments.requeue { Then::Requeue } else { Then::Stall };
     let request = Request { then, reason: arguments.reason.clone() };
