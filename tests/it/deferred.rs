@@ -32,6 +32,27 @@ pub(crate) fn deliveries(repo: &Repo, branch: &str) -> usize {
         .count()
 }
 
+/// A slip is asked about before the branch has the state.
+#[test]
+fn a_deferred_state_is_warned_of_as_any_other() {
+    let repo = Repo::scene(&[("review", WORK)]);
+    repo.ready("due", "review");
+    repo.ready("rests", "nothing");
+    let warned = |branch: &str, state: &str| {
+        let trailer = "dwp-notbefore: x";
+        let when_free = ["set-state", branch, "--when-free", "--state", state, "--trailer", trailer];
+        err(&repo.aynig_ok(when_free))
+    };
+    for branch in ["rests", "due"] {
+        let said = warned(branch, "revew");
+        assert!(said.contains(&format!("{branch} has no command for revew; did you mean review?")), "{said}");
+        assert!(said.contains("did you mean dwp-not-before?"), "{said}");
+    }
+    assert_eq!(repo.state("due"), "review");
+    repo.aynig_ok(["set-state", "--withdraw", "due"]);
+    assert!(!warned("due", "nosuch").contains("command"), "a state without a command is lawful");
+}
+
 /// CONTRACT 5.32
 #[test]
 fn a_branch_that_rests_gets_the_state_at_once() {

@@ -80,6 +80,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         match declare::when_free(&repo, &authority, &request, later)? {
             Placed::Set(written) => *written,
             Placed::Left(left) => {
+                advise(&left.advice);
                 if options.json {
                     print_json(&[SetView::left(&repo, &left)]);
                 } else {

@@ -27,9 +27,9 @@ use crate::runner::passes::deliver::{is_delivered, sender};
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
-use super::state::{compose, state};
+use super::state::{compose, slips, state};
 use super::target::Target;
-use super::{Expected, Onto, StateRequest, Written};
+use super::{Advice, Expected, Onto, StateRequest, Written};
 use crate::ops::error::{Error, Kind};
 use crate::ops::settings;
 
@@ -71,6 +71,8 @@ pub struct Left {
     pub again: bool,
     /// Whether it was waited for, and is delivered.
     pub delivered: bool,
+    /// What the user should know besides.
+    pub advice: Vec<Advice>,
 }
 
 /// A deferred state that was removed.
@@ -126,6 +128,10 @@ pub fn when_free(
             }
         }
         let (slot, declared) = slot_commit(repo, authority, request, &target, later.wake)?;
+        let advice = || match repo.commit(slot) {
+            Ok(kept) => slips(repo, &branch, &kept, (&declared, request)),
+            Err(_) => Vec::new(),
+        };
         let left = |commit, again| Left {
             branch: branch.clone(),
             state: declared.clone(),
@@ -133,6 +139,7 @@ pub fn when_free(
             lease: target.lease().cloned().map(Box::new),
             again,
             delivered: false,
+            advice: advice(),
         };
         let mut left = match (waiting, &mut changes) {
             (Some(there), _) if says_the_same(repo, there, slot) => left(there, true),

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::contract::alike::misspelt;
 use crate::contract::carried::{KeepTrailers, is_of_one_commit, kept_and_given};
 use crate::contract::head::{Event, Head};
-use crate::contract::ids::StateName;
+use crate::contract::ids::{BranchName, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::lease::requested_seconds;
 use crate::contract::manual::{ManualError, ManualState, set_state_draft};
@@ -48,17 +48,10 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
 
 /// Sets the state of a branch.
 pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Result<Written, Error> {
-    let given: &[Trailer] = match &request.wanted {
-        Wanted::State { state, content } => {
-            check(Some(state), &content.trailers)?;
-            &content.trailers
-        }
-        Wanted::Answer { state, .. } => {
-            check(Some(state), &[])?;
-            &[]
-        }
-        Wanted::Retry { .. } => &[],
-    };
+    match &request.wanted {
+        Wanted::State { state, .. } | Wanted::Answer { state, .. } => check(Some(state), given(request))?,
+        Wanted::Retry { .. } => {}
+    }
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         // A lease needs no person, and reports itself.
         let overrides = match &request.wanted {
@@ -72,7 +65,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     let Some(state) = Head::read(&landed.commit.facts()).state() else {
         return Err(misread(landed.commit.id, "a state"));
     };
-    let branch = landed.before.branch.clone();
+    let branch = &landed.before.branch;
     // Whoever asks again after an invalid declaration was told to.
     let again = matches!(request.wanted, Wanted::Retry { .. });
     let foreign = landed.before.foreign_lease();
@@ -84,21 +77,41 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         left,
         holder: holder(repo, authority, lease),
     });
-    let slip = match slip(repo, &landed.commit, &state) {
-        Some(Some(near)) => Some(Advice::NoCommand { branch, state: state.clone(), near }),
-        Some(None) if again => Some(Advice::NothingRuns { branch, state: state.clone() }),
-        Some(None) | None => None,
-    };
+    let slips = slips(repo, branch, &landed.commit, (&state, request));
     let head = landed.before.head.as_ref().filter(|_| again);
-    let request = head.and_then(|head| newest_request(repo, head.id)).map(|event| event.message.trailers);
-    let unpaused = request.filter(|trailers| WaitsFor::of(trailers).is_none()).and_then(|trailers| {
+    let newest = head.and_then(|head| newest_request(repo, head.id)).map(|event| event.message.trailers);
+    let unpaused = newest.filter(|trailers| WaitsFor::of(trailers).is_none()).and_then(|trailers| {
         let Parking::Until(until) = parking(&trailers, clock::wall_seconds()) else { return None };
-        Some(Advice::Unpaused { branch: landed.before.branch.clone(), state: state.clone(), until })
+        Some(Advice::Unpaused { branch: branch.clone(), state: state.clone(), until })
     });
     let mut written = landed.written(state);
-    written.advice.extend(overridden.into_iter().chain(slip).chain(unpaused));
-    written.advice.extend(misspelt(given).into_iter().map(Advice::Misspelt));
+    written.advice.extend(overridden.into_iter().chain(slips).chain(unpaused));
     Ok(written)
+}
+
+/// Returns advice about the state and the trailers that were requested, which are in `commit` now.
+pub(super) fn slips(
+    repo: &Repo,
+    branch: &BranchName,
+    commit: &Stored,
+    (state, request): (&StateName, &StateRequest),
+) -> Vec<Advice> {
+    let again = matches!(request.wanted, Wanted::Retry { .. });
+    let (about, state) = (branch.clone(), state.clone());
+    let slip = match slip(repo, commit, &state) {
+        Some(Some(near)) => Some(Advice::NoCommand { branch: about, state, near }),
+        Some(None) if again => Some(Advice::NothingRuns { branch: about, state }),
+        Some(None) | None => None,
+    };
+    let trailers = misspelt(given(request)).into_iter().map(Advice::Misspelt);
+    slip.into_iter().chain(trailers).collect()
+}
+
+fn given(request: &StateRequest) -> &[Trailer] {
+    match &request.wanted {
+        Wanted::State { content, .. } => &content.trailers,
+        Wanted::Answer { .. } | Wanted::Retry { .. } => &[],
+    }
 }
 
 /// Drafts the commit that declares the requested state.
