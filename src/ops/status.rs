@@ -17,7 +17,7 @@ use crate::runner::passes::deliver::is_due;
 use crate::runner::passes::pass::PassError;
 use crate::runner::survey::trust;
 use crate::runner::survey::words::bounded;
-use crate::runner::survey::{Question, Survey, Verdict, survey};
+use crate::runner::survey::{Branch, Question, Survey, Verdict, survey};
 
 use super::app::Process;
 use super::error::Error;
@@ -146,6 +146,26 @@ pub fn preview(repo: &Repo, authority: &Authority, options: Options, named: bool
     trust::commands_from(repo, authority, &options.trust).map_err(PassError::from)?;
     let query = Query { options, one: None, named, filter: Filter::default() };
     look(repo, authority, &query, clock::wall_seconds())
+}
+
+/// Returns those of the branches that are parked: until a time, or by a bound.
+pub fn parked(
+    repo: &Repo,
+    authority: &Authority,
+    process: &Process,
+    branches: &[BranchName],
+) -> Result<Vec<BranchName>, Error> {
+    if branches.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut options = survey_options(repo, process, None)?;
+    let names: Vec<String> = branches.iter().map(|branch| globset::escape(&branch.to_string())).collect();
+    options.selection.globs = settings::globs("--branch", &names)?;
+    let now = clock::wall_seconds();
+    let survey = survey(&Question { repo, authority, options: &options, now, notes: false })
+        .map_err(|error| Error::from(PassError::from(error)))?;
+    let parked = |found: &Branch| matches!(found.verdict, Verdict::Parked { .. } | Verdict::Bounded { .. });
+    Ok(survey.branches.into_iter().filter(parked).map(|found| found.name).collect())
 }
 
 /// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).

@@ -130,6 +130,42 @@ fn retry_takes_globs_and_means_the_stalled_ones() {
     assert_eq!(repo.aynig(["set-state", "--state", "x", "feature/*"]).status.code(), Some(2));
 }
 
+#[test]
+fn retry_of_a_glob_names_the_parked_ones_that_it_leaves_out() {
+    let repo = asked(WORK);
+    let ask = ASK.replace("aynig-note: once\n", "");
+    let parked = ask.replace("x: y", "dwp-not-before: 2999-01-01T00:00:00Z");
+    for branch in ["feature/a", "feature/it's", "feature/c"] {
+        repo.branch_with_message(
+            branch,
+            if branch == "feature/a" { ask.as_bytes() } else { parked.as_bytes() },
+        );
+    }
+    repo.branch_with_message("feature/asks", format!("{parked}dwp-waits-for: ana\n").as_bytes());
+    repo.aynig_ok(["set-state", "--state", "stalled", "--branch", "feature/a"]);
+    let output = repo.aynig_ok(["set-state", "--retry", "feature/*"]);
+    assert_eq!(out(&output).lines().count(), 1, "{}", told(&output));
+    let command = "`aynig set-state --retry feature/c 'feature/it'\\''s'`";
+    for words in ["2 parked branches match and stay parked", "requests them now", command] {
+        assert!(err(&output).contains(words), "{}", told(&output));
+    }
+    let none = repo.aynig(["set-state", "--retry", "feature/[ci]*"]);
+    assert_refused(&none, 1, &["no stalled branch matches", "2 parked branches match", command]);
+    repo.aynig_ok(["set-state", "--retry", "feature/c", "feature/it's"]);
+    assert_eq!(
+        [repo.trailer("feature/c", "dwp-not-before"), repo.trailer("feature/asks", "dwp-state")],
+        ["", "work"]
+    );
+    // A bound parks a branch as well.
+    let repo = Repo::scene(&[("loop", "next loop")]);
+    repo.git(["config", "aynig.maxSteps", "2"]);
+    repo.ready("round", "loop");
+    repo.aynig(["run", "--drain"]);
+    let words =
+        ["1 parked branch matches and stays parked", "`aynig set-state --retry round` requests it now"];
+    assert_refused(&repo.aynig(["set-state", "--retry", "ro*"]), 1, &words);
+}
+
 /// CONTRACT 6.14
 #[test]
 fn any_new_state_clears_the_count() {

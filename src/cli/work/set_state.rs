@@ -4,16 +4,19 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::declare::{self, Content, Later, Left, Onto, Placed, StateRequest, Wanted, Written};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
+use aynig::ops::status::parked;
 use aynig::ops::target::{Selected, branch_name, is_stalled, selected};
 use aynig::ops::view::declared::SetView;
 use aynig::ops::view::lease::lease_words;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::is_glob;
+use aynig::runner::{pluralize, shell_quote};
 
 use crate::cli::args::SetState;
 use crate::cli::exit::{Exit, render};
@@ -21,6 +24,9 @@ use crate::cli::ui;
 use crate::cli::ui::signals::authority;
 use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 use crate::cli::work::by_hand::{advise, conditions, content, text, transition};
+
+/// The most branches that a suggested command names.
+const MOST_NAMED: usize = 10;
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
@@ -122,11 +128,15 @@ fn retry_all(
     named: &[OsString],
     request: &StateRequest,
 ) -> Result<Exit, Error> {
-    let mut chosen = selected(repo, authority, named)?;
-    chosen.retain(|one| !one.by_glob || is_stalled(repo, authority, &one.branch));
+    let (chosen, others): (Vec<Selected>, Vec<Selected>) = selected(repo, authority, named)?
+        .into_iter()
+        .partition(|one| !one.by_glob || is_stalled(repo, authority, &one.branch));
+    let others: Vec<BranchName> = others.into_iter().map(|one| one.branch).collect();
+    let parked = left_parked(authority, &parked(repo, authority, &app.process, &others)?);
     if chosen.is_empty() {
-        return Err(Error::failed("no stalled branch matches; nothing was changed")
-            .hint("`aynig status --all` shows the state of each branch"));
+        let error = Error::failed("no stalled branch matches; nothing was changed")
+            .hint("`aynig status --all` shows the state of each branch");
+        return Err(parked.into_iter().fold(error, Error::hint));
     }
     let options = &arguments.commit;
     let (mut all, mut exit) = (Vec::new(), Exit::Done);
@@ -147,10 +157,29 @@ fn retry_all(
             }
         }
     }
+    if let Some(words) = parked {
+        ui::remark(&ui::sanitize(&words));
+    }
     if options.json {
         print_json(&all);
     }
     Ok(exit)
+}
+
+/// The sentence about parked branches that a glob matches, and that are not retried.
+fn left_parked(authority: &Authority, parked: &[BranchName]) -> Option<String> {
+    let (match_, them) = match parked.len() {
+        0 => return None,
+        1 => ("matches and stays", "it"),
+        2.. => ("match and stay", "them"),
+    };
+    let remote = authority.source().map_or_else(String::new, |remote| format!(" --remote {remote}"));
+    let names: String = match parked.len() {
+        ..=MOST_NAMED => parked.iter().map(|one| format!(" {}", shell_quote(&one.to_string()))).collect(),
+        _ => " BRANCH…".to_owned(),
+    };
+    let count = pluralize(parked.len(), "parked branch");
+    Some(format!("{count} {match_} parked; `aynig set-state --retry{names}{remote}` requests {them} now"))
 }
 
 /// One line for a state that was left beside its branch.
