@@ -129,7 +129,11 @@ fn stopping_a_command_works_as_written() {
     let (repo, output) = performed("### Stopping a command", "stops");
     assert_eq!(repo.state("task"), "build", "{}", told(&output));
     let said = out(&output);
-    assert!(said.contains("stalled: `build` was cancelled by Ana: wrong branch."), "{}", told(&output));
+    assert!(
+        said.contains("stalled: `build` was cancelled by Ana: wrong branch, work saved as "),
+        "{}",
+        told(&output)
+    );
     assert!(said.contains("cancel   asked by Ana: wrong branch"), "{}", told(&output));
     repo.assert_tidy();
 }
