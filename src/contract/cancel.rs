@@ -76,7 +76,9 @@ impl Cancel {
 impl fmt::Display for Cancel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cancelled by {}", self.by)?;
-        if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
+        // The sentence around it has a full stop of its own.
+        let why = self.why.strip_suffix('.').unwrap_or(&self.why);
+        if why.is_empty() { Ok(()) } else { write!(f, ": {why}") }
     }
 }
 
@@ -127,8 +129,8 @@ mod tests {
         let message = Message::parse(lease.as_bytes());
         assert_eq!(Cancel::of(&message, b"Jane"), None);
         let text =
-            cancel_draft(&message, Then::Requeue, 12, b"wrong branch").encode().expect("it can be written");
-        let expected = "cancel: a lease, to run it again\n\nwrong branch\n\ndwp-state: working\ndwp-run-id: r\n\
+            cancel_draft(&message, Then::Requeue, 12, b"wrong branch.").encode().expect("it can be written");
+        let expected = "cancel: a lease, to run it again\n\nwrong branch.\n\ndwp-state: working\ndwp-run-id: r\n\
                         dwp-lease-seconds: 12\ndwp-pr: 7\naynig-cancel: requeue\n";
         assert_eq!(text, expected);
         let request = Message::parse(&text);

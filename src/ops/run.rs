@@ -98,16 +98,24 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
     })
 }
 
-/// Suggests what to do about each branch that these passes left stalled. One that has a command for `stalled` is left to
-/// that, unless it is the one that failed.
-pub fn next_steps(repo: &Repo, source: Option<&RemoteName>, steps: &[StepReport]) -> Vec<String> {
-    let last: BTreeMap<&BranchName, &StepReport> = steps.iter().map(|step| (&step.branch, step)).collect();
-    let stalled = last.into_iter().filter(|(_, step)| {
-        matches!(step.outcome, Outcome::Stalled { .. })
-            && (step.state.is_stalled()
-                || !step.commit.is_some_and(|commit| has_command_for_stalled(repo, commit)))
-    });
-    stalled.map(|(branch, _)| format!("{branch}: {}", asks_again(branch, source))).collect()
+/// Suggests what to do about each branch that these passes left stalled: by a step, or by closing an expired lease. One that
+/// has a command for `stalled` is left to that, unless it is the one that failed.
+pub fn next_steps(
+    repo: &Repo,
+    source: Option<&RemoteName>,
+    recovered: &[(BranchName, CommitId)],
+    steps: &[StepReport],
+) -> Vec<String> {
+    let is_left =
+        |commit: Option<CommitId>| !commit.is_some_and(|commit| has_command_for_stalled(repo, commit));
+    let mut stalled: BTreeMap<&BranchName, bool> =
+        recovered.iter().map(|(branch, commit)| (branch, is_left(Some(*commit)))).collect();
+    for step in steps {
+        let fails = matches!(step.outcome, Outcome::Stalled { .. });
+        stalled.insert(&step.branch, fails && (step.state.is_stalled() || is_left(step.commit)));
+    }
+    let left = stalled.into_iter().filter(|(_, is_left)| *is_left);
+    left.map(|(branch, _)| format!("{branch}: {}", asks_again(branch, source))).collect()
 }
 
 /// Whether the commit has a command for `stalled`, for any role.

@@ -18,6 +18,10 @@ fn a_run_that_leaves_a_branch_stalled_says_what_to_type() {
     assert_eq!((output.status.code(), last(&output)), (Some(1), line("task", "")), "{}", told(&output));
     assert_eq!(err(&output), "", "no warnings");
     assert_eq!(out(&repo.aynig_ok(["run", "--drain"])), "", "it is said once");
+    repo.ready("lost", "work");
+    repo.foreign_lease("lost", "31111111-2222-4333-8444-555555555555", "other-host", 10, 60);
+    let output = repo.aynig(["run"]);
+    assert_eq!(last(&output), line("lost", ""), "its lease was closed: {}", told(&output));
     repo.ready("quiet", "check");
     assert!(last(&repo.aynig(["run", "-q"])).contains("→ stalled"));
     // A command for `stalled` goes on by itself.

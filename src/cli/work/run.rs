@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use aynig::contract::ids::BranchName;
+use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::authority;
@@ -144,10 +144,11 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         &setup.watchdog,
         Arc::new(move |notice| teller.tell(notice)),
     )?;
-    let (current, warnings) = (Current::new(&settings), Warnings::default());
+    let (current, warnings, closed) = (Current::new(&settings), Warnings::default(), Closed::default());
     let mut feed = Feed::default();
     feed.subscribe(|notice| current.hear(notice, &narrator));
     feed.subscribe(|notice| warnings.hear(notice));
+    feed.subscribe(|notice| closed.hear(notice));
     if let Some(hook) = &hook {
         feed.subscribe(|notice| hook.hear(&app.store, notice));
     }
@@ -179,6 +180,7 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         narrator: &narrator,
         current: &current,
         warnings: &warnings,
+        closed: &closed,
         exit: before.exit,
         ran: before.ran,
     };
@@ -286,6 +288,24 @@ impl<'a> Current<'a> {
     }
 }
 
+/// The branches whose expired lease was closed since the last summary, with the commits that closed them.
+#[derive(Default)]
+struct Closed(Mutex<Vec<(BranchName, CommitId)>>);
+
+impl Closed {
+    fn hear(&self, notice: &Notice) {
+        if let Notice::Recovered { branch, commit, .. } = notice
+            && let Ok(mut closed) = self.0.lock()
+        {
+            closed.push((branch.clone(), *commit));
+        }
+    }
+
+    fn take(&self) -> Vec<(BranchName, CommitId)> {
+        self.0.lock().map(|mut closed| std::mem::take(&mut *closed)).unwrap_or_default()
+    }
+}
+
 /// The warnings since the last summary.
 #[derive(Default)]
 struct Warnings(Mutex<Vec<(Option<BranchName>, Warning)>>);
@@ -318,6 +338,7 @@ struct Answer<'a> {
     narrator: &'a Narrator,
     current: &'a Current<'a>,
     warnings: &'a Warnings,
+    closed: &'a Closed,
     exit: Exit,
     /// Whether anything was run.
     ran: bool,
@@ -340,7 +361,7 @@ impl Answer<'_> {
         } else if !summary.failed.is_empty() && self.exit == Exit::Done {
             self.exit = if summary.remote_trouble { Exit::Remote } else { Exit::Setup };
         }
-        for line in next_steps(self.repo, self.authority.source(), &summary.steps) {
+        for line in next_steps(self.repo, self.authority.source(), &self.closed.take(), &summary.steps) {
             self.narrator.next_step(&line);
         }
         let misnamed = self.arguments.watch.is_none() && self.warnings.has(|one| self.misnames(one));

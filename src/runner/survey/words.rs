@@ -116,9 +116,9 @@ impl Display for Exclusion {
             ),
             Self::NotSelected => f.write_str("does not match --branch"),
             Self::NotCurrent => f.write_str("is not the current branch (--current-branch only)"),
-            Self::Current => {
-                f.write_str("is checked out here; use --current-branch include or only to run it in place")
-            }
+            Self::Current => f.write_str(
+                "is checked out here; name it and add `--current-branch include` to run it in place",
+            ),
         }
     }
 }
