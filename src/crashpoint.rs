@@ -42,6 +42,8 @@ points! {
     LedgerPushed = "ledger-pushed",
     /// A journal has the lines of all operations; `state.json` is older.
     JournalWritten = "journal-written",
+    /// A content of the ledger is among the artifacts; `state.json` does not say so.
+    ContentProjected = "content-projected",
     /// All refs of a transaction are locked, and it is recorded that they move.
     RefsDecided = "refs-decided",
     /// The first refs of a transaction are moved; the others are locked and not yet moved.

@@ -40,16 +40,27 @@ const DRAFT_TRIES: u32 = 1_000;
 /// Any error from writing the draft or renaming it. The target is then unchanged and the draft is
 /// removed.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(
+        path,
+        bytes,
+        fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|old| old.permissions()),
+    )
+}
+
+/// Replaces a file like [`replace`], with the mode 0600.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, bytes, Some(Permissions::from_mode(0o600)))
+}
+
+fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     };
     let mut draft = locked_draft(directory)?;
     draft.write_all(bytes)?;
-    if let Ok(old) = fs::symlink_metadata(path)
-        && old.is_file()
-    {
-        draft.as_file().set_permissions(old.permissions())?;
+    if let Some(permissions) = permissions {
+        draft.as_file().set_permissions(permissions)?;
     }
     crate::crashpoint::reach(crate::crashpoint::Point::FileDrafted);
     draft.persist(path).map_err(|failed| failed.error)?;

@@ -2,18 +2,20 @@
 
 use std::collections::VecDeque;
 
-use super::JournalError;
+use serde::Deserialize;
+
 use super::directory::RunDirectory;
 use super::log::{Line, is_whole, seq_of};
 use super::projection::Projection;
 use super::sync::line;
+use super::{JournalError, artifacts};
 use crate::fsutil::{Followed, News};
 use crate::ledger::check::{Fault, difference};
 use crate::ledger::history::Operation;
 use crate::model::state::State;
 
 /// Checks that `events.jsonl` has the numbers 1, 2, 3 … and the events of these operations in their order, and that
-/// `state.json` has this state. The journal was brought up to the ledger before.
+/// `state.json` has this state, and that contents of artifacts have their digests. The journal was brought up to the ledger before.
 ///
 /// # Errors
 /// [`JournalError::File`] if a file cannot be read.
@@ -26,11 +28,26 @@ pub fn check(
     let last = events(directory, operations, &mut faults)?;
     let path = directory.state();
     let found = std::fs::read(&path).map_err(JournalError::file("read", &path))?;
-    let projection = Projection::of(state, &directory.artifacts(), last);
+    // Events that only this host saw change no state, so the number may be that of an earlier line.
+    let number = serde_json::from_slice::<Numbered>(&found).map_or(last, |found| found.last_seq.min(last));
+    let projection = Projection::of(state, directory, number);
     // A projection has string keys and no failing parts.
     let wanted = serde_json::to_vec(&projection).unwrap_or_default();
     faults.extend(difference(&wanted, &found).map(|why| Fault { at: "state.json".to_owned(), why }));
+    for (id, artifact) in state.all_artifacts() {
+        if artifacts::place(directory, *id).exists() && !artifacts::is_whole(directory, artifact) {
+            let why = format!("its size or SHA-256 is not that of {}", artifact.name);
+            faults.push(Fault { at: format!("artifacts/{id}"), why });
+        }
+    }
     Ok(faults)
+}
+
+/// The number in `state.json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Numbered {
+    last_seq: u64,
 }
 
 /// Checks `events.jsonl`, and returns its last number.

@@ -1,5 +1,7 @@
 //! The run directory: `<data directory>/runs/<run id>/`.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +34,9 @@ pub struct Metadata {
     /// The commit of the ledger up to which all files were brought; empty before the first time.
     #[serde(default)]
     pub synced: String,
+    /// Whether it was reported that deltas are no longer kept.
+    #[serde(default)]
+    pub full: bool,
 }
 
 impl RunDirectory {
@@ -82,11 +87,11 @@ impl RunDirectory {
     pub(super) fn lock(&self) -> Result<DirLock, JournalError> {
         fsutil::create_private_dir_all(&self.path).map_err(JournalError::file("create", &self.path))?;
         let file = self.path.join("lock");
-        match fsutil::create(&file, b"") {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(JournalError::file("create", &file)(error));
-            }
-            Ok(()) | Err(_) => {}
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
+        if let Err(error) = made.map(drop)
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(JournalError::file("create", &file)(error));
         }
         DirLock::acquire(&file, PATIENCE).map_err(JournalError::file("lock", &file))
     }
@@ -105,12 +110,12 @@ impl RunDirectory {
 
     /// Metadata of a journal that begins now.
     pub(super) fn fresh(&self) -> Metadata {
-        Metadata { run_id: self.run, journal: OpId::random().to_string(), synced: String::new() }
+        Metadata { run_id: self.run, journal: OpId::random().to_string(), synced: String::new(), full: false }
     }
 
     /// Replaces a file by JSON.
     pub(super) fn replace(&self, path: &Path, value: &impl Serialize) -> Result<(), JournalError> {
         let json = serde_json::to_vec(value).map_err(std::io::Error::other);
-        json.and_then(|json| fsutil::replace(path, &json)).map_err(JournalError::file("write", path))
+        json.and_then(|json| fsutil::replace_private(path, &json)).map_err(JournalError::file("write", path))
     }
 }

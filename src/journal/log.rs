@@ -4,9 +4,9 @@
 //! written at once. What a crash left at the end (half a line, a run of NULs) is moved to a file of its own before
 //! anything is appended.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use super::JournalError;
@@ -96,6 +96,27 @@ impl Log {
         self.last
     }
 
+    /// The length up to the end of the last line, in bytes.
+    #[must_use]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether the file at the path is this one, and ends where this log does.
+    pub(super) fn is_current(&self) -> bool {
+        let same = |own: Metadata, there: Metadata| {
+            (own.dev(), own.ino()) == (there.dev(), there.ino()) && there.len() == self.end
+        };
+        self.file
+            .metadata()
+            .is_ok_and(|own| std::fs::metadata(&self.path).is_ok_and(|there| same(own, there)))
+    }
+
+    /// Waits until all lines are on the disk.
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
+        self.file.sync_data().map_err(JournalError::file("write to", &self.path))
+    }
+
     /// The file with what was cut off the end when the log was opened.
     #[must_use]
     pub fn torn(&self) -> Option<&PathBuf> {
@@ -170,7 +191,7 @@ impl Log {
         let written =
             self.file.write_all(&lines).and_then(|()| if durable { self.file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // A full disk: nothing of it may stay as half a line.
+            // A full disk: none of the lines may stay, nor a half one.
             drop(self.file.set_len(self.end));
             return Err(JournalError::file("write to", &self.path)(error));
         }

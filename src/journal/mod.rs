@@ -4,7 +4,7 @@
 //! record come from the ledger, with the same ids in the same order on every host. Between them lies what only this
 //! host saw. What is lost here is made again from the ledger.
 //!
-//! Invariant: a journal is never read to decide anything. One function appends, under the lock of the run directory.
+//! Invariant: a journal is never read to decide anything. Lines are appended under the lock of the run directory.
 //!
 //! | file | contains |
 //! |---|---|
@@ -12,20 +12,24 @@
 //! | [`log`] | appends to `events.jsonl`, and mends its end |
 //! | [`pages`] | reads it, by number |
 //! | [`projection`] | `state.json` |
+//! | [`artifacts`] | contents of artifacts |
+//! | [`writer`] | appends what only this host saw |
 //! | [`sync`] | brings both up to the ledger |
 //! | [`check`] | compares both with the ledger |
 
+pub mod artifacts;
 pub mod check;
 pub mod directory;
 pub mod log;
 pub mod pages;
 pub mod projection;
 pub mod sync;
+pub mod writer;
 
 use std::path::{Path, PathBuf};
 
 use crate::ledger::LedgerError;
-use crate::model::ids::RunId;
+use crate::model::ids::{ArtifactId, RunId};
 
 /// Why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,17 @@ pub enum JournalError {
         /// The journal that is there.
         actual: String,
     },
+    /// A content is not that of its artifact.
+    #[error("the content is not that of artifact {id} ({name}): size or SHA-256 differ; it was not kept")]
+    Content {
+        /// The artifact.
+        id: ArtifactId,
+        /// Its name.
+        name: String,
+    },
+    /// What was to be appended is no event.
+    #[error("what was to be appended to a journal is no JSON object: {0}; nothing was written")]
+    NoEvent(String),
     /// The ledger could not be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),

@@ -1,10 +1,11 @@
 //! `state.json`: the state of a run with the field names of the shared contract.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 
+use super::artifacts;
+use super::directory::RunDirectory;
 use crate::model::approval::Approval;
 use crate::model::artifact::Artifact;
 use crate::model::edge::Edge;
@@ -39,13 +40,13 @@ struct Placed<'s> {
 }
 
 impl<'s> Projection<'s> {
-    /// The state of a run whose artifacts lie below `artifacts`, with the number of the journal's last line.
+    /// The state of a run with its places on this host, and the number of the journal's last line.
     #[must_use]
-    pub fn of(state: &'s State, artifacts: &Path, last_seq: u64) -> Self {
-        let placed = |artifact: &'s Artifact| {
-            // The id makes the path: names of strangers are shown, never followed.
-            let path = artifacts.join(artifact.id.to_string());
-            Placed { artifact, available: path.is_file(), path: path.display().to_string() }
+    pub fn of(state: &'s State, directory: &RunDirectory, last_seq: u64) -> Self {
+        let placed = |artifact: &'s Artifact| Placed {
+            artifact,
+            available: artifacts::is_here(directory, artifact),
+            path: artifacts::place(directory, artifact.id).display().to_string(),
         };
         Self {
             run: &state.run,

@@ -4,14 +4,17 @@
 //! process that dies between two writes leaves at most lines without their `state.json`; the next one goes on.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::JournalError;
 use super::directory::{Metadata, RunDirectory};
 use super::log::{Line, Log};
 use super::pages::Reader;
 use super::projection::Projection;
+use super::{JournalError, artifacts};
+use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::crashpoint::{self, Point};
 use crate::git::Repo;
@@ -19,6 +22,9 @@ use crate::ledger::history::{Operation, operations};
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::{LedgerError, Tip};
 use crate::model::event::Event;
+
+/// How often `state.json` is replaced while somebody appends.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a synchronisation found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,6 +48,17 @@ struct Origin {
     commit: Option<String>,
 }
 
+/// Why files are brought up to the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// To be read.
+    Reading,
+    /// To be appended to, by one who comes again.
+    Writing,
+    /// To be made anew.
+    Anew,
+}
+
 /// Brings the files of a run up to its ledger as it is known here. One ref is read if nothing is new.
 ///
 /// # Errors
@@ -60,7 +77,7 @@ pub fn sync(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalErro
     let _lock = directory.lock()?;
     // Another process may have been faster.
     let head = head_of(repo, directory)?;
-    bring_up(repo, directory, head, false)
+    bring_up(repo, directory, head, Pace::Reading)
 }
 
 /// Makes the journal anew from the ledger. What only this host saw is gone.
@@ -70,36 +87,24 @@ pub fn sync(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalErro
 pub fn rebuild(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalError> {
     let _lock = directory.lock()?;
     let head = head_of(repo, directory)?;
-    bring_up(repo, directory, head, true)
+    bring_up(repo, directory, head, Pace::Anew)
 }
 
-/// Appends events that only this host saw: JSON objects with the envelope of the contract, without a number.
-///
-/// # Errors
-/// [`JournalError`].
-pub fn append(repo: &Repo, directory: &RunDirectory, events: &[Vec<u8>]) -> Result<Synced, JournalError> {
-    sync(repo, directory)?;
-    let _lock = directory.lock()?;
-    let mut log = Log::open(directory)?;
-    log.append(events.iter().map(Vec::as_slice), false)?;
-    let journal = directory.metadata().map(|metadata| metadata.journal).unwrap_or_default();
-    let torn = log.torn().cloned();
-    Ok(Synced { journal, last_seq: log.last(), added: events.len(), torn, ..Synced::default() })
-}
-
-fn head_of(repo: &Repo, directory: &RunDirectory) -> Result<CommitId, JournalError> {
+/// The newest commit of the ledger.
+pub(super) fn head_of(repo: &Repo, directory: &RunDirectory) -> Result<CommitId, JournalError> {
     let head = repo.read_ref(ledger_ref(directory.run()).as_str().into()).map_err(LedgerError::from)?;
     Ok(head.ok_or_else(|| LedgerError::Unknown(directory.run().to_string()))?)
 }
 
-fn bring_up(
+/// Brings the files up to a commit of the ledger; the caller holds the lock.
+pub(super) fn bring_up(
     repo: &Repo,
     directory: &RunDirectory,
     head: CommitId,
-    from_nothing: bool,
+    pace: Pace,
 ) -> Result<Synced, JournalError> {
     let run = directory.run();
-    let metadata = directory.metadata().filter(|_| !from_nothing && directory.events().is_file());
+    let metadata = directory.metadata().filter(|_| pace != Pace::Anew && directory.events().is_file());
     let known = match &metadata {
         None => None,
         Some(_) => {
@@ -127,12 +132,22 @@ fn bring_up(
     };
     let added = write(repo, run, &mut log, rest, &present)?;
     crashpoint::reach(Point::JournalWritten);
-    let tip = Tip::read_whole(repo, run, head)?;
-    directory.replace(&directory.state(), &Projection::of(&tip.state, &directory.artifacts(), log.last()))?;
-    metadata.synced = head.to_string();
-    directory.set_metadata(&metadata)?;
+    // While many lines come, the state follows at intervals. Whoever reads it brings it up first.
+    if pace != Pace::Writing || !is_young(&directory.state()) {
+        let tip = Tip::read_whole(repo, run, head)?;
+        artifacts::project(repo, directory, &tip, pace == Pace::Anew)?;
+        directory.replace(&directory.state(), &Projection::of(&tip.state, directory, log.last()))?;
+        metadata.synced = head.to_string();
+        directory.set_metadata(&metadata)?;
+    }
     let torn = log.torn().cloned();
     Ok(Synced { journal: metadata.journal, last_seq: log.last(), added, anew, torn })
+}
+
+/// Whether a file was replaced a moment ago. A time in the future is none of a moment ago.
+fn is_young(file: &Path) -> bool {
+    let modified = std::fs::metadata(file).and_then(|found| found.modified());
+    modified.is_ok_and(|modified| clock::wall().duration_since(modified).is_ok_and(|age| age < INTERVAL))
 }
 
 /// Begins a journal anew. Its id is written first, so that no position in the old one is taken for one in the new.
@@ -148,13 +163,12 @@ fn discard(directory: &RunDirectory, metadata: &Metadata) -> Result<(), JournalE
 
 /// The commit of the newest line of record, and the ids of its events that are there.
 fn last_commit(log: &Log) -> Option<(CommitId, BTreeSet<String>)> {
-    let origins = log.backwards().filter_map(|Line { bytes, .. }| {
+    let origins = log.backwards().filter(Line::is_of_record).filter_map(|Line { bytes, .. }| {
         let Origin { id, commit } = serde_json::from_slice(&bytes).ok()?;
         Some((id?, commit?))
     });
     let mut origins = origins.peekable();
     let commit = origins.peek()?.1.clone();
-    // Telemetry has no commit, so the filter passes it over.
     let present = origins.take_while(|(_, other)| *other == commit).map(|(id, _)| id).collect();
     Some((CommitId::parse_hex(&commit)?, present))
 }

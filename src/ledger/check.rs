@@ -9,11 +9,16 @@ use super::history::{Operation, operations, replay};
 use super::tip::{MAX_FILE, MAX_FILES, Tip};
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::git::objects::digest::sha256;
+use crate::git::objects::edit::Blob;
 use crate::model::ids::RunId;
 use crate::model::state::{Entry, State};
 
 /// The longest value that is shown, in characters.
 const SHOWN: usize = 80;
+
+/// The longest content of an artifact that is read, in bytes.
+pub const MAX_CONTENT: u64 = 256 * 1024 * 1024;
 
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +91,12 @@ fn compare(
     };
     let mut missing: BTreeSet<Entry> = state.entries().into_iter().collect();
     for blob in &blobs {
-        let Some(entry) = Entry::parse(&blob.path) else { continue };
+        let Some(entry) = Entry::parse(&blob.path) else {
+            if let Some(why) = wrong_content(repo, blob) {
+                fault(blob.path.clone(), why);
+            }
+            continue;
+        };
         let why = match (missing.remove(&entry), repo.read_blob(blob, MAX_FILE)) {
             (false, _) => Some("no event makes it".to_owned()),
             (true, Err(error)) => Some(error.to_string()),
@@ -100,6 +110,18 @@ fn compare(
         fault(entry.path(), "it is missing".to_owned());
     }
     Ok(())
+}
+
+/// What is wrong with a content: a file below `content/` has its digest as its name. `None` for any other file.
+fn wrong_content(repo: &Repo, blob: &Blob) -> Option<String> {
+    let digest = blob.path.strip_prefix("content/")?.split_once('/')?.1;
+    match repo.read_blob(blob, MAX_CONTENT) {
+        Err(error) => Some(error.to_string()),
+        Ok(content) => {
+            let found = sha256(&content);
+            (found != digest).then(|| format!("the SHA-256 of its content is {found}"))
+        }
+    }
 }
 
 /// How a JSON object differs from what it should be. `None` if it does not, however it is written.

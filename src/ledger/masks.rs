@@ -80,6 +80,12 @@ impl Masks {
         Ok(Self { values: all, expressions })
     }
 
+    /// Whether nothing is masked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.expressions.is_none()
+    }
+
     /// Masks a text.
     pub fn text(&self, text: &mut String) {
         for value in &self.values {

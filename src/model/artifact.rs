@@ -49,4 +49,7 @@ pub struct Artifact {
     pub size: u64,
     /// The SHA-256 of its content, as hex.
     pub sha256: String,
+    /// The host that made it, by its runner id. It has the content in any case.
+    #[serde(default)]
+    pub host: String,
 }

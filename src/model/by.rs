@@ -32,6 +32,14 @@ pub enum By {
 }
 
 impl By {
+    /// The host, by its runner id.
+    #[must_use]
+    pub fn runner(&self) -> &str {
+        match self {
+            Self::Person { runner, .. } | Self::Node { runner, .. } | Self::Runner { runner } => runner,
+        }
+    }
+
     /// The node, if it was one.
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {

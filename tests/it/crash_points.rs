@@ -95,7 +95,8 @@ fn cases(point: Point) -> Vec<Case> {
         // These can be any of several refs or files: see the tests below.
         Point::RefLocked | Point::FileDrafted => vec![],
         // A step writes into no ledger: see `ledger`.
-        Point::LedgerWritten | Point::LedgerPushed | Point::JournalWritten => vec![],
+        Point::LedgerWritten | Point::LedgerPushed => vec![],
+        Point::JournalWritten | Point::ContentProjected => vec![],
         // A step delivers nothing: see `deferred`.
         Point::RefsDecided | Point::RefsHalfMoved | Point::DeliveryWritten => vec![],
         // Threads panic at these: see `panics`. A kill there leaves nothing behind.

@@ -10,7 +10,8 @@ use aynig::journal::JournalError;
 use aynig::journal::directory::RunDirectory;
 use aynig::journal::log::Line;
 use aynig::journal::pages::Reader;
-use aynig::journal::sync::{append, rebuild, sync};
+use aynig::journal::sync::{Synced, rebuild, sync};
+use aynig::journal::writer::Writer;
 use aynig::ledger::Place;
 use aynig::ledger::operate::Ledger;
 use aynig::model::ids::{NodeId, OpId, RunId};
@@ -19,13 +20,17 @@ use serde_json::{Value, json};
 use super::ledger::{chat, op, open, run_with_node, writer};
 use super::support::*;
 
-fn say(repo: &Opened, run: RunId, node: NodeId, text: &str) {
+pub(super) fn say(repo: &Opened, run: RunId, node: NodeId, text: &str) {
     let mut ledger = Ledger::open(repo, run).expect("a ledger");
     ledger.operate(&op(OpId::random()), &[chat(node, text)], &[]).expect("an operation");
 }
 
+fn append(repo: &Opened, directory: &RunDirectory, events: &[Vec<u8>]) -> Result<Synced, JournalError> {
+    Writer::open(repo, directory)?.append(events)
+}
+
 /// All lines, checked: numbered from 1 without gaps, each id once.
-fn lines(directory: &RunDirectory) -> Vec<Value> {
+pub(super) fn lines(directory: &RunDirectory) -> Vec<Value> {
     let reader = Reader::open(directory).expect("a file").expect("a journal");
     let page = reader.page(None, usize::MAX).expect("lines");
     let values: Vec<Value> =
@@ -40,7 +45,7 @@ fn lines(directory: &RunDirectory) -> Vec<Value> {
 }
 
 /// What is the same on every host.
-fn of_record(directory: &RunDirectory) -> Vec<Value> {
+pub(super) fn of_record(directory: &RunDirectory) -> Vec<Value> {
     let mut values = lines(directory);
     values.retain(|value| value.get("commit").is_some());
     for value in &mut values {
@@ -56,7 +61,7 @@ fn delta(number: usize) -> Vec<u8> {
         .into_bytes()
 }
 
-fn state(directory: &RunDirectory) -> Value {
+pub(super) fn state(directory: &RunDirectory) -> Value {
     serde_json::from_slice(&fs::read(directory.state()).expect("a file")).expect("JSON")
 }
 
@@ -201,6 +206,30 @@ fn a_damaged_or_missing_journal_is_made_anew_and_old_positions_are_refused() {
     assert_eq!(of_record(&directory), wanted);
 }
 
+/// CONTRACT 17.1
+#[test]
+fn an_event_of_this_host_does_not_pass_for_one_of_record() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let handle = store.handle();
+    let (run, node) = run_with_node(&handle, &Place::Here);
+    let directory = RunDirectory::of(&handle, run);
+    sync(&handle, &directory).expect("a journal");
+    let head = repo.head(&format!("refs/aynig/runs/{run}~1"));
+    for text in [
+        format!(r#"{{"commit":"{head}","id":"{}","type":"node.log","seq":1}}"#, OpId::random()),
+        format!(r#"{{"id":"{}","type":"node.log","seq":1,"commit":"{head}"}}"#, OpId::random()),
+        format!("{{\n  \"id\": \"{}\",\n  \"type\": \"node.log\"\n}}", OpId::random()),
+    ] {
+        append(&handle, &directory, &[text.into_bytes()]).expect("a line");
+    }
+    say(&handle, run, node, "hello");
+    assert!(!sync(&handle, &directory).expect("a journal").anew);
+    let lines = lines(&directory);
+    assert_eq!(lines.iter().filter(|line| line["type"] == "node.log").count(), 3);
+    assert_eq!(lines.iter().filter(|line| line["type"] == "message.user").count(), 1);
+}
+
 #[test]
 fn a_ledger_that_cannot_be_read_leaves_the_journal_as_it_is() {
     let repo = Repo::new();
@@ -331,6 +360,19 @@ fn synchroniser() {
     sync(&store.handle(), &directory).expect("a journal");
 }
 
+/// Brings a run's files up in a process that is to be killed at this point. Returns whether it was.
+pub(super) fn dies(repo: &Repo, run: RunId, point: &str) -> bool {
+    let mut process = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = hermetic(&mut process)
+        .args(["--exact", "--ignored", "journal::synchroniser"])
+        .env("AYNIG_TEST_SYNC", run.to_string())
+        .env("AYNIG_CRASH_AT", format!("{point}:kill"))
+        .current_dir(&repo.path)
+        .output()
+        .expect("it starts");
+    !output.status.success()
+}
+
 /// CONTRACT 17.3
 #[test]
 fn killed_between_journal_and_state_nothing_is_there_twice() {
@@ -341,15 +383,7 @@ fn killed_between_journal_and_state_nothing_is_there_twice() {
     let directory = RunDirectory::of(&handle, run);
     for point in ["journal-written", "file-drafted"] {
         say(&handle, run, node, point);
-        let mut process = std::process::Command::new(std::env::current_exe().expect("this program"));
-        let output = hermetic(&mut process)
-            .args(["--exact", "--ignored", "journal::synchroniser"])
-            .env("AYNIG_TEST_SYNC", run.to_string())
-            .env("AYNIG_CRASH_AT", format!("{point}:kill"))
-            .current_dir(&repo.path)
-            .output()
-            .expect("it starts");
-        assert!(!output.status.success(), "{point} was not reached");
+        assert!(dies(&repo, run, point), "{point} was not reached");
         let synced = sync(&handle, &directory).expect("a journal");
         assert!(!synced.anew || point == "journal-written", "{point}");
         assert_eq!(lines(&directory).len(), of_record(&directory).len());

@@ -11,6 +11,7 @@
 mod absent;
 mod answering;
 mod answers;
+mod appending;
 mod architecture;
 mod attacks;
 mod bounds;

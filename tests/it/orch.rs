@@ -129,7 +129,7 @@ fn following_ends_with_the_run_and_with_a_journal_that_was_made_anew() {
 }
 
 /// Replaces the newest operation by one with the same message, and a tree in which one file is another one.
-fn falsify(repo: &Repo, run: RunId, path: &str, content: Option<&str>) {
+pub(super) fn falsify(repo: &Repo, run: RunId, path: &str, content: Option<&str>) {
     let name = format!("refs/aynig/runs/{run}");
     let index = repo.path.join(".git/forged-index");
     let git = |arguments: &[&str]| {

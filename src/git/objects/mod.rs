@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `commits` | reads and writes commits |
 //! | `tree` | classifies a path in a tree, and follows its symbolic links |
+//! | `digest` | digests of contents |
 //! | `edit` | makes trees from others, and reads small files |
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
@@ -14,6 +15,7 @@
 
 pub mod bundle;
 pub mod commits;
+pub mod digest;
 pub mod edit;
 pub(crate) mod landed;
 pub(crate) mod merge;

@@ -130,6 +130,7 @@ pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<(
         media_type: new.media_type.clone(),
         size: new.size,
         sha256: new.sha256.clone(),
+        host: draft.op.by.runner().to_owned(),
     };
     let body = Body::ArtifactCreated(ArtifactCreated { artifact });
     match new.node {

@@ -125,7 +125,7 @@ impl Shown {
     /// The state with the field names of `state.json`.
     pub fn projection(&self) -> Projection<'_> {
         let last = self.synced.as_ref().map_or(0, |synced| synced.last_seq);
-        Projection::of(&self.state, &self.directory.artifacts(), last)
+        Projection::of(&self.state, &self.directory, last)
     }
 }
 

@@ -7,11 +7,11 @@ use std::process::Command;
 use super::*;
 
 /// A small file system, unmounted when dropped.
-struct Small(PathBuf);
+pub(super) struct Small(pub(super) PathBuf);
 
 impl Small {
     /// Mounts a small file system at `path` with these options.
-    fn mount(path: PathBuf, options: &str) -> Self {
+    pub(super) fn mount(path: PathBuf, options: &str) -> Self {
         fs::create_dir_all(&path).expect("a directory");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&path).status();
         assert!(mounted.expect("mount runs").success());

@@ -11,6 +11,7 @@ mod locks;
 mod mounts;
 mod objects;
 mod read_only;
+mod runs;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
