@@ -25,8 +25,10 @@ pub fn open<'a>(
     process: &Process,
     stop: Stop,
     changes: bool,
+    tell: fn(&str),
 ) -> Result<(Workspaces<'a>, Vec<String>), Error> {
-    let workspaces = at(repo, process, stop)?;
+    let mut workspaces = at(repo, process, stop)?;
+    workspaces.options.tell = tell;
     let undone = workspaces.undo_half_made(changes)?;
     Ok((workspaces, undone))
 }
@@ -43,6 +45,7 @@ pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspace
         data: data(repo, settings.data_dir),
         prefix: settings.work_prefix,
         setup: settings.setup,
+        tell: |_| {},
         protected,
         keeps_ignored: settings.rollback_keep_ignored,
         program: process.program.clone(),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
+use crate::git::contents::nested::rename_in_submodules;
 use crate::git::contents::rescue::{Saved, Situation};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
@@ -273,6 +274,9 @@ impl Workspaces<'_> {
             std::fs::rename(&path, aside).map_err(|error| words(&error))?;
         }
         reach(Point::RollbackAside);
+        for place in &old {
+            rename_in_submodules(&place.git_dir, &path, aside);
+        }
         for place in new {
             self.repo.forget_worktree(&place).map_err(|error| words(&error))?;
         }
@@ -332,6 +336,9 @@ impl Workspaces<'_> {
         let Some(pending) = &held.context.pending else { return Ok(None) };
         let renamed = left(path, "kept", generation);
         std::fs::rename(path, &renamed).map_err(|error| error_chain(&error))?;
+        for place in new {
+            rename_in_submodules(&place.git_dir, path, &renamed);
+        }
         let is_filled = new.iter().any(|place| place.git_dir.join("index").exists());
         let (keep, rescue) = if is_filled {
             let saved = self.save_renamed(held, &renamed, pending.to()).map_err(|refusal| refusal.message)?;

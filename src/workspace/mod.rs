@@ -62,7 +62,7 @@ pub use change::Remade;
 pub use condition::{Condition, Flaw};
 pub use create::Created;
 pub use remove::Removal;
-pub use rollback::{DISCARD, discard};
+pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;
 pub use store::{Entry, Fault, count};
 pub use tampering::{Change, How, Thing};
@@ -84,6 +84,8 @@ pub struct Options {
     pub setup: Option<String>,
     /// This executable.
     pub program: PathBuf,
+    /// Tells the user something at once.
+    pub tell: fn(&str),
     /// Ends long operations early.
     pub stop: Stop,
 }

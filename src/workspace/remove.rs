@@ -99,7 +99,7 @@ impl Workspaces<'_> {
         reach(Point::RemovalNoted);
         let (archive, told) = self.finish_removal(&mut held)?;
         for words in told {
-            tracing::warn!("{words}");
+            (self.options.tell)(&words);
         }
         removal.archive = Some(archive);
         removal.rescue = before.restore.rescue;

@@ -16,6 +16,24 @@ use super::store::Held;
 /// The internal call that removes a directory.
 pub const DISCARD: &str = "__discard";
 
+/// The target of a rollback: the base.
+pub const PRE_RUN: &str = "pre_run";
+
+/// Refuses targets of a rollback that do not exist yet.
+pub fn check_target(target: &str) -> Result<(), Refusal> {
+    if target == PRE_RUN {
+        return Ok(());
+    }
+    if target == "pre_step" || target.starts_with("checkpoint:") {
+        let message =
+            format!("a rollback to {target} is deferred: only {PRE_RUN} exists; nothing was changed");
+        return Err(Refusal::new(Why::Usage, message)
+            .hint("each snapshot is a commit: `git log` in the worktree lists them, `git revert COMMIT` there undoes one"));
+    }
+    let message = format!("{target:?} is no target of a rollback: {PRE_RUN} is; nothing was changed");
+    Err(Refusal::new(Why::Usage, message))
+}
+
 impl Workspaces<'_> {
     /// Puts branch and worktree back to the base; `None` if they are there already.
     pub fn rollback(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
@@ -64,7 +82,7 @@ impl Workspaces<'_> {
     pub(super) fn ready(&self, context: &Context) -> Result<Held, Refusal> {
         let mut held = self.hold(context)?;
         for words in self.carry_on(&mut held)?.into_iter().flatten() {
-            tracing::warn!("{words}");
+            (self.options.tell)(&words);
         }
         for gone in leftovers(&held.context.worktree_path, ".gone-") {
             self.discard(&gone);

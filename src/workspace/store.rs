@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use crate::fsutil::{self, DirLock, FileLock};
+use crate::fsutil::{self, DirLock, FileLock, process_with};
 use crate::git::worktrees::registration::Mark;
 
 use super::Workspaces;
@@ -25,6 +25,9 @@ pub(super) const LOCK: &str = "workspace.lock";
 /// How long to wait for another process that changes the workspace. One that fills a large worktree takes a
 /// while.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long to wait for it before that is said.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The fewest characters that name a run.
 const FEWEST: usize = 4;
@@ -154,7 +157,16 @@ impl Workspaces<'_> {
         let directory = self.runs().join(&context.run_id);
         let lock = directory.join(LOCK);
         let trying = format!("lock {}", context.handle());
-        let held = DirLock::acquire(&lock, PATIENCE).map_err(|error| Refusal::because(&trying, &error))?;
+        let because = |error| Refusal::because(&trying, &error);
+        let held = match DirLock::acquire(&lock, QUIET) {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                let holder = process_with(&lock)
+                    .map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+                (self.options.tell)(&format!("waiting for {holder}, which changes {}", context.handle()));
+                DirLock::acquire(&lock, PATIENCE).map_err(because)?
+            }
+            held => held.map_err(because)?,
+        };
         let gone = || Refusal::new(Why::NotFound, format!("{} was removed meanwhile", context.handle()));
         let entry = entry_at(directory).ok_or_else(gone)?;
         match entry.context {

@@ -66,6 +66,10 @@ pub(crate) struct Rollback {
     #[command(flatten)]
     pub(crate) one: One,
 
+    /// Where to: `pre_run`, the base [default: pre_run]
+    #[arg(long, value_name = "TARGET", conflicts_with = "undo")]
+    pub(crate) to: Option<String>,
+
     /// Bring back what the last rollback discarded: branch, index and files
     #[arg(long)]
     pub(crate) undo: bool,

@@ -11,7 +11,9 @@ use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::workspace::{self, Context};
 use aynig::words::{pluralize, shows_rescued};
-use aynig::workspace::{Change, Created, Entry, Fault, Remade, Removal, Snapshot, Workspaces};
+use aynig::workspace::{
+    Change, Created, Entry, Fault, PRE_RUN, Remade, Removal, Snapshot, Workspaces, check_target,
+};
 
 use crate::cli::args::{One, Workspace, WorkspaceVerb};
 use crate::cli::exit::Exit;
@@ -138,7 +140,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         WorkspaceVerb::Remove(options) => options.apply,
         WorkspaceVerb::List | WorkspaceVerb::Show(_) | WorkspaceVerb::Path(_) => false,
     };
-    let (workspaces, undone) = workspace::open(&repo, &app.process, shutdown()?, changes)?;
+    let (workspaces, undone) = workspace::open(&repo, &app.process, shutdown()?, changes, warn)?;
     for words in undone {
         warn(&words);
     }
@@ -178,6 +180,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             }
         }
         WorkspaceVerb::Rollback(options) => {
+            check_target(options.to.as_deref().unwrap_or(PRE_RUN))?;
             let context = find(&options.one)?;
             let remade = if options.undo {
                 Some(workspaces.undo_rollback(&context)?)

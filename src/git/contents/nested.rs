@@ -18,6 +18,7 @@ use crate::git::refs::reflog;
 use crate::git::repo::executing::status_executes;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::plain;
 
 impl Repo {
     /// The submodules of a worktree whose configuration names programs that `git status` runs, each
@@ -186,6 +187,28 @@ fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
         }
     }
     found
+}
+
+/// Tells the submodules' repositories in a registration that the worktree was renamed: git has noted its place in them.
+/// One whose configuration is no plain file is left as it is.
+pub(crate) fn rename_in_submodules(git_dir: &Path, from: &Path, to: &Path) {
+    for (_, repository) in modules(git_dir) {
+        let config = repository.join("config");
+        if !config.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            continue;
+        }
+        let call = |more: &[&OsStr]| {
+            let file = [OsStr::new("config"), OsStr::new("--file"), config.as_os_str()];
+            let key = [OsStr::new("core.worktree")];
+            Git::inside(&repository, &repository).args(file).args(key).args(more).run()
+        };
+        let Ok(noted) = call(&[]) else { continue };
+        let noted = repository.join(OsStr::from_bytes(noted.stdout.trim_end()));
+        let Ok(below) = plain(&noted).strip_prefix(from).map(Path::to_owned) else { continue };
+        if let Err(error) = call(&[to.join(below).as_os_str()]) {
+            tracing::warn!(config = %config.display(), %error, "a submodule does not know its new place");
+        }
+    }
 }
 
 /// The gitlinks in the output of `git ls-tree -z` or `git ls-files --stage -z`.

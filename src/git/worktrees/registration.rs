@@ -286,7 +286,7 @@ pub(crate) fn named_by(file: &Path) -> Option<PathBuf> {
 }
 
 /// Removes `.` and `..` from a path, which must not lead through links.
-fn plain(path: &Path) -> PathBuf {
+pub(crate) fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

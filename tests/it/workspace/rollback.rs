@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -57,7 +57,9 @@ impl Made {
             .filter(|file| file != ".git")
             .collect();
         found.sort();
-        assert_eq!(found.join("\n"), wanted, "{what}");
+        // The directory of a submodule is empty.
+        let is_file = |name: &&str| !self.path.join(name).is_dir();
+        assert_eq!(found, wanted.lines().filter(is_file).collect::<Vec<_>>(), "{what}");
         let state = self.git(repo, &["rev-parse", "--absolute-git-dir"]);
         for name in ["MERGE_HEAD", "rebase-merge", "BISECT_START", "index.lock"] {
             assert!(!Path::new(&state).join(name).exists(), "{what}: {name}");
@@ -210,6 +212,107 @@ fn a_process_that_works_in_it_keeps_the_old_directory() {
     assert!(done["rescueRef"].is_string(), "it is saved all the same: {done}");
     inside.kill().expect("it runs");
     inside.wait().expect("it ends");
+}
+
+/// CONTRACT 15.17
+#[cfg(debug_assertions)]
+#[test]
+fn one_that_is_at_work_is_named_and_waited_for() {
+    let (repo, made, base) = field();
+    made.sh(&repo, "echo x >>b");
+    let mut command = repo.workspace_command();
+    command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", "rollback-moved:stop");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let first = Running::start(&mut command);
+    wait_until("it to stop", || is_stopped(first.pid()));
+    let mut command = repo.workspace_command();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut second = Running::start(command.args(["rollback", &made.slug]));
+    let words = second.await_error("waiting for process");
+    assert!(words.contains(&format!("process {}, which changes {}", first.pid(), made.handle)), "{words}");
+    first.signal(nix::sys::signal::Signal::SIGCONT);
+    let output = second.finish();
+    assert!(output.status.success() && out(&output).contains("nothing to roll back"), "{}", err(&output));
+    assert!(first.finish().status.success());
+    made.assert_new(&repo, &base, "both");
+    assert_eq!(repo.workspaces()[0]["generation"], 2);
+}
+
+/// CONTRACT 15.17
+#[test]
+fn other_targets_are_refused_by_name() {
+    let (repo, made, base) = field();
+    made.sh(&repo, "echo x >>b");
+    for (target, words) in [
+        ("pre_step", &["pre_step", "deferred", "git revert", "nothing was changed"][..]),
+        ("checkpoint:one", &["checkpoint:one", "deferred", "git revert", "nothing was changed"]),
+        ("elsewhere", &["elsewhere", "pre_run", "nothing was changed"]),
+    ] {
+        assert_refused(&repo.workspace(["rollback", "--to", target, &made.slug]), 2, words);
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), " M b");
+    }
+    repo.workspace_ok(["rollback", "--to", "pre_run", &made.slug]);
+    made.assert_new(&repo, &base, "pre_run");
+}
+
+/// CONTRACT 15.7
+#[test]
+fn work_in_a_submodule_is_kept() {
+    for (what, script, is_kept) in [
+        ("as it was", "true", false),
+        ("an edit", "echo x >>sub/f", true),
+        ("a new file", "echo x >sub/new", true),
+        ("a commit", "git -C sub -c user.name=A -c user.email=a@b commit -qam own --allow-empty", true),
+        (
+            "a commit and deinit",
+            "git -C sub -c user.name=A -c user.email=a@b commit -qm own --allow-empty; git submodule --quiet deinit -f sub",
+            true,
+        ),
+        ("a stash", "echo x >>sub/f; git -C sub -c user.name=A -c user.email=a@b stash -q", true),
+    ] {
+        let repo = Repo::new();
+        let origin = repo.beside("origin");
+        let path = origin.to_str().expect("UTF-8");
+        repo.git(["init", "-q", "--initial-branch=main", path]);
+        fs::write(origin.join("f"), "f\n").expect("written");
+        for arguments in
+            [&["add", "f"][..], &["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "theirs"]]
+        {
+            repo.git([&["-C", path], arguments].concat());
+        }
+        repo.git(["-c", "protocol.file.allow=always", "submodule", "add", "-q", path, "sub"]);
+        let base = repo.commit_all("a submodule");
+        let made = repo.made("fix");
+        let operators = operators(&repo);
+        made.sh(
+            &repo,
+            &format!(
+                "echo x >>README; git -c protocol.file.allow=always submodule update -q --init; {script}"
+            ),
+        );
+        let output = repo.workspace_ok(["rollback", &made.slug, "--json"]);
+        let done = done(&output);
+        assert_eq!(done["keptPath"].is_string(), is_kept, "{what}: {done}");
+        made.assert_new(&repo, &base, what);
+        assert_eq!(super::rollback::operators(&repo), operators, "{what}");
+        if is_kept {
+            assert!(done["reason"].as_str().is_some_and(|why| why.contains("sub")), "{what}: {done}");
+            let kept = Path::new(done["keptPath"].as_str().expect("a path"));
+            let has_work = || {
+                let git = |arguments: &[&str]| {
+                    let output = repo.git_command().arg("-C").arg(kept).args(arguments).output();
+                    out(&output.expect("git runs"))
+                };
+                let modules = git(&["rev-parse", "--path-format=absolute", "--git-path", "modules/sub"]);
+                let inside = ["log", "--all", "--format=%s"];
+                let own = git(&[&["--git-dir", modules.trim_end()], &inside[..]].concat());
+                let changed = fs::read_to_string(kept.join("sub/f")).unwrap_or_default() != "f\n"
+                    || kept.join("sub/new").exists();
+                changed || own.contains("own") || own.contains("WIP")
+            };
+            assert!(has_work(), "{what}");
+        }
+    }
 }
 
 /// CONTRACT 15.8

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use aynig::clock;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
+use aynig::fsutil::process_with;
 use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
 use aynig::ops::app::Process;
@@ -122,7 +123,7 @@ fn locks(common_dir: &Path) -> Vec<Finding> {
     for path in lock_files(common_dir) {
         let Some(age) = age(&path) else { continue };
         let at = path.display();
-        if let Some(pid) = holder(&path) {
+        if let Some(pid) = process_with(&path) {
             findings.push(Finding::ok("locks", format!("process {pid} has {at} open")));
         } else if age < YOUNG {
             let text = format!("{at} is of this moment: of a git at work, or look again in {YOUNG} s");
@@ -165,18 +166,4 @@ fn lock_files(common_dir: &Path) -> Vec<PathBuf> {
 fn age(path: &Path) -> Option<i64> {
     use std::os::unix::fs::MetadataExt;
     Some(clock::wall_seconds().saturating_sub(path.symlink_metadata().ok()?.mtime()))
-}
-
-/// A process that has the file open.
-fn holder(path: &Path) -> Option<String> {
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let numbered = processes
-        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
-    numbered
-        .filter(|entry| {
-            let open = std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
-            open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|target| target == path)
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .next()
 }
