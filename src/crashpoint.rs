@@ -44,6 +44,8 @@ points! {
     JournalWritten = "journal-written",
     /// A content of the ledger is among the artifacts; `state.json` does not say so.
     ContentProjected = "content-projected",
+    /// The files of a deleted run have its last events, and are where they were.
+    JournalRetiring = "journal-retiring",
     /// All refs of a transaction are locked, and it is recorded that they move.
     RefsDecided = "refs-decided",
     /// The first refs of a transaction are moved; the others are locked and not yet moved.

@@ -1,11 +1,12 @@
 //! Compares the files of a run directory with the ledger.
 
 use std::collections::VecDeque;
+use std::fs::File;
 
 use serde::Deserialize;
 
 use super::directory::RunDirectory;
-use super::log::{Line, is_whole, seq_of};
+use super::log::{Line, is_whole, line_before, seq_of};
 use super::projection::Projection;
 use super::sync::line;
 use super::{JournalError, artifacts};
@@ -13,6 +14,28 @@ use crate::fsutil::{Followed, News};
 use crate::ledger::check::{Fault, difference};
 use crate::ledger::history::Operation;
 use crate::model::state::State;
+
+/// Whether the files of a run are damaged. Missing files are not: they are made when the run is looked at.
+#[must_use]
+pub fn is_damaged(directory: &RunDirectory) -> bool {
+    let Ok(events) = File::open(directory.events()) else { return false };
+    let state =
+        || std::fs::read(directory.state()).map(|text| serde_json::from_slice::<Numbered>(&text).is_ok());
+    directory.metadata().is_none() || state().is_ok_and(|whole| !whole) || ends_torn(&events)
+}
+
+/// Whether the last line is no whole event.
+fn ends_torn(events: &File) -> bool {
+    let Ok(length) = events.metadata().map(|found| found.len()) else { return false };
+    match line_before(events, length) {
+        Ok(Some((start, line))) => {
+            let newline = start + u64::try_from(line.len()).unwrap_or(0);
+            newline >= length || !is_whole(&line)
+        }
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
 
 /// Checks that `events.jsonl` has the numbers 1, 2, 3 … and the events of these operations in their order, and that
 /// `state.json` has this state, and that contents of artifacts have their digests. The journal was brought up to the ledger before.

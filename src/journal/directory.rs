@@ -44,9 +44,14 @@ impl RunDirectory {
     /// all worktrees share). Nothing is created.
     #[must_use]
     pub fn of(repo: &Repo, run: RunId) -> Self {
+        Self { run, path: Self::data(repo).join("runs").join(run.to_string()) }
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data(repo: &Repo) -> PathBuf {
         let configured = repo.config_file("aynig.dataDir").ok().flatten();
-        let data = configured.unwrap_or_else(|| own_directory(repo.common_dir()).join("data"));
-        Self { run, path: data.join("runs").join(run.to_string()) }
+        configured.unwrap_or_else(|| own_directory(repo.common_dir()).join("data"))
     }
 
     /// The run.
@@ -94,6 +99,41 @@ impl RunDirectory {
             return Err(JournalError::file("create", &file)(error));
         }
         DirLock::acquire(&file, PATIENCE).map_err(JournalError::file("lock", &file))
+    }
+
+    /// Ends of journals that were cut off.
+    #[must_use]
+    pub fn torn(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let torn = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"events.torn-"));
+        torn.map(|entry| entry.path()).collect()
+    }
+
+    /// Takes the lock of a directory that is there. `None` if there is none.
+    pub(super) fn existing_lock(&self) -> Result<Option<DirLock>, JournalError> {
+        let file = self.path.join("lock");
+        match DirLock::acquire(&file, PATIENCE) {
+            // Another process may have moved it meanwhile.
+            Ok(lock) => Ok(Some(lock).filter(|_| file.is_file())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(JournalError::file("lock", &file)(error)),
+        }
+    }
+
+    /// The directory of deleted runs.
+    #[must_use]
+    pub fn archive(&self) -> PathBuf {
+        self.path.ancestors().nth(2).unwrap_or(&self.path).join("archive")
+    }
+
+    /// Moves the directory to those of deleted runs, under a name that is free there. The caller holds the lock.
+    pub(super) fn retire(&self) -> Result<(), JournalError> {
+        let archive = self.archive();
+        fsutil::create_private_dir_all(&archive).map_err(JournalError::file("create", &archive))?;
+        let names = (2..).map(|number| format!("{}-{number}", self.run));
+        let mut places = std::iter::once(self.run.to_string()).chain(names).map(|name| archive.join(name));
+        let Some(free) = places.find(|place| place.symlink_metadata().is_err()) else { return Ok(()) };
+        std::fs::rename(&self.path, &free).map_err(JournalError::file("move", &self.path))
     }
 
     /// Reads `metadata.json`. `None` if it is missing or damaged, or belongs to another run.

@@ -20,7 +20,7 @@ use crate::crashpoint::{self, Point};
 use crate::git::Repo;
 use crate::ledger::history::{Operation, operations};
 use crate::ledger::tip::ledger_ref;
-use crate::ledger::{LedgerError, Tip};
+use crate::ledger::{LedgerError, Tip, archive};
 use crate::model::event::Event;
 
 /// How often `state.json` is replaced while somebody appends.
@@ -64,7 +64,13 @@ pub(super) enum Pace {
 /// # Errors
 /// [`JournalError`]; what was written before it stays, and is right.
 pub fn sync(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalError> {
-    let head = head_of(repo, directory)?;
+    let head = match head_of(repo, directory) {
+        Err(error @ JournalError::Ledger(LedgerError::Deleted { .. })) => {
+            retire(repo, directory)?;
+            return Err(error);
+        }
+        head => head?,
+    };
     if let Some(metadata) = directory.metadata()
         && metadata.synced == head.to_string()
         && directory.state().is_file()
@@ -90,10 +96,37 @@ pub fn rebuild(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalE
     bring_up(repo, directory, head, Pace::Anew)
 }
 
+/// Makes the journal of a run anew that has ended, and removes torn ends. Returns whether that was done: a run that was
+/// resumed meanwhile keeps what it has.
+///
+/// # Errors
+/// [`JournalError`].
+pub fn compact(repo: &Repo, directory: &RunDirectory) -> Result<bool, JournalError> {
+    let _lock = directory.lock()?;
+    let head = head_of(repo, directory)?;
+    if !Tip::read_run(repo, directory.run(), head)?.state.run.status.is_ended() {
+        return Ok(false);
+    }
+    bring_up(repo, directory, head, Pace::Anew)?;
+    for torn in directory.torn() {
+        std::fs::remove_file(&torn).map_err(JournalError::file("remove", &torn))?;
+    }
+    Ok(true)
+}
+
 /// The newest commit of the ledger.
 pub(super) fn head_of(repo: &Repo, directory: &RunDirectory) -> Result<CommitId, JournalError> {
     let head = repo.read_ref(ledger_ref(directory.run()).as_str().into()).map_err(LedgerError::from)?;
-    Ok(head.ok_or_else(|| LedgerError::Unknown(directory.run().to_string()))?)
+    Ok(head.ok_or_else(|| archive::missing(repo, directory.run()))?)
+}
+
+/// Moves the files of a deleted run away, with its last events in them.
+fn retire(repo: &Repo, directory: &RunDirectory) -> Result<(), JournalError> {
+    let Some(archived) = archive::archived(repo, directory.run())? else { return Ok(()) };
+    let Some(_lock) = directory.existing_lock()? else { return Ok(()) };
+    bring_up(repo, directory, archived.ledger, Pace::Reading)?;
+    crashpoint::reach(Point::JournalRetiring);
+    directory.retire()
 }
 
 /// Brings the files up to a commit of the ledger; the caller holds the lock.

@@ -55,7 +55,8 @@ pub fn all_archived(repo: &Repo) -> Result<Vec<Archived>, LedgerError> {
 }
 
 /// Why a run has no ledger here: it was deleted, or it is unknown.
-pub(super) fn missing(repo: &Repo, run: RunId) -> LedgerError {
+#[must_use]
+pub fn missing(repo: &Repo, run: RunId) -> LedgerError {
     match archived(repo, run) {
         Ok(Some(_)) => LedgerError::Deleted { run, archive: archived_ref(run) },
         Ok(None) => LedgerError::Unknown(run.to_string()),

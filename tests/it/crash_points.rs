@@ -96,7 +96,7 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RefLocked | Point::FileDrafted => vec![],
         // A step writes into no ledger: see `ledger`.
         Point::LedgerWritten | Point::LedgerPushed => vec![],
-        Point::JournalWritten | Point::ContentProjected => vec![],
+        Point::JournalWritten | Point::ContentProjected | Point::JournalRetiring => vec![],
         // A step delivers nothing: see `deferred`.
         Point::RefsDecided | Point::RefsHalfMoved | Point::DeliveryWritten => vec![],
         // Threads panic at these: see `panics`. A kill there leaves nothing behind.

@@ -4,7 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
+use aynig::journal::directory::RunDirectory;
+use aynig::journal::writer::Writer;
 use aynig::ledger::Place;
+use aynig::ledger::deletion::delete;
 use aynig::ledger::operate::Ledger;
 use aynig::model::decide::{Command, RunEdit};
 use aynig::model::ids::{NodeId, OpId, RunId, Slug};
@@ -245,4 +248,123 @@ fn without_a_place_for_files_a_run_is_shown_from_its_ledger() {
     assert_refused(&repo.aynig(["orch", "rebuild", ONE]), 3, &words);
     repo.git(["config", "aynig.dataDir", "here"]);
     assert_refused(&repo.aynig(["orch", "show", ONE]), 3, &["no absolute path"]);
+}
+
+/// CONTRACT 17.11
+#[test]
+fn the_files_of_a_deleted_run_move_to_the_archive_with_its_last_events() {
+    let repo = Repo::new();
+    let archived = |name: &str| repo.path.join(".git/aynig/data/archive").join(name);
+    for (number, point) in [None, Some("journal-retiring"), Some("journal-written")].into_iter().enumerate() {
+        let id = ONE.replace("0a1b2c3d", &format!("0a1b2c{number:02}"));
+        let (run, _) = make(&repo, &id, "");
+        let mut command = repo.aynig_command();
+        command.args(["orch", "events", "-f", &id]).stdout(Stdio::piped());
+        let mut follower = command.spawn().expect("it starts");
+        let mut lines = BufReader::new(follower.stdout.take().expect("a pipe"));
+        lines.read_line(&mut String::new()).expect("a line");
+        kill_and_reap(&mut follower, number > 0);
+        let store = open(&repo.path);
+        delete(&store.handle(), run, &op(OpId::random()), false).expect("deleted");
+        if let Some(point) = point {
+            assert!(super::journal::dies(&repo, run, point), "{point} was not reached");
+            assert!(file(&repo, run, "events.jsonl").is_file());
+        } else {
+            let ended = wait_for("the end", || follower.try_wait().expect("a child"));
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).expect("text");
+            assert!(ended.success() && rest.contains("run.deleted"), "{rest}");
+        }
+        let words = ["was deleted", &format!("refs/aynig/archive/{id}/@ledger")];
+        for name in [id.as_str(), &id[..8]] {
+            assert_refused(&repo.aynig(["orch", "show", name]), 1, &words);
+        }
+        assert!(!file(&repo, run, "").exists());
+        let text = fs::read_to_string(archived(&id).join("events.jsonl")).expect("a journal");
+        assert_eq!(text.matches("run.deleted").count(), 1, "{text}");
+    }
+    assert!(out(&repo.aynig_ok(["orch", "run", "list"])).is_empty());
+}
+
+/// Ends a child if it `goes`.
+fn kill_and_reap(child: &mut std::process::Child, goes: bool) {
+    if goes {
+        child.kill().expect("it runs");
+        child.wait().expect("it is ours");
+    }
+}
+
+/// CONTRACT 17.12
+#[test]
+fn clean_keeps_what_is_of_record_and_removes_deleted_runs_only_when_told() {
+    let repo = Repo::new();
+    let (run, node) = make(&repo, ONE, "");
+    let events = file(&repo, run, "events.jsonl");
+    let store = open(&repo.path);
+    let handle = store.handle();
+    let directory = RunDirectory::of(&handle, run);
+    let line = |text: &str| format!(r#"{{"id":"{}","type":"node.log","line":"{text}"}}"#, OpId::random());
+    Writer::open(&handle, &directory)
+        .expect("a journal")
+        .append(&[line("telemetry").into()])
+        .expect("a line");
+    perform(&repo, run, chat(node, "of record"));
+    let clean = |options: &[&str]| out(&repo.aynig_ok([&["clean", "--older-than", "0s"], options].concat()));
+    assert!(!clean(&["--apply"]).contains("events.jsonl"), "it runs");
+    finish(&repo, run);
+    assert!(out(&repo.aynig_ok(["clean"])).contains("has ended, and not long ago"));
+    assert!(clean(&[]).contains("would go  run"));
+    fs::write(directory.path().join("events.torn-1"), "half").expect("a file");
+    assert!(clean(&["--apply"]).contains("removed   run"));
+    let text = fs::read_to_string(&events).expect("a journal");
+    assert!(!text.contains("telemetry") && text.contains("of record"), "{text}");
+    assert!(!directory.path().join("events.torn-1").exists() && !clean(&[]).contains("events.jsonl"));
+    repo.aynig_ok(["orch", "doctor", ONE]);
+    delete(&handle, run, &op(OpId::random()), false).expect("deleted");
+    let archived = repo.path.join(".git/aynig/data/archive").join(ONE);
+    for (options, stays) in
+        [(["--apply"].as_slice(), true), (&["--runs"], true), (&["--runs", "--apply"], false)]
+    {
+        assert!(clean(options).contains(ONE), "{options:?}");
+        assert_eq!(archived.is_dir(), stays, "{options:?}");
+    }
+}
+
+#[test]
+fn doctor_and_status_know_runs() {
+    let repo = Repo::new();
+    let doctor = || out(&repo.aynig(["doctor"]));
+    assert!(!doctor().contains("  runs  "));
+    make(&repo, TWO, "");
+    let (run, _) = make(&repo, ONE, "");
+    assert!(doctor().contains("2 runs, ledgers and files readable"), "{}", doctor());
+    let status = repo.aynig_ok(["status", "--all"]);
+    assert!(err(&status).contains("running: 0a1b2c3d, 0a1b2fff: `aynig orch run list`"), "{}", err(&status));
+    finish(&repo, run);
+    assert!(err(&repo.aynig_ok(["status", "--all"])).contains("running: 0a1b2fff"));
+    repo.aynig_ok(["orch", "show", ONE]);
+    let events = file(&repo, run, "events.jsonl");
+    let whole = fs::read(&events).expect("a journal");
+    for (name, content) in
+        [("events.jsonl", &whole[..whole.len() - 5]), ("state.json", b"{"), ("metadata.json", b"")]
+    {
+        let path = file(&repo, run, name);
+        let before = fs::read(&path).expect("a file");
+        fs::write(&path, content).expect("a file");
+        let found = doctor();
+        assert!(found.contains("1 run with damaged files"), "{name}: {found}");
+        assert!(found.contains(&format!("next: aynig orch rebuild {ONE}")), "{name}: {found}");
+        assert_eq!(fs::read(&path).expect("a file"), content, "it changes nothing");
+        fs::write(&path, before).expect("a file");
+    }
+    let text = repo.git(["cat-file", "blob", &format!("refs/aynig/runs/{run}:run.json")]);
+    falsify(
+        &repo,
+        run,
+        "run.json",
+        Some(&text.replace("\"contractVersion\": \"1\"", "\"contractVersion\": \"2\"")),
+    );
+    assert!(doctor().contains("1 run of another version"), "{}", doctor());
+    falsify(&repo, run, "run.json", Some("{"));
+    assert!(doctor().contains(&format!("next: aynig orch doctor {ONE}")), "{}", doctor());
 }

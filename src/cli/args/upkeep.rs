@@ -54,6 +54,11 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) workspaces: bool,
 
+    /// Only files of runs: events of ended runs that only this host saw; with --apply remove these by their age, and the files of
+    /// deleted runs
+    #[arg(long)]
+    pub(crate) runs: bool,
+
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
 use aynig::runner::clean;
 use aynig::runner::clean::{Action, CleanOptions, Item, Kind, Merged, Report};
@@ -38,7 +39,8 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         || arguments.worktrees
         || arguments.rescue
         || arguments.deferred
-        || arguments.workspaces;
+        || arguments.workspaces
+        || arguments.runs;
     let workspaces = workspace::at(&repo, &app.process, shutdown()?)?;
     let wanted = CleanOptions {
         logs: arguments.logs || !narrowed,
@@ -48,6 +50,8 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         deferred_asked: arguments.deferred,
         workspaces: arguments.workspaces || !narrowed,
         workspaces_asked: arguments.workspaces,
+        runs: arguments.runs || !narrowed,
+        runs_asked: arguments.runs,
         lasting: workspaces.lasting()?,
         older_than: arguments.older_than,
         keep: arguments.keep,
@@ -58,6 +62,7 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     };
     let mut report = clean::clean(&repo, &wanted)?;
     report.add(workspaces.leftovers(&wanted)?);
+    report.add(leftovers(&repo, &wanted)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report);
@@ -78,6 +83,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Deferred => "deferred",
         Kind::Workspace => "workspace",
         Kind::Archive => "archive",
+        Kind::Run => "run",
     }
 }
 

@@ -5,10 +5,12 @@
 //! | file | contains |
 //! |---|---|
 //! | [`doctor`] | compares a run's ledger and files |
+//! | [`leftovers`] | what runs left on this host |
 //! | `errors` | errors of ledgers and journals, with the next step |
 
 pub mod doctor;
 mod errors;
+pub mod leftovers;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,6 +19,7 @@ use crate::contract::alike::nearest;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::Repo;
+use crate::journal::JournalError;
 use crate::journal::directory::RunDirectory;
 pub use crate::journal::log::Line;
 use crate::journal::pages::Reader;
@@ -24,9 +27,10 @@ pub use crate::journal::projection::Projection;
 use crate::journal::sync;
 pub use crate::journal::sync::Synced;
 use crate::ledger::tip::ledger_ref;
-use crate::ledger::{LedgerError, Tip, runs};
+use crate::ledger::{LedgerError, Tip, archive, runs};
 pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
+use crate::model::run::RunStatus;
 pub use crate::model::state::State;
 use crate::words::error_chain;
 
@@ -47,8 +51,17 @@ pub struct Listed {
     pub run: Result<Run, String>,
 }
 
-/// Lists all runs that are known here, the oldest first. Those that cannot be read come last.
+/// Lists all runs that are known here, the oldest first. Those that cannot be read come last. Files of deleted runs are
+/// moved away.
 pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
+    for deleted in archive::all_archived(repo)? {
+        let directory = directory(repo, deleted.run)?;
+        if directory.path().is_dir()
+            && let Err(error) = sync::sync(repo, &directory)
+        {
+            tracing::debug!(%error, "the files of a deleted run");
+        }
+    }
     let read = |(id, head): (RunId, CommitId)| {
         let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
         Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
@@ -56,6 +69,14 @@ pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
     let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
     all.sort_by_key(|one| (one.run.is_err(), one.run.as_ref().ok().map(|run| run.created_at), one.id));
     Ok(all)
+}
+
+/// The slugs of the runs that are running. One list of refs is read if there are no runs.
+pub fn running(repo: &Repo) -> Result<Vec<String>, Error> {
+    let all = runs::all(repo)?.into_iter();
+    let read = all.filter_map(|(id, head)| Some(Tip::read_run(repo, id, head).ok()?.state.run));
+    let running = read.filter(|run| run.status == RunStatus::Running);
+    Ok(running.map(|run| run.slug.to_string()).collect())
 }
 
 /// The names of all runs, as one types them.
@@ -73,6 +94,13 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
         Ok(run) => return Ok(run),
         Err(error) => error,
     };
+    if matches!(error, LedgerError::Unknown(_))
+        && let Some(run) = deleted(repo, text)?
+    {
+        // Its files are moved away.
+        drop(sync::sync(repo, &directory(repo, run)?));
+        return Err(archive::missing(repo, run).into());
+    }
     let among: Option<Vec<RunId>> = match &error {
         LedgerError::Unknown(_) => None,
         LedgerError::Ambiguous { runs, .. } => Some(runs.clone()),
@@ -100,6 +128,14 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
         (_, true) => error.hint("this repository has no runs"),
         (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
     })
+}
+
+/// The one deleted run whose id begins like that.
+fn deleted(repo: &Repo, text: &str) -> Result<Option<RunId>, Error> {
+    let typed = text.to_ascii_lowercase().replace('-', "");
+    let mut all = archive::all_archived(repo)?.into_iter().map(|archived| archived.run);
+    let begins = |run: &RunId| !typed.is_empty() && run.uuid().simple().to_string().starts_with(&typed);
+    Ok(all.find(begins).filter(|_| !all.any(|run| begins(&run))))
 }
 
 /// The directory of a run, after a look at the setting that names it.
@@ -203,8 +239,12 @@ impl<'r> Events<'r> {
     /// Brings the journal up to the ledger. Returns whether the run has ended or was deleted.
     fn is_over(&mut self) -> Result<bool, Error> {
         let run = self.directory.run();
+        // A deleted run has its last events in the file that is open.
+        match sync::sync(self.repo, &self.directory) {
+            Err(JournalError::Ledger(LedgerError::Deleted { .. })) => return Ok(true),
+            synced => synced?,
+        };
         let Some(head) = head(self.repo, run)? else { return Ok(true) };
-        sync::sync(self.repo, &self.directory)?;
         if let Some((seen, ended)) = self.seen
             && seen == head
         {

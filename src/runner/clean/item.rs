@@ -40,6 +40,10 @@ pub struct CleanOptions {
     pub workspaces: bool,
     /// Whether that was asked for by name. Else archived branches stay.
     pub workspaces_asked: bool,
+    /// Journals of ended runs, and files of deleted ones.
+    pub runs: bool,
+    /// Whether these were asked for by name. Else the files of deleted runs stay.
+    pub runs_asked: bool,
     /// The runs that have, or had, a workspace.
     pub lasting: Vec<Lasting>,
     /// The age in seconds from which logs and records are removed, and rescue refs whose work is in no
@@ -75,6 +79,8 @@ pub enum Kind {
     Workspace,
     /// The branch of a workspace that was removed.
     Archive,
+    /// Files of a run.
+    Run,
 }
 
 /// The treatment of an item.

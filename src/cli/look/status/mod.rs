@@ -11,6 +11,7 @@ use aynig::ops::app::{App, Process};
 use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::run::survey_options;
+use aynig::ops::runs::running;
 use aynig::ops::settings;
 use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
@@ -58,6 +59,11 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         if arguments.all && seen.workspaces > 0 {
             let all = pluralize(seen.workspaces, "workspace");
             ui::remark(&styled(FAINT, format!("{all}: `aynig workspace list`")));
+        }
+        let running = if arguments.all { running(&repo)? } else { Vec::new() };
+        if !running.is_empty() {
+            let words = format!("running: {}: `aynig orch run list`", running.join(", "));
+            ui::remark(&styled(FAINT, words));
         }
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());

@@ -6,6 +6,7 @@
 mod commands;
 mod leftovers;
 mod remote;
+mod runs;
 mod surroundings;
 
 use serde::Serialize;
@@ -88,6 +89,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);
             findings.extend(leftovers::check(&repo, process));
+            findings.extend(runs::check(&repo));
         }
     }
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();

@@ -1,0 +1,34 @@
+//! Checks of orchestrated runs: their versions, their ledgers, and their files on this host.
+
+use aynig::git::Repo;
+use aynig::ops::runs::RunId;
+use aynig::ops::runs::leftovers::{Condition, condition};
+use aynig::runner::pluralize;
+
+use crate::cli::upkeep::doctor::Finding;
+
+/// Checks the runs; reports nothing if there are none.
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    const CHECK: &str = "runs";
+    let Condition { count, foreign, unreadable, damaged } = match condition(repo) {
+        Ok(condition) => condition,
+        Err(error) => return vec![Finding::of(CHECK, error)],
+    };
+    let mut findings = Vec::new();
+    let mut warn = |runs: &[RunId], what: &str, next: &dyn Fn(RunId) -> String| {
+        let Some(first) = runs.first() else { return };
+        let names: Vec<String> = runs.iter().map(ToString::to_string).collect();
+        let text = format!("{} {what}: {}", pluralize(runs.len(), "run"), names.join(", "));
+        findings.push(Finding::warning(CHECK, text, next(*first)));
+    };
+    let mends = |run: RunId| format!("aynig orch rebuild {run}");
+    warn(&foreign, "of another version", &|_| {
+        "aynig orch run list, with the version that made them".to_owned()
+    });
+    warn(&unreadable, "with a damaged ledger", &|run| format!("aynig orch doctor {run}"));
+    warn(&damaged, "with damaged files", &mends);
+    if findings.is_empty() && count > 0 {
+        findings.push(Finding::ok(CHECK, format!("{}, ledgers and files readable", pluralize(count, "run"))));
+    }
+    findings
+}
