@@ -10,7 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,10 +18,13 @@ use std::time::Duration;
 mod follow;
 mod free_space;
 mod removal;
+mod tail;
 
 pub use follow::{Followed, News, follow};
 pub use free_space::{FreeSpace, free_space_text};
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
+pub use tail::tail;
+pub(crate) use tail::tail_of;
 
 /// Name prefix of unfinished files.
 const DRAFT: &str = ".aynig-";
@@ -147,30 +150,6 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
 /// Any error from creating, including a path component that is not a directory.
 pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Reads the last `max_bytes` bytes of a file, or all of a shorter one, without reading what comes
-/// before.
-///
-/// The cut may fall inside a line or a character. Bytes appended while reading are not included
-/// beyond the bound.
-///
-/// # Errors
-/// Any error from opening, seeking or reading. A missing file is [`ErrorKind::NotFound`].
-pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    tail_of(&open_plain(path)?, max_bytes)
-}
-
-/// Reads the last `max_bytes` bytes of an open file, like [`tail`].
-///
-/// # Errors
-/// Any error from seeking or reading.
-pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
-    let mut bytes = Vec::new();
-    file.take(max_bytes).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Opens an untrusted path for reading. Never blocks, and accepts only a regular file: reading a

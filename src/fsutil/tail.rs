@@ -1,0 +1,33 @@
+//! The ends of files.
+//!
+//! Invariant: no more than the end is read, however long the file is.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::open_plain;
+
+/// Reads the last `max_bytes` bytes of a file, or all of a shorter one, without reading what comes
+/// before.
+///
+/// The cut may fall inside a line or a character. Bytes appended while reading are not included
+/// beyond the bound.
+///
+/// # Errors
+/// Any error from opening, seeking or reading. A missing file is [`io::ErrorKind::NotFound`].
+pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    tail_of(&open_plain(path)?, max_bytes)
+}
+
+/// Reads the last `max_bytes` bytes of an open file, like [`tail`].
+///
+/// # Errors
+/// Any error from seeking or reading.
+pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
