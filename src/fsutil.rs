@@ -17,11 +17,13 @@ use std::time::Duration;
 
 mod follow;
 mod free_space;
+mod holder;
 mod removal;
 mod tail;
 
 pub use follow::{Followed, News, follow};
 pub use free_space::{FreeSpace, free_space_text};
+pub use holder::process_with;
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 pub use tail::tail;
 pub(crate) use tail::tail_of;
@@ -234,17 +236,6 @@ pub fn check_place(directory: &Path) -> io::Result<()> {
     let wanted = nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK;
     nix::unistd::access(nearest, wanted).map_err(|error| {
         io::Error::new(io::Error::from(error).kind(), format!("{}: {error}", nearest.display()))
-    })
-}
-
-/// The id of a process that has the file open, other than this one.
-pub fn process_with(path: &Path) -> Option<u32> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    ids.find(|pid| {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        *pid != std::process::id()
-            && open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| target == path)
     })
 }
 
