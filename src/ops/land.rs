@@ -325,11 +325,18 @@ fn move_target(
             "{name} was moved to {}, and the checkout in {place} did not go along: {why}",
             new.short()
         ))
-        .hint(format!(
-            "bring its files along: `git -C {} read-tree -m -u {old} {new}`",
-            shell_quote(&place.to_string())
-        ))),
+        .hint(bring_along(&place.to_string(), old, name))),
     }
+}
+
+/// How the user brings a checkout along whose branch has moved. Git looks after changes in it: the first command tells
+/// git what the files are based on and changes none, and the second one refuses to write over a change.
+fn bring_along(place: &str, old: CommitId, name: &BranchName) -> String {
+    let (place, name) = (shell_quote(place), shell_quote(&name.to_string()));
+    let old = old.short();
+    format!(
+        "bring its files along: `git -C {place} switch --detach {old}`, then `git -C {place} switch {name}`"
+    )
 }
 
 /// The warnings about the two branches.

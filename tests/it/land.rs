@@ -339,3 +339,52 @@ fn a_git_that_cannot_merge_without_a_checkout_is_told_of() {
     plain(&repo, "second", "second.txt", "2\n", "second");
     assert_refused(&old("second"), 3, &["2.38", "git merge --squash second"]);
 }
+
+/// A filter that commits to `main` again, once, as soon as that has landed.
+const MOVES_ON: &str = "#!/bin/sh\ncat\nexport GIT_DIR='REPO/.git'\nunset GIT_INDEX_FILE GIT_WORK_TREE\n\
+    git cat-file -e main:made.txt 2>/dev/null || exit 0\nmkdir 'ROOM/once' 2>/dev/null || exit 0\n\
+    git update-ref refs/heads/main $(git -c commit.gpgSign=false commit-tree -m theirs -p main main^{tree})\n";
+
+/// A signing program that changes a file in the checkout while it signs. Its size stays, so that git runs the filter.
+const CHANGES: &str = "#!/bin/sh\ncat >/dev/null\nt=$(tr a-y b-z <'REPO/README')\nprintf '%s\\n' \"$t\" >'REPO/README'\necho '[GNUPG:] SIG_CREATED ' >&2\n\
+    printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'\n";
+
+/// CONTRACT 14.2
+#[test]
+fn a_checkout_that_did_not_go_along_is_brought_along_by_the_commands_that_are_shown() {
+    let repo = finished();
+    plain(&repo, "task", "README", "theirs\n", "readme\n\ndwp-state: done");
+    repo.git(["switch", "-q", "main"]);
+    let program = |name: &str, text: &str| {
+        let place = repo.room.path().canonicalize().expect("it exists");
+        let text = text.replace("REPO", repo.path.to_str().expect("UTF-8"));
+        let text = text.replace("ROOM", place.to_str().expect("UTF-8"));
+        let path = repo.beside(name);
+        std::fs::write(&path, text).expect("a program");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("chmod");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    repo.git(["config", "gpg.program", &program("signer", CHANGES)]);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.git(["config", "filter.x.clean", &program("filter", MOVES_ON)]);
+    std::fs::create_dir_all(repo.path.join(".git/info")).expect("made");
+    std::fs::write(repo.path.join(".git/info/attributes"), "README filter=x\n").expect("written");
+    let output = land(&repo, &[]);
+    assert_refused(&output, 1, &["did not go along", "switch --detach", "switch main"]);
+    assert_eq!(repo.message("main"), "theirs");
+    let words = err(&output);
+    let commands: Vec<&str> = words.split('`').filter(|part| part.starts_with("git -C")).collect();
+    let sh = |command: &str| {
+        let mut shell = std::process::Command::new("/bin/sh");
+        hermetic(&mut shell).args(["-c", command]).output().expect("a shell")
+    };
+    let [detach, switch] = commands[..] else { panic!("{words}") };
+    assert!(sh(detach).status.success(), "{words}");
+    assert_eq!(repo.git(["status", "--porcelain"]), " M README");
+    // Git itself looks after the change.
+    assert!(!sh(switch).status.success(), "{words}");
+    repo.git(["checkout", "--", "README"]);
+    assert!(sh(switch).status.success(), "{words}");
+    assert_eq!(repo.git(["status", "--porcelain", "--branch"]), "## main");
+    assert!(repo.path.join("made.txt").is_file());
+}
