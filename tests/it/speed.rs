@@ -15,12 +15,13 @@ fn the_bench_makes_its_table() {
         files: 20,
         later_steps: 2,
         jobs: 2,
+        workspace_files: 20,
         rounds: 1,
         beside: None,
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 7, "{rows:#?}");
+    assert_eq!(rows.len(), 10, "{rows:#?}");
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

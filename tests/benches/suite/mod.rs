@@ -8,6 +8,7 @@ mod idle;
 mod measure;
 mod room;
 mod steps;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub(super) struct Sizes {
     pub later_steps: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
+    /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
+    pub workspace_files: usize,
     /// Rounds (`AYNIG_BENCH_ROUNDS`).
     pub rounds: usize,
     /// Another build of `aynig` to measure instead of git (`AYNIG_BENCH_BESIDE`).
@@ -52,6 +55,7 @@ impl Sizes {
             files: size("FILES", 50_000),
             later_steps: size("LATER_STEPS", 5),
             jobs: size("JOBS", 4),
+            workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
             beside: std::env::var_os("AYNIG_BENCH_BESIDE").map(PathBuf::from),
         }
@@ -88,13 +92,14 @@ pub(super) fn head(sizes: &Sizes) -> String {
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 6] = [
+    let cases: [(&str, Case); 7] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
         ("remote-steps", |sizes| vec![steps::remote(sizes, 0)]),
         ("far-remote-steps", |sizes| vec![steps::remote(sizes, sizes.delay_ms)]),
         ("large", steps::large),
+        ("workspace", workspace::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
