@@ -9,8 +9,8 @@ use bstr::{BStr, BString, ByteSlice};
 use super::carried::{Ask, handed_on, kept_and_given};
 use super::declaration::Declaration;
 use super::head::{Event, STATE_KEY};
-use super::ids::{AttemptId, RemoteName, StateName};
-use super::lease::{ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY};
+use super::ids::{AttemptId, BranchName, RemoteName, StateName};
+use super::lease::{BRANCH_KEY, ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY};
 use super::message::{Draft, Message, broken_trailer_rule};
 use super::titles::{default_subject, lease_title, repeats_state, stalled_title};
 use super::trailers::{Trailer, Trailers, trim};
@@ -34,6 +34,8 @@ pub(crate) struct LeaseTerms {
     pub(crate) seconds: u64,
     /// The remote the claim is pushed to, if a remote decides.
     pub(crate) source: Option<RemoteName>,
+    /// The branch.
+    pub(crate) branch: BranchName,
 }
 
 /// Drafts the claim on a ready branch. It carries the trigger's own unreserved `dwp-*` trailers, so
@@ -52,6 +54,7 @@ pub(crate) fn lease_head(origin: &BString, terms: &LeaseTerms) -> Trailers {
     trailers.push(Trailer::new(RUN_KEY, terms.attempt.to_string()));
     trailers.push(Trailer::new(RUNNER_KEY, terms.runner.replace(['\n', '\r', '\0'], " ")));
     trailers.push(Trailer::new(SECONDS_KEY, terms.seconds.to_string()));
+    trailers.push(Trailer::new(BRANCH_KEY, terms.branch.as_bstr()));
     trailers.extend(source_trailer(terms.source.as_ref()));
     trailers
 }
@@ -160,7 +163,13 @@ mod tests {
     fn terms(source: Option<&str>) -> LeaseTerms {
         let attempt = AttemptId::parse(b"0f8fad5b-d9cb-469f-a165-70867728950e").expect("a UUID");
         let source = source.map(|name| RemoteName::parse(name).expect("legal"));
-        LeaseTerms { attempt, runner: String::from("host-1"), seconds: 300, source }
+        LeaseTerms {
+            attempt,
+            runner: String::from("host-1"),
+            seconds: 300,
+            source,
+            branch: BranchName::new("task").expect("a name"),
+        }
     }
 
     fn encoded(draft: &Draft) -> String {
@@ -175,7 +184,7 @@ mod tests {
     fn lease() {
         let expected = "working: build (host-1)\n\ndwp-state: working\ndwp-origin-state: build\n\
              dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: host-1\ndwp-lease-seconds: 300\n\
-             dwp-source: git:origin\ndwp-log-level: debug\ndwp-pr: 7\n";
+             aynig-branch: task\ndwp-source: git:origin\ndwp-log-level: debug\ndwp-pr: 7\n";
         assert_eq!(encoded(&lease_draft(&event(TRIGGER), &terms(Some("origin")))), expected);
         let local = encoded(&lease_draft(&event(TRIGGER), &terms(None)));
         assert_eq!(local, expected.replace("dwp-source: git:origin\n", ""));

@@ -199,7 +199,13 @@ impl World {
             return;
         }
         let attempt = AttemptId::random();
-        let terms = LeaseTerms { attempt, runner: format!("r{runner}"), seconds: SECONDS, source: None };
+        let terms = LeaseTerms {
+            attempt,
+            runner: format!("r{runner}"),
+            seconds: SECONDS,
+            source: None,
+            branch: super::ids::BranchName::new("task").expect("a name"),
+        };
         if let Some(lease) = self.swap(runner, seen, &lease_draft(trigger, &terms)) {
             self.claims += 1;
             self.runners[runner].held = Some(Held { attempt, lease, newest: lease, renewing: false });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::ids::{AttemptId, CommitId, StateName};
+use super::ids::{AttemptId, BranchName, CommitId, StateName};
 use super::message::Message;
 use super::trailers::Trailers;
 
@@ -15,6 +15,8 @@ pub(crate) const ORIGIN_KEY: &str = "dwp-origin-state";
 pub(crate) const RUN_KEY: &str = "dwp-run-id";
 pub(crate) const RUNNER_KEY: &str = "dwp-runner-id";
 pub(crate) const SECONDS_KEY: &str = "dwp-lease-seconds";
+/// Names the branch of a lease, for those who meet it behind a merge (CONTRACT 5.37).
+pub(crate) const BRANCH_KEY: &str = "aynig-branch";
 
 /// Lease length when `dwp-lease-seconds` is missing or invalid (CONTRACT 5.7).
 pub(crate) const DEFAULT_LEASE_SECONDS: u64 = 300;
@@ -88,6 +90,11 @@ impl Lease {
     pub(crate) fn dated_ahead(&self, now: i64, tolerance: u64) -> Option<u64> {
         let ahead = self.committed_at.abs_diff(now);
         (self.committed_at > now && ahead > tolerance).then_some(ahead)
+    }
+
+    /// Whether the lease names `branch` as its own.
+    pub(crate) fn is_of(&self, branch: &BranchName) -> bool {
+        self.message.trailers.last(BRANCH_KEY) == Some(branch.as_bstr())
     }
 
     /// The attempt that holds the lease; `None` if its run id is not a UUID.

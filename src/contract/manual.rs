@@ -10,7 +10,7 @@ use super::bounds::FROM_ATTEMPT_KEY;
 use super::carried::{KeepTrailers, kept_and_given};
 use super::commits::{LeaseTerms, OVERRIDES_KEY, SOURCE_KEY, lease_head, seconds_trailer, source_trailer};
 use super::head::STATE_KEY;
-use super::ids::{AttemptId, RemoteName, StateName};
+use super::ids::{AttemptId, BranchName, RemoteName, StateName};
 use super::lease::{
     DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, ORIGIN_KEY, RUN_KEY, RUNNER_KEY, SECONDS_KEY, parse_seconds,
 };
@@ -60,6 +60,8 @@ pub(crate) struct ManualLease {
     pub(crate) trailers: Vec<Trailer>,
     /// The remote the commit is pushed to. If absent, a renewal keeps HEAD's.
     pub(crate) source: Option<RemoteName>,
+    /// The branch.
+    pub(crate) branch: BranchName,
 }
 
 /// Why a commit by hand is refused before anything is composed.
@@ -124,6 +126,7 @@ pub(crate) fn set_working_draft(asked: &ManualLease) -> Result<Draft, ManualErro
             .unwrap_or(DEFAULT_LEASE_SECONDS)
             .min(MAX_LEASE_SECONDS),
         source: asked.source.clone(),
+        branch: asked.branch.clone(),
     };
     let kept_value = |trailer: &Trailer| {
         [RUN_KEY, RUNNER_KEY]
@@ -192,6 +195,7 @@ mod tests {
             body: None,
             trailers: Vec::new(),
             source: None,
+            branch: BranchName::new("task").expect("a name"),
         }
     }
 
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(
             text(set_working_draft(&lease(&head))),
             "working: build (here)\n\ndwp-state: working\ndwp-origin-state: build\n\
-             dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: here\ndwp-lease-seconds: 300\ndwp-a: 1\n"
+             dwp-run-id: 0f8fad5b-d9cb-469f-a165-70867728950e\ndwp-runner-id: here\ndwp-lease-seconds: 300\naynig-branch: task\n\
+             dwp-a: 1\n"
         );
     }
 
@@ -248,7 +253,7 @@ mod tests {
             ("dwp-a", "1"),
         ];
         let expected = "working: build (there)\n\ndwp-state: working\ndwp-origin-state: build\ndwp-run-id: r-1\n\
-             dwp-runner-id: there\ndwp-lease-seconds: 60\ndwp-source: git:origin\ndwp-a: 1\n";
+             dwp-runner-id: there\ndwp-lease-seconds: 60\naynig-branch: task\ndwp-source: git:origin\ndwp-a: 1\n";
         assert_eq!(text(set_working_draft(&lease(&head))), expected);
         let longer = ManualLease { seconds: Some(900), source: RemoteName::parse("up").ok(), ..lease(&head) };
         let expected = expected.replace(": 60", ": 900").replace("git:origin", "git:up");

@@ -253,6 +253,7 @@ fn carried_through(message: &[u8]) -> Result<bool, String> {
                 runner: "a\nhost\0".to_owned(),
                 seconds: 7,
                 source: RemoteName::parse("origin").ok(),
+                branch: super::ids::BranchName::new("task").expect("a name"),
             };
             let bytes = written("lease", lease_draft(&event, &terms))?;
             let Head::Working(lease) = Head::read(&facts(&bytes)) else { return Err("no lease".to_owned()) };

@@ -28,13 +28,14 @@ use crate::runner::options::Trust;
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
-use super::declare::{Written, lease_below};
+use super::declare::Written;
 use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 use super::settings;
 use super::target::head_of;
 use super::view::lease::runner_words;
+use crate::runner::survey::line::{lease_below, line};
 
 /// The most tries. Each lost race is mostly a renewal.
 const TRIES: u32 = 10;
@@ -138,7 +139,7 @@ impl Case<'_> {
         let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
         let lease = match Head::read(&self.stored.facts()) {
             Head::Working(lease) => Some(lease),
-            Head::Unmanaged | Head::Invalid(_) => lease_below(self.repo, self.stored),
+            Head::Unmanaged | Head::Invalid(_) => lease_below(self.repo, self.branch, self.stored.id),
             Head::Ready(event) => return self.without_lease(&event),
         };
         let Some(lease) = lease else {
@@ -206,7 +207,7 @@ impl Case<'_> {
     /// The request that is on the lease, if there is one that its holder heeds.
     fn already(&self, lease: &Lease) -> Result<Option<Cancel>, Error> {
         let trust = Trust { require_signed: settings::require_signed(self.repo)?, ..Trust::default() };
-        Ok(of_lease(self.repo, &trust, lease))
+        Ok(of_lease(self.repo, &trust, self.branch, lease))
     }
 
     fn asked(&self, lease: &Lease, commit: CommitId) -> Asked {
@@ -308,7 +309,7 @@ pub fn look(repo: &Repo, authority: &Authority, asked: &Asked) -> Result<End, Er
     let Some(head) = head_of(repo, authority, &asked.branch)? else { return Ok(End::Other(None)) };
     // The newest state above the attempt's leases.
     let mut above: Option<Event> = None;
-    for stored in repo.history(head).map_while(Result::ok) {
+    for stored in line(repo, &asked.branch, head) {
         match Head::read(&stored.facts()) {
             Head::Working(lease) if lease.run_id == asked.run_id => {
                 let Some(event) = above else {
@@ -353,6 +354,6 @@ pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool 
     match Head::read(&stored.facts()) {
         Head::Working(_) => true,
         Head::Ready(event) => !is_cancelled(&event) && !rests(repo, authority, &stored, &event.state),
-        Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &stored).is_some(),
+        Head::Unmanaged | Head::Invalid(_) => lease_below(repo, branch, stored.id).is_some(),
     }
 }

@@ -26,11 +26,11 @@ use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::trust;
 use crate::words::{error_chain, shell_quote};
 
-use super::declare::lease_below;
 use super::error::{Error, Kind};
 use super::settings;
 use super::target::existing_head;
 use super::view::lease::lease_words;
+use crate::runner::survey::line::lease_below;
 
 /// The kind of commit that lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Side {
     fn lease(&self, repo: &Repo) -> Option<Lease> {
         match &self.meaning {
             Head::Working(lease) => Some(lease.clone()),
-            Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &self.head),
+            Head::Unmanaged | Head::Invalid(_) => lease_below(repo, &self.name, self.head.id),
             Head::Ready(_) => None,
         }
     }

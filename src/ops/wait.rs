@@ -221,7 +221,7 @@ impl<'a> Wait<'a> {
         waited.seen = branch.head;
         let mut row = row(repo, authority, from, branch, None, &self.options, now);
         let head = branch.head.and_then(|head| repo.commit(head).ok());
-        let outlook = outlook(repo, from, head.as_ref(), &branch.verdict);
+        let outlook = outlook(repo, from, head.as_ref(), branch);
         let slot = slot.and_then(|slot| deferred(repo, slot));
         // The next pass sets it.
         let is_due = slot

@@ -66,6 +66,7 @@ mod log;
 mod logs;
 mod lost_work;
 mod malformed;
+mod merged;
 mod misplaced;
 mod naming;
 mod next;

@@ -78,7 +78,8 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
     let mut error = Error::new(Kind::Conflict, message);
     if let (Head::Ready(event), Some(head)) = (&target.meaning, &target.head)
         && is_cancelled(event)
-        && newest_request(repo, head.id).is_some_and(|asked| WaitsFor::of(&asked.message.trailers).is_some())
+        && newest_request(repo, &target.branch, head.id)
+            .is_some_and(|asked| WaitsFor::of(&asked.message.trailers).is_some())
     {
         let line = format!(
             "aynig set-state {}{} --retry",

@@ -37,6 +37,7 @@ pub fn lease(repo: &Repo, authority: &Authority, request: &LeaseRequest) -> Resu
             body: request.content.body.clone(),
             trailers: request.content.trailers.clone(),
             source: authority.source().cloned(),
+            branch: target.branch.clone(),
         };
         set_working_draft(&asked)
             .map_err(|error| refused(&error, &missing::options(repo, authority, &target.branch)))

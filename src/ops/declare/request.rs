@@ -14,7 +14,7 @@ use crate::ops::error::Error;
 
 /// Returns the newest request on the branch, if our signature may vouch for its message.
 pub(super) fn ask(repo: &Repo, target: &Target, onto: &Onto) -> Result<Option<Event>, Error> {
-    let asked = target.head.as_ref().and_then(|head| newest_request(repo, head.id));
+    let asked = target.head.as_ref().and_then(|head| newest_request(repo, &target.branch, head.id));
     if let Some(event) = &asked {
         // A runner's commit may lie on an unsigned one. The runner left out its files, but not its
         // request.

@@ -15,6 +15,7 @@ use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::Stored;
 use crate::git::{Checkout, Repo, Workplace};
 use crate::runner::authority::Authority;
+use crate::runner::survey::line::lease_below;
 use crate::runner::survey::scan::is_below;
 use crate::runner::survey::verdict::Exclusion;
 use crate::words::{error_chain, shell_quote};
@@ -83,7 +84,7 @@ impl Target {
             };
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
-            (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, head),
+            (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, &branch, head.id),
             _ => None,
         };
         let index = attached.or_else(|| {
@@ -225,15 +226,6 @@ pub(super) fn head_words(head: Option<CommitId>, meaning: &Head, below: Option<&
             format!("{at}, on top of a lease of {}", lease_words(lease))
         }
         (Head::Unmanaged | Head::Invalid(_), None) => format!("{at}, which declares no state"),
-    }
-}
-
-/// The nearest commit below `head` that declares a state, if it is a lease.
-pub(in crate::ops) fn lease_below(repo: &Repo, head: &Stored) -> Option<Lease> {
-    let below = repo.history(*head.parents.first()?).map_while(Result::ok);
-    match below.map(|stored| Head::read(&stored.facts())).find(|head| head.state().is_some())? {
-        Head::Working(lease) => Some(lease),
-        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
     }
 }
 

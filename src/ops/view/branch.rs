@@ -12,7 +12,7 @@ use crate::contract::bounds::Bound;
 use crate::contract::cancel::Cancel;
 use crate::contract::commits;
 use crate::contract::head::Head;
-use crate::contract::ids::{CommitId, StateName};
+use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
 use crate::contract::lease::Lease;
 use crate::contract::message::Message;
@@ -209,8 +209,8 @@ fn wish(message: &Message) -> Option<String> {
 
 /// Returns the request below a lease in words: its subject, or the first line of its body if the subject
 /// only names the state.
-fn request(repo: &Repo, lease: CommitId) -> Option<String> {
-    let event = newest_request(repo, lease)?;
+fn request(repo: &Repo, branch: &BranchName, lease: CommitId) -> Option<String> {
+    let event = newest_request(repo, branch, lease)?;
     let words = commits::wish(&event.message, &event.state);
     Some(words.unwrap_or(event.message.subject.as_bstr()).to_str_lossy().into_owned())
 }
@@ -310,10 +310,10 @@ fn under_lease(
     branch: &Branch,
     lease: &Leased,
 ) {
-    let asked = |lease: &Lease| find(repo, trust, lease.attempt(), lease.commit, None);
+    let asked = |lease: &Lease| find(repo, trust, lease.attempt(), &branch.name, lease.commit, None);
     let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
-    row.asked = branch.head.and_then(|head| request(repo, head));
+    row.asked = branch.head.and_then(|head| request(repo, &branch.name, head));
     if lease.over {
         let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
         let next = "the lease has run out; the next `aynig run` sets the branch stalled";

@@ -2,10 +2,11 @@
 
 use crate::contract::cancel::Cancel;
 use crate::contract::head::Head;
-use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::lease::Lease;
 use crate::git::Repo;
 use crate::runner::options::Trust;
+use crate::runner::survey::line::line;
 use crate::runner::survey::trust;
 
 /// The most commits that are searched for a request.
@@ -25,11 +26,12 @@ pub(crate) fn find(
     repo: &Repo,
     trust: &Trust,
     attempt: Option<AttemptId>,
+    branch: &BranchName,
     head: CommitId,
     floor: Option<CommitId>,
 ) -> Found {
     let mut found = Found::default();
-    for stored in repo.history(head).flatten().take(MOST).take_while(|stored| Some(stored.id) != floor) {
+    for stored in line(repo, branch, head).take(MOST).take_while(|stored| Some(stored.id) != floor) {
         match Head::read(&stored.facts()) {
             Head::Working(lease) if lease.attempt() == attempt => {
                 let author = repo.author(stored.id).unwrap_or_default();
@@ -47,6 +49,6 @@ pub(crate) fn find(
 }
 
 /// The request on a lease that is HEAD, or that renewals lie on.
-pub fn of_lease(repo: &Repo, trust: &Trust, lease: &Lease) -> Option<Cancel> {
-    find(repo, trust, lease.attempt(), lease.commit, None).heeded
+pub fn of_lease(repo: &Repo, trust: &Trust, branch: &BranchName, lease: &Lease) -> Option<Cancel> {
+    find(repo, trust, lease.attempt(), branch, lease.commit, None).heeded
 }

@@ -185,6 +185,7 @@ fn draft(
         runner: options.runner_id.clone(),
         seconds,
         source: authority.source().cloned(),
+        branch: branch.clone(),
     };
     let encoded = lease_draft(&trigger, &terms)
         .encode()

@@ -26,6 +26,7 @@ use crate::runner::attempt::ground::Ground;
 use crate::runner::authority::Authority;
 use crate::runner::error_chain;
 use crate::runner::options::{Options, Trust};
+use crate::runner::survey::line::line;
 
 /// The longest interval between two looks at HEAD.
 const LOOK: Duration = Duration::from_secs(1);
@@ -104,7 +105,7 @@ fn judged(
 
 /// Whether one of the commits from `head` down to the lease closed the attempt.
 fn was_recovered(repo: &Repo, claim: &Claim, head: CommitId) -> bool {
-    repo.history(head).flatten().take_while(|stored| stored.id != claim.lease).any(|stored| {
+    line(repo, &claim.branch, head).take_while(|stored| stored.id != claim.lease).any(|stored| {
         ownership(claim.attempt, Some((&Head::read(&stored.facts()), true))) == Ownership::Recovered
     })
 }
@@ -279,7 +280,8 @@ impl<'a> Heartbeat<'a> {
         if self.cancel.is_some() {
             return;
         }
-        let found = find(&self.repo, self.trust, Some(self.claim.attempt), head, Some(self.held));
+        let found =
+            find(&self.repo, self.trust, Some(self.claim.attempt), &self.claim.branch, head, Some(self.held));
         self.cancel = found.heeded;
         self.distrusted = found.refused.or(self.distrusted.take());
     }

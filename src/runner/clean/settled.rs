@@ -51,7 +51,7 @@ pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     if let Err(error) = repo.commit(head) {
         return Err(NotSettled { why: error.to_string(), next: "git fsck".to_owned() });
     }
-    if let Some(lease) = lease_of(repo, head, of.attempt) {
+    if let Some(lease) = lease_of(repo, of.branch, head, of.attempt) {
         if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
             let why = format!(
                 "the lease of this attempt on {branch} ran out {} ago and is not closed yet",

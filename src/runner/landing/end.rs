@@ -167,7 +167,8 @@ impl<'a> End<'a> {
             catch_up(self.repo, claim, place, head);
         }
         let trust = &self.context.options.trust;
-        let cancel = find(self.repo, trust, Some(claim.attempt), head, Some(claim.lease)).heeded;
+        let cancel =
+            find(self.repo, trust, Some(claim.attempt), &claim.branch, head, Some(claim.lease)).heeded;
         Sight::Ours { head, worktree: self.position(head), cancel }
     }
 

@@ -31,6 +31,7 @@ use crate::git::worktrees::registration::Mark;
 use crate::git::worktrees::worktree::Found;
 use crate::git::{Repo, Swap};
 use crate::runner::events::warning::Warning;
+use crate::runner::survey::line::line;
 use crate::supervise::occupants;
 
 use crate::runner::attempt::cancel::of_lease;
@@ -117,7 +118,7 @@ impl Closer<'_> {
             Err(why) => return self.unclosed(why, false),
         };
         let headline = self.headline(over);
-        let cancel = of_lease(self.repo, &self.context.options.trust, self.lease);
+        let cancel = of_lease(self.repo, &self.context.options.trust, self.branch, self.lease);
         if let Some(cancel) = &cancel {
             notes.push(format!("Before that, it was {cancel}."));
         }
@@ -304,9 +305,9 @@ pub(crate) fn sweep(context: &Context<'_>, repo: &Repo, only: Option<&BranchName
             Some(remote) => repo.fetched_head(remote, &branch),
         };
         let Ok(head) = known else { continue };
-        if let Some((head, mut lease)) =
-            head.and_then(|head| Some((head, lease_of(repo, head, worktree.mark.attempt)?)))
-        {
+        if let Some((head, mut lease)) = head.and_then(|head| {
+            Some((head, lease_of(repo, &worktree.mark.branch, head, worktree.mark.attempt)?))
+        }) {
             // The scan judges a lease at HEAD. Below the command's own commits a lease is hidden, and only
             // the worktree leads to it (CONTRACT 5.13).
             let ours = worktree.mark.remote.as_ref() == context.authority.source();
@@ -375,9 +376,9 @@ pub(crate) fn base_of(repo: &Repo, worktree: &Worktree, head: Option<CommitId>) 
 
 /// The lease of `attempt`, live or expired, if the branch is still under it; then its worktree is still
 /// needed. Its date is that of HEAD if later, since HEAD may be the command's own commit (CONTRACT 5.13).
-pub fn lease_of(repo: &Repo, head: CommitId, attempt: AttemptId) -> Option<Lease> {
+pub fn lease_of(repo: &Repo, branch: &BranchName, head: CommitId, attempt: AttemptId) -> Option<Lease> {
     let mut newest = None;
-    for stored in repo.history(head).flatten() {
+    for stored in line(repo, branch, head) {
         let newest = *newest.get_or_insert(stored.committed_at);
         match Head::read(&stored.facts()) {
             Head::Working(lease) if lease.attempt() == Some(attempt) => {

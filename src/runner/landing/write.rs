@@ -46,7 +46,7 @@ impl End<'_> {
                 }
                 let source = self.context.authority.source();
                 let ask = if declaration.hands_on() {
-                    handed_on(self.context, repo, &claim.trigger)?
+                    handed_on(self.context, repo, &claim.branch, &claim.trigger)?
                 } else {
                     Ask::default()
                 };

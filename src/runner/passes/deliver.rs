@@ -149,7 +149,7 @@ fn judged(
         &branch.name,
         is_delivered(repo, &kept, head),
         |seen| repo.descends(head, seen),
-        || rest::of_verdict(repo, from, &stored, &branch.verdict),
+        || rest::of_verdict(repo, from, &stored, branch),
     );
     Ok((stored, ruling))
 }

@@ -5,6 +5,7 @@
 //!   ├─▶ reading   reads HEAD by itself
 //!   ├─▶ resolve   finds the command for a state
 //!   └─▶ past      reads the history of what would be run, for its bounds
+//! line    walks down a branch, also where a merge has it behind a later parent
 //! observe tracks how long this host has seen each lease
 //! rest    tells whether a branch rests: for deferred states, and for `aynig wait`
 //! trust   checks the signature of HEAD if `aynig.requireSigned` is set
@@ -14,6 +15,7 @@
 //! first sightings of leases, and only if [`Question::notes`] is set. Every branch that is not run has a
 //! reason: [`verdict`] has it as data, [`words`] as text.
 
+pub(crate) mod line;
 pub(crate) mod observe;
 pub(crate) mod past;
 mod reading;

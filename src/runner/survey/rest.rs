@@ -4,19 +4,19 @@
 //! this runner leaves alone. When in doubt it does not.
 
 use crate::contract::deferred::{Rest, waits_for_answer};
-use crate::contract::head::Head;
 use crate::contract::ids::{CommitId, StateName};
 use crate::contract::message::Message;
 use crate::git::objects::commits::Stored;
 use crate::git::objects::tree::Executable;
 use crate::git::{CommitError, Repo};
 
-use super::verdict::{CommandsFrom, NoCommand, Reason, Severity, Verdict};
+use super::line::lease_below;
+use super::verdict::{Branch, CommandsFrom, NoCommand, Reason, Severity, Verdict};
 
 /// Judges a surveyed branch at `head`. `from` is the source of all commands, if there is one.
-pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, verdict: &Verdict) -> Rest {
-    match verdict {
-        Verdict::Unmanaged if lease_below(repo, head) => Rest::Busy,
+pub(crate) fn of_verdict(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, branch: &Branch) -> Rest {
+    match &branch.verdict {
+        Verdict::Unmanaged if lease_below(repo, &branch.name, head.id).is_some() => Rest::Busy,
         Verdict::Unmanaged | Verdict::Waiting { reason: Reason::Cancelled, .. } => Rest::Rests,
         Verdict::Parked { .. }
         | Verdict::WaitsForYou { .. }
@@ -52,11 +52,13 @@ pub(crate) fn outlook(
     repo: &Repo,
     from: Option<&CommandsFrom>,
     head: Option<&Stored>,
-    verdict: &Verdict,
+    branch: &Branch,
 ) -> Outlook {
-    match verdict {
+    match &branch.verdict {
         Verdict::Leased(_) | Verdict::Ready { .. } | Verdict::SkippedCurrent { .. } => Outlook::Moves,
-        Verdict::Unmanaged if head.is_some_and(|head| lease_below(repo, head)) => Outlook::Moves,
+        Verdict::Unmanaged if head.is_some_and(|head| lease_below(repo, &branch.name, head.id).is_some()) => {
+            Outlook::Moves
+        }
         Verdict::Parked { trouble: None, .. }
         | Verdict::WaitsForYou { until: Some(_), trouble: None, .. } => Outlook::Later,
         Verdict::Bounded { bound, .. } if bound.until().is_some() => Outlook::Later,
@@ -119,11 +121,4 @@ fn has_command_below(repo: &Repo, commands: CommitId, state: &StateName) -> Resu
         }
     }
     Ok(false)
-}
-
-/// Whether the nearest commit below `head` that declares a state is a lease. Its command may be at work, with commits
-/// of its own on top (CONTRACT 5.10).
-fn lease_below(repo: &Repo, head: &Stored) -> bool {
-    let below = repo.history(head.id).map_while(Result::ok).map(|stored| Head::read(&stored.facts()));
-    matches!(below.into_iter().find(|head| head.state().is_some()), Some(Head::Working(_)))
 }

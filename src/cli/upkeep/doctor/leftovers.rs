@@ -114,7 +114,7 @@ fn goes_on(repo: &Repo, registered: &Registered) -> bool {
         Some(remote) => repo.fetched_head(remote, &mark.branch),
     };
     // Also below commits on top of the lease.
-    let lease = head.ok().flatten().and_then(|head| lease_of(repo, head, mark.attempt));
+    let lease = head.ok().flatten().and_then(|head| lease_of(repo, &mark.branch, head, mark.attempt));
     lease.is_some_and(|lease| matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }))
 }
 
