@@ -354,3 +354,20 @@ fn a_checkout_longer_than_the_lease_keeps_it() {
     assert_eq!(repo.state("task"), "done", "{}", told(&output));
     repo.assert_tidy();
 }
+
+/// CONTRACT 5.25
+#[test]
+fn a_lease_of_a_runner_is_not_taken_while_the_worktree_is_made() {
+    let repo = slow_to_check_out("next done");
+    let runner = repo.aynig_start(["run"]);
+    repo.said("placing");
+    assert_refused(
+        &repo.aynig(["set-state", "task", "--state", "other"]),
+        1,
+        &["task is leased to test-host", "--force"],
+    );
+    repo.release("release");
+    let output = runner.finish();
+    assert_eq!(repo.state("task"), "done", "{}", told(&output));
+    repo.assert_tidy();
+}

@@ -111,6 +111,11 @@ fn attempt(
     site: &mut Site,
     files: &mut Option<Files>,
 ) -> Course {
+    // The record comes first: without one the lease passes for one that was taken by hand (CONTRACT 5.25).
+    let files = match files::prepare(repo, claim) {
+        Ok(made) => files.insert(made),
+        Err(error) => return Course::unstarted(Ending::NotStarted(error_chain(&error))),
+    };
     match place(context, repo, claim) {
         Ok(made) => *site = made,
         Err(why) => return Course::unstarted(Ending::NotStarted(why)),
@@ -120,10 +125,7 @@ fn attempt(
     if let Some(why) = keeper.given_up().or(lost) {
         return Course::unstarted(Ending::Stopped { why });
     }
-    match files::prepare(repo, claim) {
-        Err(error) => Course::unstarted(Ending::NotStarted(error_chain(&error))),
-        Ok(made) => command(context, repo, claim, site, files.insert(made), keeper),
-    }
+    command(context, repo, claim, site, files, keeper)
 }
 
 /// Returns the checkout, or makes the worktree, in which the command runs.
