@@ -52,3 +52,25 @@ fn they_exclude_each_other() {
         assert_refused(&repo.aynig(arguments.iter().copied()), 2, &["exclude each other"]);
     }
 }
+
+/// What is remembered of earlier warnings costs a repeated warning at most.
+#[test]
+fn a_memory_of_warnings_that_is_no_plain_file_stops_nothing() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    repo.aynig_ok(["set-state", "main", "--state", "work"]);
+    std::fs::create_dir_all(repo.path.join(".git/aynig")).expect("a directory");
+    let said = repo.path.join(".git/aynig/said");
+    let warned = |what: &str| {
+        let runner = repo.aynig_start(["run"]);
+        let output = runner.finish();
+        assert!(err(&output).contains("warning: main"), "{what}: {}", err(&output));
+    };
+    nix::unistd::mkfifo(&said, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    warned("a pipe");
+    std::fs::remove_file(&said).expect("removed");
+    std::fs::create_dir(&said).expect("a directory");
+    warned("a directory");
+    std::fs::remove_dir(&said).expect("removed");
+    std::fs::File::create(&said).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    warned("a huge file");
+}

@@ -5,8 +5,8 @@
 //! are ignored.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
@@ -38,7 +38,7 @@ impl Said {
     pub fn is_first(&mut self, word: &str, (branch, head): &(BranchName, CommitId)) -> bool {
         let mut key = BString::from(format!("{word} {} ", self.remote));
         key.extend_from_slice(branch.as_bstr());
-        let known = self.known.get_or_insert_with(|| parse(&std::fs::read(&self.file).unwrap_or_default()));
+        let known = self.known.get_or_insert_with(|| parse(&read(&self.file).unwrap_or_default()));
         if known.get(&key) == Some(head) {
             return false;
         }
@@ -54,6 +54,13 @@ impl Said {
         fsutil::create_dir(self.file.parent().unwrap_or(&self.file))?;
         fsutil::open_shared_log(&self.file, MOST)?.write_all(line)
     }
+}
+
+/// Reads the file. Whatever is in its place, this takes no longer than a file of the usual size.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    fsutil::open_plain(file)?.take(MOST).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The last line of each kind and branch counts. A line that cannot be read is skipped.
