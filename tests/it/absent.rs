@@ -66,3 +66,22 @@ fn one_that_comes_back_is_watched_on() {
     let said = std::fs::read_to_string(repo.beside("err")).expect("a file");
     assert_eq!(said.matches("is there again").count(), 2, "{said}");
 }
+
+/// CONTRACT 11.12
+#[test]
+fn a_command_outlives_a_repository_that_is_away_for_a_while() {
+    let repo = Repo::scene(&[("work", "say ready $$; await release; next done")]);
+    repo.ready("task", "work");
+    let mut runner = repo.aynig_start(["--log-level", "warn", "run"]);
+    let command = repo.said_pid("ready");
+    let away = repo.beside("away");
+    std::fs::rename(&repo.path, &away).expect("moved away");
+    let line = runner.await_error("could not look after the lease");
+    assert!(line.contains("the repository is not there"), "{line}");
+    assert!(command.lives() && !repo.path.exists(), "{:?}", files_below(&repo.path));
+    std::fs::rename(&away, &repo.path).expect("and back");
+    repo.release("release");
+    let output = runner.finish();
+    assert_eq!((output.status.code(), repo.state("task")), (Some(0), "done".to_owned()), "{}", told(&output));
+    repo.assert_tidy();
+}

@@ -161,7 +161,8 @@ pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError>
     let (stdout, stderr, streams) = create_logs(&directory, claim.trigger.commit, claim.attempt)?;
     let reader = |path: &Path| fsutil::open_plain(path).map_err(failed("open", path));
     let readers = (reader(&stdout)?, reader(&stderr)?);
-    let records = record_directory(repo)?;
+    let records = record_directory(repo);
+    std::fs::create_dir_all(&records).map_err(failed("make", &records))?;
     let body = body_path(&records, claim.attempt);
     fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
     let record = Record {
@@ -183,17 +184,13 @@ pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError>
 
 /// Reads the record of an attempt, if it was made on this host.
 pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
-    let path = record_path(&record_directory(repo).ok()?, &attempt.to_string());
+    let path = record_path(&record_directory(repo), &attempt.to_string());
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 /// Reads the records of all attempts made on this host, in no order. Unreadable ones are skipped.
 pub fn all(repo: &Repo) -> Vec<Record> {
-    let Ok(entries) = record_directory(repo)
-        .and_then(|directory| std::fs::read_dir(&directory).map_err(failed("list", &directory)))
-    else {
-        return Vec::new();
-    };
+    let Ok(entries) = std::fs::read_dir(record_directory(repo)) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
     let records = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
     records.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
@@ -240,17 +237,14 @@ fn create_new(path: &Path) -> io::Result<File> {
     })
 }
 
-fn record_directory(repo: &Repo) -> Result<PathBuf, AttemptError> {
-    let directory = Own::Attempts.within(repo.common_dir());
-    std::fs::create_dir_all(&directory).map_err(failed("make", &directory))?;
-    Ok(directory)
+/// The directory of the records. Readers do not make it: the repository may have been moved away.
+fn record_directory(repo: &Repo) -> PathBuf {
+    Own::Attempts.within(repo.common_dir())
 }
 
 /// Removes the body of an attempt that is over, if it is still there.
 pub(crate) fn forget_body(repo: &Repo, attempt: AttemptId) {
-    if let Ok(records) = record_directory(repo)
-        && let Err(error) = std::fs::remove_file(body_path(&records, attempt))
-    {
+    if let Err(error) = std::fs::remove_file(body_path(&record_directory(repo), attempt)) {
         tracing::debug!(%attempt, %error, "no body file was removed");
     }
 }
@@ -258,9 +252,7 @@ pub(crate) fn forget_body(repo: &Repo, attempt: AttemptId) {
 /// Removes unfinished files that dead runners left among records and logs.
 pub(crate) fn forget_drafts(repo: &Repo) {
     fsutil::remove_drafts(&log_directory(repo));
-    if let Ok(records) = record_directory(repo) {
-        fsutil::remove_drafts(&records);
-    }
+    fsutil::remove_drafts(&record_directory(repo));
 }
 
 fn body_path(records: &Path, attempt: AttemptId) -> PathBuf {

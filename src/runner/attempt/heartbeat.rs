@@ -31,6 +31,9 @@ use crate::runner::survey::line::line;
 /// The longest interval between two looks at HEAD.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Why a lease cannot be looked at while its repository is missing.
+const GONE: &str = "the repository is not there";
+
 /// The lease as last seen.
 #[derive(Debug)]
 pub(crate) struct Heartbeat<'a> {
@@ -88,7 +91,14 @@ fn judged(
     claim: &Claim,
     head: Option<CommitId>,
 ) -> Result<(Ownership, Option<CommitId>), String> {
-    let Some(id) = head else { return Ok((ownership(claim.attempt, None), None)) };
+    let Some(id) = head else {
+        // A repository that was moved away has no branches, and they are not deleted by that.
+        return if repo.is_gone() {
+            Err(GONE.to_owned())
+        } else {
+            Ok((ownership(claim.attempt, None), None))
+        };
+    };
     if id == claim.lease {
         return Ok((Ownership::Ours, head));
     }
