@@ -173,8 +173,8 @@ impl Case<'_> {
     fn without_lease(&self, event: &Event) -> Result<Option<Outcome>, Error> {
         let nothing = |why: String, fits| Ok(Some(Outcome::Nothing { why, fits }));
         let state = &event.state;
-        if state.is_stalled() && (is_cancelled(event) || rests(self.repo, self.authority, self.stored, state))
-        {
+        let rests = is_cancelled(event) || rests(self.repo, self.authority, self.stored, state)?;
+        if state.is_stalled() && rests {
             return match self.request.then {
                 Then::Stall => nothing("it is stalled already".to_owned(), true),
                 Then::Requeue => {
@@ -182,7 +182,7 @@ impl Case<'_> {
                 }
             };
         }
-        if rests(self.repo, self.authority, self.stored, state) {
+        if rests {
             return nothing(format!("its state {state} has no command, so nothing runs"), true);
         }
         if self.request.then == Then::Requeue {
@@ -338,22 +338,24 @@ fn ended(event: &Event, asked: &Asked) -> End {
 }
 
 /// Whether no command will run for the state, and nobody's answer is waited for (CONTRACT 5.33).
-fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName) -> bool {
-    let trust = settings::trust(repo).ok();
-    let from = trust.and_then(|trust| trust::commands_from(repo, authority, &trust).ok());
-    from.is_some_and(|from| rest::of_state(repo, from.as_ref(), stored, state) == Rest::Rests)
+fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName) -> Result<bool, Error> {
+    let from = trust::commands_from(repo, authority, &settings::trust(repo)?).map_err(|error| {
+        let error = Error::from(error);
+        Error { message: format!("{}; nothing was changed", error.message), ..error }
+    })?;
+    Ok(rest::of_state(repo, from.as_ref(), stored, state) == Rest::Rests)
 }
 
 /// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run or answered.
-pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> bool {
+pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<bool, Error> {
     let Ok(Some(stored)) =
         head_of(repo, authority, branch).map(|head| head.and_then(|id| repo.commit(id).ok()))
     else {
-        return false;
+        return Ok(false);
     };
-    match Head::read(&stored.facts()) {
+    Ok(match Head::read(&stored.facts()) {
         Head::Working(_) => true,
-        Head::Ready(event) => !is_cancelled(&event) && !rests(repo, authority, &stored, &event.state),
+        Head::Ready(event) => !is_cancelled(&event) && !rests(repo, authority, &stored, &event.state)?,
         Head::Unmanaged | Head::Invalid(_) => lease_below(repo, branch, stored.id).is_some(),
-    }
+    })
 }

@@ -191,6 +191,19 @@ impl From<CleanError> for Error {
     }
 }
 
+impl From<TrustError> for Error {
+    fn from(error: TrustError) -> Self {
+        let setup = Self::setup(error_chain(&error));
+        match error {
+            TrustError::Unsigned { commit, .. } => setup
+                .hint("read its commands; then let somebody whose key is trusted here put a signed commit on top of it")
+                .hint(format!("or name the commit, which nobody can change: `git config aynig.commandsFrom {commit}`")),
+            TrustError::Name { .. } | TrustError::Unreadable { .. } => setup
+                .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
+        }
+    }
+}
+
 impl From<PassError> for Error {
     fn from(error: PassError) -> Self {
         match error {
@@ -216,13 +229,10 @@ impl From<PassError> for Error {
                 };
                 Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error))).hint(hint)
             }
-            PassError::Trust(TrustError::Unsigned { commit, .. }) => {
-                Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
-                    .hint("read its commands; then let somebody whose key is trusted here put a signed commit on top of it")
-                    .hint(format!("or name the commit, which nobody can change: `git config aynig.commandsFrom {commit}`"))
+            PassError::Trust(error) => {
+                let error = Self::from(error);
+                Self { message: format!("{NOTHING_RUN}{}", error.message), ..error }
             }
-            PassError::Trust(_) => Self::setup(format!("{NOTHING_RUN}{}", error_chain(&error)))
-                .hint("`git for-each-ref` lists the refs there are; `git config aynig.commandsFrom REF` names another one"),
             PassError::Reconfigured => Self::setup(error.to_string()).hint("run again; the settings are read at the start"),
             PassError::Gone { .. } => Self::setup(error.to_string())
                 .hint("where it was moved to, start anew: `aynig -C DIR run --watch`; leases held here end by themselves"),

@@ -19,6 +19,7 @@ mod broken;
 mod bytes;
 #[cfg(debug_assertions)]
 mod cancel;
+mod cancel_refused;
 mod chaos;
 mod circles;
 mod clean;

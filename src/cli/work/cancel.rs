@@ -29,14 +29,18 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let repo = app.repo();
     let authority = authority(&repo, arguments.remote.as_ref())?;
     let named: Vec<_> = arguments.name.iter().chain(&arguments.branch).cloned().collect();
-    let mut chosen = selected(&repo, &authority, &named)?;
-    let matching = chosen.len();
-    chosen.retain(|one| !one.by_glob || is_open(&repo, &authority, &one.branch));
+    let matching = selected(&repo, &authority, &named)?;
+    let mut chosen = Vec::new();
+    for one in &matching {
+        if !one.by_glob || is_open(&repo, &authority, &one.branch)? {
+            chosen.push(one);
+        }
+    }
     if chosen.is_empty() {
-        ui::remark(&match matching {
+        ui::remark(&match matching.len() {
             0 => return Err(Error::failed("no branch matches: nothing to cancel")),
             1 => "the branch that matches rests: nothing to cancel".to_owned(),
-            _ => format!("the {matching} branches that match rest: nothing to cancel"),
+            many => format!("the {many} branches that match rest: nothing to cancel"),
         });
     }
     let then = if arguments.requeue { Then::Requeue } else { Then::Stall };
@@ -44,7 +48,7 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let many = chosen.len() > 1;
     let (mut rows, mut waiting, mut exit) = (Vec::new(), Vec::new(), Exit::Done);
     for Selected { branch, .. } in chosen {
-        match cancel(&repo, &authority, &branch, &request) {
+        match cancel(&repo, &authority, branch, &request) {
             Err(error) if !many => return Err(error),
             Err(error) => {
                 ui::narrate(&render(&error, false));
