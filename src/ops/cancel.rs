@@ -25,10 +25,11 @@ use crate::git::{Repo, Swap};
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
+use crate::runner::survey::scan::is_below;
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
-use super::declare::Written;
+use super::declare::{Written, check_no_workspace};
 use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
@@ -111,6 +112,7 @@ pub fn cancel(
     branch: &BranchName,
     request: &Request,
 ) -> Result<Outcome, Error> {
+    check_no_workspace(repo, branch)?;
     for _ in 0..TRIES {
         let head = head_of(repo, authority, branch)?
             .ok_or_else(|| missing(repo, authority, branch, Purpose::Read))?;
@@ -348,6 +350,9 @@ fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName)
 
 /// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run or answered.
 pub fn is_open(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<bool, Error> {
+    if is_below(&settings::work_prefix(repo)?, branch) {
+        return Ok(false);
+    }
     let Ok(Some(stored)) =
         head_of(repo, authority, branch).map(|head| head.and_then(|id| repo.commit(id).ok()))
     else {

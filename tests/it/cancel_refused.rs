@@ -22,3 +22,16 @@ fn a_source_of_commands_that_is_missing_cancels_nothing() {
     }
     assert_eq!(["t-done", "t-waits"].map(|branch| repo.head(branch)), heads);
 }
+
+/// CONTRACT 11.15
+#[test]
+fn the_branch_of_a_workspace_is_not_cancelled() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    repo.ready("work/fix", "work");
+    let head = repo.head("work/fix");
+    let output = repo.aynig(["cancel", "work/fix"]);
+    assert_refused(&output, 3, &["work/fix is below work/", "nothing was changed"]);
+    let output = repo.aynig_ok(["cancel", "*"]);
+    assert!(err(&output).contains("nothing to cancel"), "{}", told(&output));
+    assert_eq!(repo.head("work/fix"), head);
+}

@@ -27,6 +27,7 @@ pub use answer::{Asked, lines, question, question_at};
 pub use later::{Later, Left, Placed, Withdrawn, when_free, withdraw};
 pub use lease::lease;
 pub use state::{check, state};
+pub(in crate::ops) use target::check_no_workspace;
 
 /// The branch that a commit by hand is put on.
 #[derive(Debug, Clone, Default)]

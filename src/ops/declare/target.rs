@@ -57,11 +57,7 @@ impl Target {
             (None, Some(inside)) => inside.branch.clone(),
             (None, None) => current_branch(repo, authority)?,
         };
-        let prefix = settings::work_prefix(repo)?;
-        if is_below(&prefix, &branch) {
-            let exclusion = Exclusion::BelowWorkPrefix { prefix };
-            return Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")));
-        }
+        check_no_workspace(repo, &branch)?;
         let here = repo.checkout();
         // A remote's branch that was named is moved from the remote's HEAD. Commits and staged
         // changes in this checkout are left out: they are the user's until pushed.
@@ -213,6 +209,16 @@ impl Target {
             (None, None) => repo.empty_tree().map_err(|error| Error::because("write the empty tree", &error)),
         }
     }
+}
+
+/// Refuses a branch that is for work, not for requests (CONTRACT 11.15).
+pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Result<(), Error> {
+    let prefix = settings::work_prefix(repo)?;
+    if !is_below(&prefix, branch) {
+        return Ok(());
+    }
+    let exclusion = Exclusion::BelowWorkPrefix { prefix };
+    Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")))
 }
 
 /// Describes a HEAD, as part of a sentence.
