@@ -50,6 +50,11 @@ impl Then {
             Self::Requeue => "requeue",
         }
     }
+
+    /// Whether it is written over an earlier request: what is to stop for good does not run again.
+    pub(crate) fn outdoes(self, before: Self) -> bool {
+        self == Self::Stall && before == Self::Requeue
+    }
 }
 
 impl Cancel {
@@ -64,6 +69,14 @@ impl Cancel {
 }
 
 impl Cancel {
+    /// Its effect, for who asks once more.
+    pub fn effect(&self) -> &'static str {
+        match self.then {
+            Then::Stall => "the branch becomes stalled",
+            Then::Requeue => "its state is requested again",
+        }
+    }
+
     /// The request itself, which may not have been carried out yet: `asked by Jane: wrong branch`.
     pub fn asked(&self) -> String {
         let again = if self.then == Then::Requeue { ", to run it again" } else { "" };

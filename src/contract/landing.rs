@@ -338,7 +338,9 @@ impl Landing {
             | Settlement::KeepWorking => true,
             // Once the work is saved the reason may say that it is not.
             Settlement::Stall => self.stopped && !self.saved && self.cancel.is_none(),
-            Settlement::Requeue(Requeue::Cancelled) | Settlement::Advance(_) => false,
+            // Nobody runs again what somebody has asked to stall.
+            Settlement::Requeue(Requeue::Cancelled) => cancel.then == Then::Stall,
+            Settlement::Advance(_) => false,
         };
         if open {
             self.why = format!("{}; it was {cancel}", self.subject);

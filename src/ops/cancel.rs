@@ -58,8 +58,8 @@ pub struct Request {
 pub enum Outcome {
     /// The holder was asked to stop.
     Asked(Asked),
-    /// It was asked before, by this person.
-    Already(Asked, String),
+    /// It was asked before, by this request.
+    Already(Asked, Cancel),
     /// No command ran; the branch is stalled now.
     Stalled(Box<Written>),
     /// There was nothing to do, and why.
@@ -161,8 +161,8 @@ impl Case<'_> {
             // Its command has ended, so no runner would read a request.
             return self.stall(lease.origin.as_ref(), Some(&lease));
         }
-        if let Some(before) = self.already(&lease)? {
-            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before.by)));
+        if let Some(before) = self.already(&lease)?.filter(|before| !self.request.then.outdoes(before.then)) {
+            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before)));
         }
         let left = lease.expires_at().saturating_sub(clock::wall_seconds());
         let reason = self.request.reason.clone().unwrap_or_default();

@@ -85,7 +85,7 @@ fn who_asks_again_is_told_who_asked_and_status_shows_it() {
     assert_exit(&cancel(&repo, &["task", "--reason", "enough"]), 0);
     let output = cancel(&repo, &["task"]);
     assert_exit(&output, 0);
-    assert!(out(&output).contains("already asked by Jane"), "{}", told(&output));
+    assert!(out(&output).contains("already asked by Jane: the branch becomes stalled"), "{}", told(&output));
     let status = out(&repo.aynig_ok(["status", "task"]));
     assert!(status.contains("cancel asked by Jane: enough"), "{status}");
     repo.said("termed");

@@ -35,3 +35,36 @@ fn the_branch_of_a_workspace_is_not_cancelled() {
     assert!(err(&output).contains("nothing to cancel"), "{}", told(&output));
     assert_eq!(repo.head("work/fix"), head);
 }
+
+/// CONTRACT 5.30
+#[test]
+fn stall_prevails_over_a_request_to_run_it_again() {
+    let repo = Repo::scene(&[("work", "trap 'say termed yes' TERM; say ready $$; await release; exit 1")]);
+    repo.ready("task", "work");
+    let runner = repo.aynig_start(["run", "--grace-seconds", "3600"]);
+    repo.said("ready");
+    repo.aynig_ok(["cancel", "task", "--requeue", "--reason", "hangs"]);
+    let output = repo.aynig_ok(["cancel", "task", "--requeue"]);
+    assert!(
+        out(&output).contains("already asked by Test Person: its state is requested again"),
+        "{}",
+        told(&output)
+    );
+    repo.said("termed");
+    let row = |more: &[&str]| {
+        let arguments = [&["cancel", "task", "--json"], more].concat();
+        listed(&repo.aynig_ok(arguments))[0].clone()
+    };
+    let asked = row(&["--reason", "stop it for good"]);
+    assert_eq!((&asked["outcome"], &asked["then"]), (&"asked".into(), &"stall".into()), "{asked}");
+    assert_eq!(repo.trailer("task", "aynig-cancel"), "stall");
+    for more in [&[][..], &["--requeue"]] {
+        let again = row(more);
+        assert_eq!((&again["outcome"], &again["then"]), (&"alreadyAsked".into(), &"stall".into()), "{again}");
+    }
+    repo.release("release");
+    runner.finish();
+    assert_eq!([repo.state("task"), repo.trailer("task", "aynig-cancel")], ["stalled", "stall"]);
+    assert!(repo.message("task").contains("stop it for good"), "{}", repo.message("task"));
+    repo.assert_tidy();
+}

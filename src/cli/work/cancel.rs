@@ -65,7 +65,7 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
                 {
                     ui::warn(&warning);
                 }
-                let (line, row) = told(&branch.to_string(), &outcome);
+                let (line, row) = told(&branch.to_string(), &outcome, then);
                 if !arguments.json {
                     ui::answer(&line);
                 }
@@ -95,13 +95,15 @@ struct Row {
     run_id: Option<String>,
     runner: Option<String>,
     cancel_by: Option<String>,
+    then: Option<&'static str>,
     reason: Option<String>,
     end: Option<&'static str>,
     rescue_ref: Option<String>,
 }
 
 /// A line and a row for one branch.
-fn told(branch: &str, outcome: &Outcome) -> (String, Row) {
+fn told(branch: &str, outcome: &Outcome, asks: Then) -> (String, Row) {
+    let then = Some(asks.word());
     let name = styled(STRONG, ui::sanitize(branch));
     let row = |outcome: &'static str| Row { branch: branch.to_owned(), outcome, ..Row::default() };
     let of = |outcome: &'static str, asked: &Asked| Row {
@@ -114,11 +116,13 @@ fn told(branch: &str, outcome: &Outcome) -> (String, Row) {
         Outcome::Asked(asked) => {
             let run: String = asked.run_id.to_string().chars().take(8).collect();
             let words = format!("asked {run} on {} to stop", asked.runner);
-            (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), of("asked", asked))
+            (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), Row { then, ..of("asked", asked) })
         }
-        Outcome::Already(asked, by) => {
-            let row = Row { cancel_by: Some(by.clone()), ..of("alreadyAsked", asked) };
-            (format!("{name}  {}", ui::sanitize(&format!("already asked by {by}"))), row)
+        Outcome::Already(asked, before) => {
+            let then = Some(before.then.word());
+            let row = Row { cancel_by: Some(before.by.clone()), then, ..of("alreadyAsked", asked) };
+            let words = format!("already asked by {}: {}", before.by, before.effect());
+            (format!("{name}  {}", ui::sanitize(&words)), row)
         }
         Outcome::Stalled(written) => {
             let before = written.previous.as_ref().map_or_else(String::new, |state| format!("{state} → "));

@@ -56,7 +56,7 @@ pub(crate) struct Heartbeat<'a> {
     failures: u32,
     /// Why there is no further beat.
     given_up: Option<StopReason>,
-    /// The request to stop, which is heeded once. The lease is kept until the command is gone.
+    /// The request to stop, which is heeded once; only a stronger one replaces it. The lease is kept until the command is gone.
     cancel: Option<Cancel>,
     /// A request that is not heeded, and why not.
     distrusted: Option<(Cancel, String)>,
@@ -287,12 +287,13 @@ impl<'a> Heartbeat<'a> {
 
     /// Looks for a request among the commits that are new.
     fn heed(&mut self, head: CommitId) {
-        if self.cancel.is_some() {
-            return;
-        }
         let found =
             find(&self.repo, self.trust, Some(self.claim.attempt), &self.claim.branch, head, Some(self.held));
-        self.cancel = found.heeded;
+        if let Some(cancel) = found.heeded
+            && self.cancel.as_ref().is_none_or(|before| cancel.then.outdoes(before.then))
+        {
+            self.cancel = Some(cancel);
+        }
         self.distrusted = found.refused.or(self.distrusted.take());
     }
 
