@@ -189,7 +189,12 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
 
 /// The target branch.
 fn target(repo: &Repo, authority: &Authority, request: &Request) -> Result<BranchName, Error> {
-    let into = request.into.clone().or_else(|| repo.default_branch(authority.source()));
+    let mut into = request.into.clone().or_else(|| repo.default_branch(authority.source()));
+    if into.is_none() && authority.source().is_some() {
+        // A clone that has fetched nothing yet knows no branch of its remote.
+        authority.refresh(repo)?;
+        into = repo.default_branch(authority.source());
+    }
     let Some(into) = into else {
         return Err(Error::usage("there is no default branch to land on: neither main nor master exists")
             .hint("name one: `--into BRANCH`"));

@@ -273,6 +273,17 @@ fn where_a_remote_decides_it_is_landed_there_and_only_there() {
     );
 }
 
+/// CONTRACT 11.13, 14.1
+#[test]
+fn a_clone_that_never_fetched_finds_the_default_branch_of_its_remote() {
+    let hub = finished().into_bare();
+    let clone = Repo::new();
+    clone.git(["branch", "--move", "main", "mine"]);
+    clone.git(["remote", "add", "origin", hub.path.to_str().expect("UTF-8")]);
+    landed(&clone, &["--remote", "origin"]);
+    assert_eq!(hub.message("main"), "Make it\n\nAll of it.\n\nReviewed-by: R");
+}
+
 #[test]
 fn in_a_bare_repository_no_checkout_is_missed() {
     let bare = finished().into_bare();
