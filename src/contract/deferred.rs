@@ -21,9 +21,6 @@ pub(crate) const SLOT_KEY: &str = "aynig-slot";
 /// Lets a deferred state replace a parked one, and one that waits for a person.
 pub const WAKE_KEY: &str = "aynig-wake";
 
-/// The trailer of a state that waits for somebody's answer.
-const WAITS_FOR_KEY: &str = "dwp-waits-for";
-
 /// The branch of a ref that holds a deferred state. `None` for any other ref.
 pub fn deferred_branch(name: &BStr) -> Option<BranchName> {
     BranchName::new(name.strip_prefix(SLOTS.as_bytes())?).ok()
@@ -67,11 +64,6 @@ fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
 /// Whether a deferred state replaces a state that waits or is parked.
 pub(crate) fn wakes(trailers: &Trailers) -> bool {
     trailers.last(WAKE_KEY).is_some_and(|value| value == "true")
-}
-
-/// Whether a state waits for somebody's answer.
-pub(crate) fn waits_for_answer(trailers: &Trailers) -> bool {
-    trailers.last(WAITS_FOR_KEY).is_some_and(|value| !value.is_empty())
 }
 
 /// Whether a commit delivers this slot: it names it, and has its message. The name alone proves nothing, since any

@@ -205,3 +205,35 @@ fn a_slot_of_a_deleted_branch_that_is_in_the_way_is_named() {
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(repo.noted_lines("ran"), ["a/b"]);
 }
+
+/// CONTRACT 5.31, 5.33, 11.21
+#[test]
+fn a_question_to_nobody_in_particular_is_one() {
+    let repo = scene();
+    let asks = "may I?\n\ndwp-state: approval\ndwp-waits-for:\ndwp-answers: work\n";
+    for branch in ["slot", "cancelled"] {
+        repo.branch_with_message(branch, asks.as_bytes());
+    }
+    repo.aynig_ok(later("slot", &[]));
+    assert_eq!(
+        (repo.state("slot").as_str(), slots(&repo)),
+        ("approval", vec!["refs/aynig/deferred/slot".to_owned()])
+    );
+    repo.aynig_ok(["cancel", "cancelled"]);
+    assert_eq!(repo.state("cancelled"), "stalled");
+}
+
+/// CONTRACT 5.26, 5.32
+#[test]
+fn a_condition_on_head_is_not_deferred() {
+    let repo = scene();
+    let head = repo.ready("due", "work");
+    for condition in [["--expect", head.as_str()], ["--if-state", "work"]] {
+        let output = repo.aynig(later("due", &condition));
+        assert_refused(&output, 1, &["due is not free", "--expect", "nothing was changed", "aynig wait due"]);
+    }
+    assert_eq!((repo.head("due"), slots(&repo)), (head, Vec::new()));
+    let head = repo.ready("rests", "nothing");
+    repo.aynig_ok(later("rests", &["--expect", &head, "--if-state", "nothing"]));
+    assert_eq!(repo.state("rests"), "work");
+}

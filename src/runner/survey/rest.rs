@@ -3,9 +3,10 @@
 //! Invariant: a branch that is under a lease, or whose commits may lie on one, never rests, and neither does one that
 //! this runner leaves alone. When in doubt it does not.
 
-use crate::contract::deferred::{Rest, waits_for_answer};
+use crate::contract::deferred::Rest;
 use crate::contract::ids::{CommitId, StateName};
 use crate::contract::message::Message;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::objects::commits::Stored;
 use crate::git::objects::tree::Executable;
 use crate::git::{CommitError, Repo};
@@ -87,7 +88,7 @@ pub(crate) fn outlook(
 /// Judges a state that is neither leased nor parked: whether it has a command under any role.
 pub(crate) fn of_state(repo: &Repo, from: Option<&CommandsFrom>, head: &Stored, state: &StateName) -> Rest {
     match has_command(repo, from, head.tree, state) {
-        Ok(false) if waits_for_answer(&Message::parse(&head.message).trailers) => Rest::Waits,
+        Ok(false) if WaitsFor::of(&Message::parse(&head.message).trailers).is_some() => Rest::Waits,
         Ok(false) => Rest::Rests,
         Ok(true) | Err(_) => Rest::Busy,
     }
