@@ -127,6 +127,7 @@ pub fn when_free(
                 Err(error) => return Err(error),
             }
         }
+        check_unconditional(&request.onto.expected, authority, &branch)?;
         let (slot, declared) = slot_commit(repo, authority, request, &target, later.wake)?;
         let advice = || match repo.commit(slot) {
             Ok(kept) => slips(repo, &branch, &kept, (&declared, request)),
@@ -214,6 +215,23 @@ fn rest_of(repo: &Repo, authority: &Authority, target: &Target) -> Result<Rest, 
         Parking::Until(_) | Parking::Unreadable(_) => Ok(Rest::Waits),
         Parking::Over => Ok(rest::of_state(repo, from.as_ref(), head, &event.state)),
     }
+}
+
+/// Refuses to defer a state with a condition: a slot is delivered to whatever HEAD is there then (CONTRACT 5.26).
+fn check_unconditional(expected: &Expected, authority: &Authority, branch: &BranchName) -> Result<(), Error> {
+    if expected.commit.is_none() && expected.state.is_none() {
+        return Ok(());
+    }
+    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    let message = format!(
+        "{branch} is not free, and a state with --expect or --if-state is not deferred; nothing was changed"
+    );
+    Err(Error::new(Kind::Conflict, message)
+        .hint(format!(
+            "`aynig wait {}{remote}` ends when it rests; then the same again",
+            shell_quote(&branch.to_string())
+        ))
+        .hint("without --expect and --if-state the state is left beside the branch"))
 }
 
 /// Writes the commit of a slot: the message that the state would have, on top of the HEAD that was seen.
