@@ -86,6 +86,8 @@ pub struct Asked {
     pub origin: Option<StateName>,
     /// The end of its lease, in seconds since the epoch.
     pub until: i64,
+    /// What was asked.
+    pub then: Then,
 }
 
 /// How an attempt that was asked to stop ended.
@@ -162,14 +164,14 @@ impl Case<'_> {
             return self.stall(lease.origin.as_ref(), Some(&lease));
         }
         if let Some(before) = self.already(&lease)?.filter(|before| !self.request.then.outdoes(before.then)) {
-            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id), before)));
+            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id, before.then), before)));
         }
         let left = lease.expires_at().saturating_sub(clock::wall_seconds());
         let reason = self.request.reason.clone().unwrap_or_default();
         let left = u64::try_from(left).unwrap_or(0);
         let draft = cancel_draft(&lease.message, self.request.then, left, reason.as_bytes());
         let Some(commit) = self.put(&draft, None, "aynig: ask to cancel")? else { return Ok(None) };
-        Ok(Some(Outcome::Asked(self.asked(&lease, commit))))
+        Ok(Some(Outcome::Asked(self.asked(&lease, commit, self.request.then))))
     }
 
     fn without_lease(&self, event: &Event) -> Result<Option<Outcome>, Error> {
@@ -212,7 +214,7 @@ impl Case<'_> {
         Ok(of_lease(self.repo, &trust, self.branch, lease))
     }
 
-    fn asked(&self, lease: &Lease, commit: CommitId) -> Asked {
+    fn asked(&self, lease: &Lease, commit: CommitId, then: Then) -> Asked {
         Asked {
             branch: self.branch.clone(),
             run_id: lease.run_id.clone(),
@@ -220,6 +222,7 @@ impl Case<'_> {
             commit,
             origin: lease.origin.clone(),
             until: lease.expires_at(),
+            then,
         }
     }
 
@@ -318,7 +321,14 @@ pub fn look(repo: &Repo, authority: &Authority, asked: &Asked) -> Result<End, Er
                     let over = lease.expires_at().max(stored.committed_at) < clock::wall_seconds();
                     return Ok(if over && stored.id == head { End::Expired } else { End::Open });
                 };
-                return Ok(ended(&event, asked));
+                let trigger =
+                    repo.history(stored.id).map_while(Result::ok).find_map(|stored| {
+                        match Head::read(&stored.facts()) {
+                            Head::Ready(event) => Some(event),
+                            Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => None,
+                        }
+                    });
+                return Ok(ended(&event, trigger.as_ref(), asked));
             }
             Head::Ready(event) => above = Some(event),
             Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => {}
@@ -327,16 +337,25 @@ pub fn look(repo: &Repo, authority: &Authority, asked: &Asked) -> Result<End, Er
     Ok(End::Other(above.map(|event| event.state)))
 }
 
-fn ended(event: &Event, asked: &Asked) -> End {
+fn ended(event: &Event, trigger: Option<&Event>, asked: &Asked) -> End {
     let trailers = &event.message.trailers;
     let saved = rescued(trailers).map(ToString::to_string);
     let closed = stalled_run(trailers).is_some_and(|run| run == asked.run_id.as_bstr());
     match Stall::of(event) {
         Some(stall) if closed && is_cancelled(event) => End::Stalled(stall.reason, stall.rescue),
         Some(stall) if closed => End::Failed(stall.reason, stall.rescue),
-        _ if asked.origin.as_ref() == Some(&event.state) => End::Requeued(saved),
+        // A command may set its own state again, in its own words.
+        _ if asked.then == Then::Requeue && trigger.is_some_and(|trigger| is_again(event, trigger)) => {
+            End::Requeued(saved)
+        }
         _ => End::Other(Some(event.state.clone())),
     }
+}
+
+/// Whether a state is the request of an attempt, put back.
+fn is_again(event: &Event, trigger: &Event) -> bool {
+    let (one, other) = (&event.message, &trigger.message);
+    event.state == trigger.state && one.subject == other.subject && one.body == other.body
 }
 
 /// Whether no command will run for the state, and nobody's answer is waited for (CONTRACT 5.33).

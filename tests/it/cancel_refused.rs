@@ -68,3 +68,27 @@ fn stall_prevails_over_a_request_to_run_it_again() {
     assert!(repo.message("task").contains("stop it for good"), "{}", repo.message("task"));
     repo.assert_tidy();
 }
+
+/// CONTRACT 5.30
+#[test]
+fn a_loop_that_ended_first_was_not_cancelled() {
+    for more in [&[][..], &["--requeue"]] {
+        let repo = Repo::scene(&[("poll", "say ready $$; await release; next poll")]);
+        repo.ready("task", "poll");
+        let runner = repo.aynig_start(["run"]);
+        let command = repo.said_pid("ready");
+        let signal = |signal| {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(runner.pid()), signal).expect("it runs");
+        };
+        signal(nix::sys::signal::Signal::SIGSTOP);
+        let waiting = repo.aynig_start([&["cancel", "task", "--wait"], more].concat());
+        wait_until("the request", || !repo.trailer("task", "aynig-cancel").is_empty());
+        repo.release("release");
+        command.gone();
+        signal(nix::sys::signal::Signal::SIGCONT);
+        let output = waiting.finish();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(out(&output).contains("ended first: the branch is in the state poll"), "{}", told(&output));
+        runner.finish();
+    }
+}
