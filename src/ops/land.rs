@@ -13,8 +13,10 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::{Draft, Message};
+use crate::contract::parking::{Parking, parking};
 pub use crate::contract::squash::Said;
 use crate::contract::squash::{merge_draft, squash_draft};
+use crate::contract::waits_for::WaitsFor;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
 use crate::git::remote::Move;
@@ -88,6 +90,8 @@ pub struct Landed {
     pub subject: BString,
     /// The checkout that was updated.
     pub followed: Option<PathBuf>,
+    /// Whether the branch that landed waits for something, which its deletion would lose.
+    pub is_open: bool,
     /// Warnings to show to the user.
     pub warnings: Vec<String>,
 }
@@ -172,6 +176,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let checkout = if authority.source().is_none() { checkout(repo, &onto, tree)? } else { None };
     let draft = draft(repo, request, &onto, &from)?;
     let (message, mut warnings) = encoded(&draft, request)?;
+    let open = still_open(repo, authority, &from)?;
     let parents = match request.strategy {
         Strategy::Squash => vec![onto.head.id],
         Strategy::Merge => vec![onto.head.id, from.head.id],
@@ -181,10 +186,12 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         .write_commit(&new)
         .map_err(|error| Error::because(&format!("write a commit for {into}"), &error))?;
     move_target(repo, authority, &onto, commit, checkout.as_ref())?;
+    let is_open = !open.is_empty();
+    warnings.extend(open);
     warnings.extend(remarks(repo, &from, &onto, is_over));
     let followed = checkout.map(|checkout| checkout.path.clone());
     let subject = Message::parse(&message).subject;
-    Ok(Landing::Landed(Landed { into, parent: onto.head.id, commit, subject, followed, warnings }))
+    Ok(Landing::Landed(Landed { into, parent: onto.head.id, commit, subject, followed, is_open, warnings }))
 }
 
 /// The target branch.
@@ -342,6 +349,31 @@ fn bring_along(place: &str, old: CommitId, name: &BranchName) -> String {
     format!(
         "bring its files along: `git -C {place} switch --detach {old}`, then `git -C {place} switch {name}`"
     )
+}
+
+/// What the branch waits for.
+fn still_open(repo: &Repo, authority: &Authority, from: &Side) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    let (name, quoted) = (&from.name, shell_quote(&from.name.to_string()));
+    if let Head::Ready(event) = &from.meaning {
+        let trailers = &event.message.trailers;
+        if let Some(question) = WaitsFor::of(trailers) {
+            found.push(format!(
+                "{name} waits for an answer of {}; `aynig answer {quoted}{}` shows the question",
+                question.words(),
+                option(authority)
+            ));
+        } else if let Parking::Until(time) = parking(trailers, clock::wall_seconds()) {
+            found.push(format!("{name} is parked until {}, and is run then", clock::format_utc(time)));
+        }
+    }
+    if authority.slot(repo, name)?.is_some() {
+        found.push(format!(
+            "a deferred state waits for {name}; `aynig set-state --withdraw {quoted}{}` removes it",
+            option(authority)
+        ));
+    }
+    Ok(found)
 }
 
 /// The warnings about the two branches.

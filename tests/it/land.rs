@@ -228,6 +228,30 @@ fn what_a_person_may_have_overlooked_is_told() {
 
 /// CONTRACT 14.1
 #[test]
+fn what_the_branch_waits_for_is_told_before_it_is_deleted() {
+    for (state, words) in [
+        ("dwp-waits-for: ana\n", "task waits for an answer of ana; `aynig answer task`"),
+        ("dwp-not-before: 2999-01-01T00:00:00Z\n", "task is parked until 2999-01-01T00:00:00Z"),
+        ("", "a deferred state waits for task; `aynig set-state --withdraw task` removes it"),
+    ] {
+        let repo = finished();
+        let state = if state.is_empty() {
+            "dwp-state: work\n".to_owned()
+        } else {
+            format!("dwp-state: ask\n{state}")
+        };
+        repo.branch_from("task", "task", format!("s\n\n{state}").as_bytes());
+        if state.contains("work") {
+            repo.aynig_ok(["set-state", "task", "--state", "later", "--when-free"]);
+        }
+        let output = landed(&repo, &[]);
+        assert!(err(&output).contains(words), "{}", told(&output));
+        assert!(!err(&output).contains("git branch -D"), "{}", told(&output));
+    }
+}
+
+/// CONTRACT 14.1
+#[test]
 fn a_target_that_moves_meanwhile_is_left_as_it_is_then() {
     let repo = finished();
     let git_dir = repo.path.join(".git");

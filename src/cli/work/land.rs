@@ -74,18 +74,19 @@ fn tell(branch: &str, landed: &Landed, is_remote: bool) {
         styled(FAINT, format!("({})", landed.commit.short())),
         branch = ui::sanitize(branch),
     ));
-    let next = match &landed.followed {
-        _ if is_remote => "`git pull` brings it here".to_owned(),
-        Some(place) => {
-            format!(
-                "the checkout in {} went along; `git branch -D {}` removes the branch",
-                place.display(),
-                shell_quote(branch)
-            )
-        }
-        None => format!("`git branch -D {}` removes the branch", shell_quote(branch)),
+    let went =
+        landed.followed.as_ref().map(|place| format!("the checkout in {} went along", place.display()));
+    // What waits for the branch would be lost with it.
+    let remove =
+        (!landed.is_open).then(|| format!("`git branch -D {}` removes the branch", shell_quote(branch)));
+    let next = if is_remote {
+        "`git pull` brings it here".to_owned()
+    } else {
+        went.into_iter().chain(remove).collect::<Vec<_>>().join("; ")
     };
-    ui::narrate(&styled(FAINT, ui::sanitize(&next)));
+    if !next.is_empty() {
+        ui::narrate(&styled(FAINT, ui::sanitize(&next)));
+    }
 }
 
 fn report(request: &Request, landing: &Landing) -> serde_json::Value {
