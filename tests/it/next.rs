@@ -49,7 +49,8 @@ fn what_cannot_be_declared_is_an_error_and_no_line() {
     fs::write(repo.beside("latin"), b"one\ncaf\xe9\n").expect("a file");
     fs::write(repo.beside("nul"), b"a\0b").expect("a file");
     fs::write(repo.beside("long"), vec![b'x'; 1024 * 1024]).expect("a file");
-    let rows: [(&[&str], &[&str]); 12] = [
+    let rows: [(&[&str], &[&str]); 13] = [
+        (&["x", "--body-file", "/dev/zero"], &["/dev/zero is longer than 1 MiB"]),
         (&["working"], &["working"]),
         (&["a b"], &["not a legal state name"]),
         (&["--body", "x"], &["STATE"]),

@@ -256,6 +256,7 @@ fn misuse_is_refused_before_anything_is_touched() {
         (&["--state", "a", "--subject", "two\nlines"], &["subject cannot be written"]),
         (&["--state", "a", "--body", "x", "--body-stdin"], &["cannot be used with"]),
         (&["--state", "a", "--body-file", "missing"], &["could not read the body from", "missing", "hint: "]),
+        (&["--state", "a", "--body-file", "/dev/zero"], &["/dev/zero is longer than 1 MiB", "hint: "]),
         (&["--state", "a", "--branch", "a..b"], &["not a legal branch name"]),
     ] {
         let arguments = ["set-state"].into_iter().chain(arguments.iter().copied());

@@ -17,6 +17,9 @@ use crate::cli::args::CommitOptions;
 use crate::cli::ui;
 use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 
+/// The longest body, in bytes.
+const MAX_BODY: u64 = 1 << 20;
+
 /// The target of the commit: the named branch, if any.
 pub(crate) fn onto(named: Option<&OsStr>, options: &CommitOptions) -> Result<Onto, Error> {
     let branch = named.or(options.branch.as_deref()).map(branch_name).transpose()?;
@@ -56,17 +59,29 @@ pub(crate) fn text(
     }
     let Some(file) = file else { return Ok(None) };
     if file.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        return match std::io::stdin().lock().read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some(bytes)),
-            Err(error) => Err(Error::because("read the body from stdin", &error)),
-        };
+        let bytes = bounded(std::io::stdin().lock());
+        let bytes = bytes.map_err(|error| Error::because("read the body from stdin", &error))?;
+        return bytes.map(Some).ok_or_else(|| too_long("stdin"));
     }
     let file = start.join(file);
-    std::fs::read(&file).map(Some).map_err(|error| {
-        Error::usage(format!("could not read the body from {}: {error}", file.display()))
+    let name = file.display().to_string();
+    let bytes = std::fs::File::open(&file).and_then(bounded).map_err(|error| {
+        Error::usage(format!("could not read the body from {name}: {error}"))
             .hint("give an existing file, or the text itself (`--help` names the options)")
-    })
+    })?;
+    bytes.map(Some).ok_or_else(|| too_long(&name))
+}
+
+/// Reads a body; `None` if it is longer than a body may be.
+fn bounded(source: impl Read) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let length = source.take(MAX_BODY + 1).read_to_end(&mut bytes)?;
+    Ok((u64::try_from(length).is_ok_and(|length| length <= MAX_BODY)).then_some(bytes))
+}
+
+fn too_long(name: &str) -> Error {
+    Error::usage(format!("the body from {name} is longer than 1 MiB; nothing was written"))
+        .hint("commit the long text as a file on the branch, and name the file in the body")
 }
 
 /// The line that reports a written state.
