@@ -66,7 +66,8 @@ fn only_the_listed_answers_are_taken() {
         2,
         &["approve is not one of the answers", "approved, implement", "nothing was changed", by_hand],
     );
-    assert_refused(&repo.aynig(["answer", "task", "working"]), 2, &["working"]);
+    let words = ["working is a lease, and no answer", "`aynig answer task approved --expect "];
+    assert_refused(&repo.aynig(["answer", "task", "working"]), 2, &words);
     assert_refused(&repo.aynig(["answer", "task", "a b"]), 2, &["not a legal state name"]);
     assert_refused(
         &repo.aynig(["answer", "task", "approved", "--comment", " "]),

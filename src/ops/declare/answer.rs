@@ -50,8 +50,7 @@ pub fn question(repo: &Repo, authority: &Authority, branch: &BranchName) -> Resu
     let onto = Onto { branch: Some(branch.clone()), answers: true, ..Onto::default() };
     let target = Target::look(repo, authority, &onto)?;
     let (event, question) = asked(repo, authority, &target)?;
-    let author = repo.author(event.commit).unwrap_or_default();
-    Ok(Asked { branch: target.branch.clone(), event: event.clone(), author, question })
+    Ok(question_of(repo, &target, event, &question))
 }
 
 /// Returns the question of a branch as a look has found it.
@@ -61,6 +60,12 @@ pub fn question_at(repo: &Repo, branch: &str, head: &str) -> Option<Asked> {
     let question = WaitsFor::of(&event.message.trailers)?;
     let branch = BranchName::new(branch).ok()?;
     Some(Asked { branch, author: repo.author(commit).unwrap_or_default(), event, question })
+}
+
+/// Returns a question with its place.
+fn question_of(repo: &Repo, target: &Target, event: &Event, question: &WaitsFor) -> Asked {
+    let author = repo.author(event.commit).unwrap_or_default();
+    Asked { branch: target.branch.clone(), event: event.clone(), author, question: question.clone() }
 }
 
 /// Returns the question at HEAD. Fails if there is none.
@@ -125,6 +130,12 @@ pub(super) fn draft(
     (state, comment): (&StateName, Option<&[u8]>),
 ) -> Result<ManualState, Error> {
     let (event, question) = asked(repo, authority, target)?;
+    if state.is_working() {
+        let message = format!("working is a lease, and no answer to {}; nothing was changed", target.branch);
+        return Err(lines(authority, &question_of(repo, target, event, &question))
+            .into_iter()
+            .fold(Error::usage(message), |error, line| error.hint(format!("`{line}`"))));
+    }
     match &question.answers {
         Answers::Listed(states) if !states.contains(state) => {
             let list = question.answers.list().unwrap_or_default();

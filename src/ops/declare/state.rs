@@ -49,8 +49,8 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
 /// Sets the state of a branch.
 pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Result<Written, Error> {
     match &request.wanted {
-        Wanted::State { state, .. } | Wanted::Answer { state, .. } => check(Some(state), given(request))?,
-        Wanted::Retry { .. } => {}
+        Wanted::State { state, .. } => check(Some(state), given(request))?,
+        Wanted::Answer { .. } | Wanted::Retry { .. } => {}
     }
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         // A lease needs no person, and reports itself.
