@@ -87,6 +87,12 @@ fn a_configuration_that_is_away_for_a_moment_turns_nothing_off() {
     repo.ready("second", "go");
     runner.await_error("second: go was not run");
     std::fs::rename(&away, &config).expect("moved back");
+    // A full disk leaves an empty file, which no git makes.
+    let text = std::fs::read(&config).expect("readable");
+    std::fs::write(&config, "").expect("emptied");
+    repo.ready("emptied", "go");
+    runner.await_error("emptied: go was not run");
+    std::fs::write(&config, text).expect("written");
     // While it waits for a value to be mended.
     set(&repo, "perhaps");
     runner.await_error("nothing is run");
@@ -96,7 +102,7 @@ fn a_configuration_that_is_away_for_a_moment_turns_nothing_off() {
     set(&repo, "true");
     repo.ready("third", "go");
     runner.await_error("third: go was not run");
-    for branch in ["first", "second", "third"] {
+    for branch in ["first", "second", "emptied", "third"] {
         assert_eq!(repo.state(branch), "go", "{branch}");
     }
     stop(runner);

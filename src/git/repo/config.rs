@@ -212,7 +212,7 @@ impl Repo {
     /// Whether the repository's configuration is there. An editor may take the file away for a moment. Git reads
     /// that as a file without settings, which would turn `aynig.requireSigned` off.
     pub fn has_config(&self) -> bool {
-        self.common_dir().join("config").exists()
+        self.common_dir().join("config").metadata().is_ok_and(|found| found.len() > 0)
     }
 
     /// Whether git's configuration has changed since this process opened the repository.
