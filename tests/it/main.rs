@@ -34,6 +34,7 @@ mod crashes;
 mod default_branch;
 mod deferred;
 mod deferred_hostile;
+mod deferred_merged;
 mod demo;
 mod doctor;
 mod documents;

@@ -448,6 +448,19 @@ impl Repo {
         walk(tip, |id| self.commit(id), |stored| stored)
     }
 
+    /// The commits that `tip` reaches, over all parents, and `seen` does not; nearest first. Those that
+    /// cannot be read are passed over.
+    pub(crate) fn history_above(
+        &self,
+        tip: CommitId,
+        seen: Option<CommitId>,
+    ) -> impl Iterator<Item = Stored> + '_ {
+        let hidden = seen.filter(|seen| self.commit(*seen).is_ok()).map(gits);
+        let walk = self.gix.rev_walk([gits(tip)]).with_hidden(hidden).all();
+        let ids = walk.into_iter().flatten().filter_map(Result::ok);
+        ids.filter_map(|info| self.commit(ours(&info.id)).ok())
+    }
+
     /// First-parent history with authors. If its last commit names a parent, the history continues
     /// outside this clone.
     pub(crate) fn signed_history(

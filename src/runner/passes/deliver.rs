@@ -206,12 +206,11 @@ pub fn undeliverable(
     }
 }
 
-/// Whether a commit between `head` and the HEAD that the sender saw delivers the slot.
+/// Whether a commit above the HEAD that the sender saw delivers the slot. After a merge it may lie on any side.
 pub fn is_delivered(repo: &Repo, slot: &Stored, head: CommitId) -> bool {
-    let seen = slot.parents.first();
     let Some(event) = deferred_event(&slot.facts()) else { return false };
-    let above = repo.history(head).map_while(Result::ok).take(SEARCHED);
-    above.take_while(|stored| Some(&stored.id) != seen).any(|stored| delivers(&stored.message, &event))
+    let mut above = repo.history_above(head, slot.parents.first().copied()).take(SEARCHED);
+    above.any(|stored| delivers(&stored.message, &event))
 }
 
 /// The sender of a slot, for messages.
