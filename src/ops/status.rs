@@ -13,7 +13,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
-use crate::runner::passes::deliver::is_due;
+use crate::runner::passes::deliver::{Prospect, prospect};
 use crate::runner::passes::pass::PassError;
 use crate::runner::survey::trust;
 use crate::runner::survey::words::bounded;
@@ -87,12 +87,12 @@ impl Seen {
 
 /// Takes one look. A remote counts as of the last fetch.
 pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Result<Seen, Error> {
+    // One ref listing; without it the branches can still be shown. Before the branches: a sender may see a newer HEAD.
+    let slots = authority.slots(repo).unwrap_or_default();
     let question = Question { repo, authority, options: &query.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
     let mut seen = Seen { empty: branches.is_empty(), workspaces: workspace::count(repo), ..Seen::default() };
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
-    // One ref listing; without it the branches can still be shown.
-    let slots = authority.slots(repo).unwrap_or_default();
     let slots: HashMap<&BranchName, CommitId> =
         slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
     for branch in &branches {
@@ -112,12 +112,18 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             &query.options,
             now,
         );
-        if let Some(slot) = slots.get(&branch.name)
-            && let Some(view) = deferred(repo, *slot)
-        {
-            row.waited_for(view);
-            if is_due(repo, &query.options.trust, commands_from.as_deref(), branch, *slot) {
-                row.act = Act::Deliver;
+        if let Some(slot) = slots.get(&branch.name) {
+            let trust = &query.options.trust;
+            let stuck = match prospect(repo, authority, trust, commands_from.as_deref(), branch, *slot) {
+                Prospect::Stuck(why) => Some(why),
+                Prospect::Due => {
+                    row.act = Act::Deliver;
+                    None
+                }
+                Prospect::DueElsewhere | Prospect::Waits => None,
+            };
+            if let Some(view) = deferred(repo, *slot, stuck) {
+                row.waited_for(view);
             }
         }
         if query.filter.admits(&row) {

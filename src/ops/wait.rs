@@ -16,6 +16,7 @@ use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
 use crate::runner::options::{Options, Selection};
+use crate::runner::passes::deliver::{Prospect, prospect};
 use crate::runner::survey::rest::{Outlook, outlook};
 use crate::runner::survey::{self, CommandsFrom, Question, Survey};
 
@@ -163,6 +164,8 @@ impl<'a> Wait<'a> {
     /// Looks at the branches. Returns whether one has moved.
     pub fn look(&mut self) -> Result<bool, Error> {
         self.refresh()?;
+        // Before the branches: a sender may see a newer HEAD.
+        let slots = self.authority.slots(self.repo).unwrap_or_default();
         let now = clock::wall_seconds();
         let question = Question {
             repo: self.repo,
@@ -174,7 +177,6 @@ impl<'a> Wait<'a> {
         let Survey { branches, commands_from, .. } = survey::survey(&question)?;
         let found: HashMap<&BranchName, &survey::Branch> =
             branches.iter().map(|branch| (&branch.name, branch)).collect();
-        let slots = self.authority.slots(self.repo).unwrap_or_default();
         let slots: HashMap<&BranchName, CommitId> =
             slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
         let mut branches = std::mem::take(&mut self.branches);
@@ -222,15 +224,19 @@ impl<'a> Wait<'a> {
         let mut row = row(repo, authority, from, branch, None, &self.options, now);
         let head = branch.head.and_then(|head| repo.commit(head).ok());
         let outlook = outlook(repo, from, head.as_ref(), branch);
-        let slot = slot.and_then(|slot| deferred(repo, slot));
-        // The next pass sets it.
-        let is_due = slot
-            .as_ref()
-            .is_some_and(|slot| slot.wake || row.rests || row.kind == "unmanaged" || row.is_stalled());
-        if let Some(slot) = slot {
+        let (is_due, stuck) =
+            match slot.map(|slot| prospect(repo, authority, &self.options.trust, from, branch, slot)) {
+                Some(Prospect::Due | Prospect::DueElsewhere) => (true, None),
+                Some(Prospect::Stuck(why)) => (false, Some(why)),
+                Some(Prospect::Waits) | None => (false, None),
+            };
+        let is_stuck = stuck.is_some()
+            || row.mistake
+            || row.kind == "invalid"
+            || row.state.as_deref() == Some("stalled");
+        if let Some(slot) = slot.and_then(|slot| deferred(repo, slot, stuck)) {
             row.waited_for(slot);
         }
-        let is_stuck = row.mistake || row.kind == "invalid" || row.state.as_deref() == Some("stalled");
         waited.came = match outlook {
             _ if waited.reached.is_some() => Came::Reached,
             Outlook::Moves => Came::Open,

@@ -211,6 +211,7 @@ fn scenes() -> Scenes {
     branches(&mut scenes);
     steps(&mut scenes);
     cancelled(&mut scenes);
+    stuck(&mut scenes);
     landed(&mut scenes);
     installed(&mut scenes);
     workspaces(&mut scenes);
@@ -314,6 +315,30 @@ fn cancelled(scenes: &mut Scenes) {
     // It delivers the state.
     stage.repo.aynig(["run"]);
     stage.ask("log", &["task"]);
+}
+
+/// A deferred state whose branch was made anew.
+fn stuck(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    let anew = |subject: &str| {
+        let message = format!(
+            "{subject}
+
+dwp-state: a
+dwp-not-before: 2999-01-01T00:00:00Z
+"
+        );
+        repo.branch_with_message("task", message.as_bytes());
+    };
+    let mut stage = Stage { repo: &repo, scenes };
+    for subject in ["one", "two"] {
+        anew(subject);
+        stage.ask("set-state", &["--when-free", "task", "--state", "later"]);
+    }
+    anew("three");
+    stage.ask("status", &["task"]);
+    stage.ask("log", &["task"]);
+    stage.ask("set-state", &["--withdraw", "task"]);
 }
 
 fn landed(scenes: &mut Scenes) {

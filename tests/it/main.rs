@@ -35,6 +35,7 @@ mod default_branch;
 mod deferred;
 mod deferred_hostile;
 mod deferred_merged;
+mod deferred_stuck;
 mod demo;
 mod doctor;
 mod documents;

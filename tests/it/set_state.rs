@@ -35,7 +35,7 @@ fn on_another_branch_its_own_tree_stays() {
         answer,
         serde_json::json!([{
             "branch": "work", "outcome": "set", "state": "done", "commit": repo.head("work"), "previousState": "build",
-            "parent": base, "deferred": null, "reason": null
+            "parent": base, "deferred": null, "replaced": null, "reason": null
         }])
     );
     assert_eq!(repo.git(["ls-tree", "--name-only", "work"]), "README");

@@ -191,11 +191,20 @@ fn words(left: &Left) -> String {
     };
     let lease = left.lease.as_ref().filter(|_| !left.delivered);
     let held = lease.map(|lease| format!(", held by {}", lease_words(lease))).unwrap_or_default();
+    let replaced = left.replaced.as_ref().map(|before| {
+        format!(
+            "; {} could not be delivered ({}), and was replaced (`git show {}` still shows it)",
+            before.words,
+            before.stuck.as_deref().unwrap_or("the branch has moved"),
+            before.slot.short()
+        )
+    });
     format!(
-        "{}  {} {what}{}  {}",
+        "{}  {} {what}{}{}  {}",
         styled(STRONG, ui::sanitize(&left.branch.to_string())),
         styled(GOOD, &left.state),
         ui::sanitize(&held),
+        ui::sanitize(&replaced.unwrap_or_default()),
         styled(FAINT, format!("({})", left.commit.short()))
     )
 }

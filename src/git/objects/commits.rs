@@ -410,6 +410,11 @@ impl Repo {
         }
     }
 
+    /// Whether the history of this clone is cut off, or may be.
+    pub(crate) fn is_shallow(&self) -> bool {
+        self.gix.is_shallow().unwrap_or(true)
+    }
+
     /// The id of the empty tree, which need not be stored.
     pub(crate) fn no_files(&self) -> CommitId {
         ours(&gix::ObjectId::empty_tree(self.gix.object_hash()))

@@ -23,7 +23,7 @@ use crate::git::remote::QUESTION;
 use crate::git::{RefChange, Repo, Together};
 use crate::runner::authority::Authority;
 use crate::runner::passes::changes::Changes;
-use crate::runner::passes::deliver::{is_delivered, sender};
+use crate::runner::passes::deliver::{is_delivered, sender, undeliverable, withdrawal};
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
@@ -71,6 +71,8 @@ pub struct Left {
     pub again: bool,
     /// Whether it was waited for, and is delivered.
     pub delivered: bool,
+    /// The deferred state whose place it took, since no pass could deliver it.
+    pub replaced: Option<Box<Withdrawn>>,
     /// What the user should know besides.
     pub advice: Vec<Advice>,
 }
@@ -84,6 +86,8 @@ pub struct Withdrawn {
     pub slot: CommitId,
     /// What it would have set, in words.
     pub words: String,
+    /// Why no pass could deliver it, in words.
+    pub stuck: Option<String>,
 }
 
 /// Sets a state at once if the branch is free, else leaves it beside the branch.
@@ -100,28 +104,19 @@ pub fn when_free(
         tries += 1;
         let target = Target::look(repo, authority, &request.onto)?;
         target.check_expected(repo, authority, &request.onto.expected)?;
-        let Some(head) = target.head.as_ref().map(|head| head.id) else {
-            return Err(Error::failed(format!(
-                "{} has no commit yet, so nothing waits for it",
-                target.branch
-            ))
-            .hint("without `--when-free` the state is its first commit"));
-        };
+        let head = head_of(&target)?;
         let branch = target.branch.clone();
-        // First in, first out: an earlier slot is delivered first.
         let waiting = authority.slot(repo, &branch)?;
+        // First in, first out: an earlier slot is delivered first, if it can be.
+        let ahead = match waiting {
+            Some(slot) if stranded(repo, authority, &branch, slot)?.is_some() => None,
+            waiting => waiting,
+        };
         // An attempt owns its branch, and would wait for its own end.
         let is_free =
-            target.held || (waiting.is_none() && rest_of(repo, authority, &target)?.admits(later.wake));
+            target.held || (ahead.is_none() && rest_of(repo, authority, &target)?.admits(later.wake));
         if is_free {
-            let expected =
-                Expected { commit: Some(head.to_string()), state: request.onto.expected.state.clone() };
-            let onto = Onto {
-                expected,
-                branch: Some(branch).filter(|_| !target.inside).or(request.onto.branch.clone()),
-                ..request.onto.clone()
-            };
-            match state(repo, authority, &StateRequest { onto, wanted: request.wanted.clone() }) {
+            match at_once(repo, authority, request, &target, head) {
                 Ok(written) => return Ok(Placed::Set(Box::new(written))),
                 Err(error) if error.kind == Kind::Conflict && tries < TRIES => continue,
                 Err(error) => return Err(error),
@@ -140,9 +135,10 @@ pub fn when_free(
             lease: target.lease().cloned().map(Box::new),
             again,
             delivered: false,
+            replaced: None,
             advice: advice(),
         };
-        let mut left = match (waiting, &mut changes) {
+        let mut left = match (ahead, &mut changes) {
             (Some(there), _) if says_the_same(repo, there, slot) => left(there, true),
             (Some(there), Some(changes)) => {
                 await_end(repo, authority, &branch, there, changes)?;
@@ -150,8 +146,11 @@ pub fn when_free(
                 continue;
             }
             (Some(there), None) => return Err(taken(repo, &branch, there)),
-            (None, _) => match leave(repo, authority, &branch, slot)? {
-                Leaving::Left => left(slot, false),
+            (None, _) => match leave(repo, authority, &branch, (waiting, slot))? {
+                Leaving::Left => Left {
+                    replaced: waiting.map(|there| Box::new(withdrawn(repo, &branch, there, Some(head)))),
+                    ..left(slot, false)
+                },
                 Leaving::Delivered => {
                     return Ok(Placed::Left(Left { delivered: true, ..left(slot, false) }));
                 }
@@ -165,6 +164,43 @@ pub fn when_free(
         }
         return Ok(Placed::Left(left));
     }
+}
+
+fn head_of(target: &Target) -> Result<CommitId, Error> {
+    target.head.as_ref().map(|head| head.id).ok_or_else(|| {
+        Error::failed(format!("{} has no commit yet, so nothing waits for it", target.branch))
+            .hint("without `--when-free` the state is its first commit")
+    })
+}
+
+/// Sets the state on the HEAD that was seen.
+fn at_once(
+    repo: &Repo,
+    authority: &Authority,
+    request: &StateRequest,
+    target: &Target,
+    head: CommitId,
+) -> Result<Written, Error> {
+    let expected = Expected { commit: Some(head.to_string()), state: request.onto.expected.state.clone() };
+    let branch = Some(&target.branch).filter(|_| !target.inside).or(request.onto.branch.as_ref());
+    let onto = Onto { expected, branch: branch.cloned(), ..request.onto.clone() };
+    state(repo, authority, &StateRequest { onto, wanted: request.wanted.clone() })
+}
+
+/// Why no pass can deliver the slot. HEAD is read after the slot: its sender may have seen a newer one than we.
+fn stranded(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    slot: CommitId,
+) -> Result<Option<String>, Error> {
+    let head = authority.head(repo, branch, QUESTION)?;
+    Ok(undeliverable(repo, branch, head, slot))
+}
+
+fn withdrawn(repo: &Repo, branch: &BranchName, slot: CommitId, head: Option<CommitId>) -> Withdrawn {
+    let stuck = undeliverable(repo, branch, head, slot);
+    Withdrawn { branch: branch.clone(), slot, words: state_of(repo, slot), stuck }
 }
 
 /// Removes the deferred state of a branch.
@@ -189,7 +225,7 @@ pub fn withdraw(repo: &Repo, authority: &Authority, onto: &Onto) -> Result<Withd
     }
     let change = RefChange { name: slot_ref(branch), expected: Some(slot), new: None };
     match authority.swap_together(repo, branch, &[change], "aynig: withdraw state")? {
-        Together::Won => Ok(Withdrawn { branch: branch.clone(), slot, words: state_of(repo, slot) }),
+        Together::Won => Ok(withdrawn(repo, branch, slot, head.as_ref().map(|head| head.id))),
         Together::Lost { .. } => Err(gone("delivered or replaced meanwhile")),
     }
 }
@@ -271,10 +307,15 @@ enum Leaving {
     Lost(Option<CommitId>),
 }
 
-/// Leaves a slot. If the answer to the push is lost, a runner may have delivered it before we look: whoever takes that
+/// Leaves a slot in the place of `before`. If the answer to the push is lost, a runner may have delivered it before we look: whoever takes that
 /// for a failure sends it again.
-fn leave(repo: &Repo, authority: &Authority, branch: &BranchName, slot: CommitId) -> Result<Leaving, Error> {
-    let change = RefChange { name: slot_ref(branch), expected: None, new: Some(slot) };
+fn leave(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    (before, slot): (Option<CommitId>, CommitId),
+) -> Result<Leaving, Error> {
+    let change = RefChange { name: slot_ref(branch), expected: before, new: Some(slot) };
     let moved = authority.swap_together(repo, branch, &[change], "aynig: defer state");
     if matches!(moved, Ok(Together::Won)) {
         return Ok(Leaving::Left);
@@ -319,7 +360,7 @@ fn says_the_same(repo: &Repo, one: CommitId, other: CommitId) -> bool {
     }
 }
 
-/// Waits until a slot is gone. Fails if it was removed without being delivered.
+/// Waits until a slot is gone. Fails if it was removed without being delivered, or cannot be delivered any more.
 fn await_end(
     repo: &Repo,
     authority: &Authority,
@@ -328,6 +369,11 @@ fn await_end(
     changes: &mut Changes,
 ) -> Result<(), Error> {
     while authority.slot(repo, branch)? == Some(slot) {
+        if let Some(why) = stranded(repo, authority, branch, slot)? {
+            let message =
+                format!("{} cannot be delivered to {branch}, and stays: {why}", state_of(repo, slot));
+            return Err(Error::new(Kind::Conflict, message).hint(withdrawal(branch, authority.source())));
+        }
         if !changes.next(None) {
             let waited = span(changes.elapsed().as_secs());
             let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));

@@ -31,14 +31,15 @@ pub struct SetView {
     previous_state: Option<StateName>,
     parent: Option<CommitId>,
     deferred: Option<DeferredView>,
+    replaced: Option<CommitId>,
     reason: Option<String>,
 }
 
 impl SetView {
     fn new(branch: &BranchName, outcome: &'static str) -> Self {
         let branch = branch.clone();
-        let (state, commit, previous_state, parent, deferred, reason) = Default::default();
-        Self { branch, outcome, state, commit, previous_state, parent, deferred, reason }
+        let (state, commit, previous_state, parent, deferred, replaced, reason) = Default::default();
+        Self { branch, outcome, state, commit, previous_state, parent, deferred, replaced, reason }
     }
 
     /// The state was set.
@@ -62,14 +63,18 @@ impl SetView {
         };
         Self {
             state: Some(left.state.clone()),
-            deferred: deferred(repo, left.commit),
+            deferred: deferred(repo, left.commit, None),
+            replaced: left.replaced.as_ref().map(|replaced| replaced.slot),
             ..Self::new(&left.branch, outcome)
         }
     }
 
     /// The state beside the branch was removed.
     pub fn withdrawn(repo: &Repo, withdrawn: &Withdrawn) -> Self {
-        Self { deferred: deferred(repo, withdrawn.slot), ..Self::new(&withdrawn.branch, "withdrawn") }
+        Self {
+            deferred: deferred(repo, withdrawn.slot, withdrawn.stuck.clone()),
+            ..Self::new(&withdrawn.branch, "withdrawn")
+        }
     }
 
     /// The state could not be set.

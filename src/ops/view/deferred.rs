@@ -8,8 +8,9 @@ use crate::contract::deferred::wakes;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::git::Repo;
+use crate::git::remote::QUESTION;
 use crate::runner::authority::Authority;
-use crate::runner::passes::deliver::sender;
+use crate::runner::passes::deliver::{sender, undeliverable};
 
 /// A state that waits until its branch is free.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,10 +25,12 @@ pub struct DeferredView {
     pub date: Time,
     /// Whether it replaces a parked state, and one that waits for an answer.
     pub wake: bool,
+    /// Why it is not set until somebody acts, in words.
+    pub stuck: Option<String>,
 }
 
 /// Builds the view of a slot. `None` if its commit cannot be read.
-pub(crate) fn deferred(repo: &Repo, slot: CommitId) -> Option<DeferredView> {
+pub(crate) fn deferred(repo: &Repo, slot: CommitId, stuck: Option<String>) -> Option<DeferredView> {
     let stored = repo.commit(slot).ok()?;
     let trailers = Message::parse(&stored.message).trailers;
     Some(DeferredView {
@@ -36,23 +39,30 @@ pub(crate) fn deferred(repo: &Repo, slot: CommitId) -> Option<DeferredView> {
         sender: sender(repo, slot),
         date: Time(stored.committed_at),
         wake: wakes(&trailers),
+        stuck,
     })
 }
 
 /// Builds the view of what waits beside a branch now. `None` if nothing does, or if it cannot be asked.
 pub fn waiting(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<DeferredView> {
-    deferred(repo, authority.slot(repo, branch).ok()??)
+    let slot = authority.slot(repo, branch).ok()??;
+    let head = authority.head(repo, branch, QUESTION).ok()?;
+    deferred(repo, slot, undeliverable(repo, branch, head, slot))
 }
 
 impl DeferredView {
-    /// When it is set, for people.
-    pub fn when(&self) -> &'static str {
-        if self.wake { "when it is free or parked" } else { "when it rests" }
+    /// Its sender, and when it is set, for people.
+    pub fn left(&self) -> String {
+        let when = match &self.stuck {
+            Some(why) => format!("is not set: {why}"),
+            None if self.wake => "is set when it is free or parked".to_owned(),
+            None => "is set when it rests".to_owned(),
+        };
+        format!("left by {}, {when}", self.sender)
     }
 
     fn note(&self) -> String {
-        let state = self.state.as_deref().unwrap_or("a state");
-        format!("{state}, left by {}, is set {}", self.sender, self.when())
+        format!("{}, {}", self.state.as_deref().unwrap_or("a state"), self.left())
     }
 
     /// Adds the deferred state to a reason.

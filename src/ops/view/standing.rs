@@ -11,7 +11,7 @@ pub enum Standing {
     Moves,
     /// Somebody's answer.
     Waits,
-    /// A repair: it is stalled, or a mistake keeps it from running.
+    /// A repair: it is stalled, or a mistake keeps it from running, or its deferred state from being set.
     Stuck,
 }
 
@@ -20,6 +20,7 @@ impl BranchView {
     pub fn standing(&self) -> Standing {
         match self.label() {
             _ if self.mistake => Standing::Stuck,
+            _ if self.deferred.as_ref().is_some_and(|deferred| deferred.stuck.is_some()) => Standing::Stuck,
             "stalled" | "invalid" => Standing::Stuck,
             WAITS => Standing::Waits,
             // A deferred state is set by the next pass.
@@ -54,7 +55,11 @@ mod tests {
         let rests = BranchView { kind: "waiting", rests: true, ..BranchView::default() };
         assert_eq!(rests.standing(), Standing::Rests);
         let (commit, sender) = (String::new(), String::new());
-        let deferred = Some(DeferredView { commit, state: None, sender, date: Time(0), wake: false });
-        assert_eq!(BranchView { deferred, ..rests }.standing(), Standing::Moves);
+        let deferred = DeferredView { commit, state: None, sender, date: Time(0), wake: false, stuck: None };
+        let stuck = DeferredView { stuck: Some("why".into()), ..deferred.clone() };
+        for (deferred, expected) in [(deferred, Standing::Moves), (stuck, Standing::Stuck)] {
+            let row = BranchView { deferred: Some(deferred), ..rests.clone() };
+            assert_eq!(row.standing(), expected);
+        }
     }
 }

@@ -12,18 +12,20 @@ use crate::contract::deferred::{
     Refusal, Rest, Ruling, delivers, delivery_draft, ruling, slot as deferred_event,
 };
 use crate::contract::head::Event;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::slot_ref;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::process::cancel::Purpose;
 use crate::git::{RefChange, Repo, Together};
+use crate::runner::authority::Authority;
 use crate::runner::authority::error::AuthorityError;
 use crate::runner::events::notice::Notice;
 use crate::runner::events::warning::Warning;
 use crate::runner::options::Trust;
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::survey::verdict::CommandsFrom;
+use crate::runner::survey::words::named;
 use crate::runner::survey::{Branch, rest, trust};
 use crate::runner::{Context, error_chain};
 
@@ -95,11 +97,34 @@ impl Delivery<'_> {
                 tracing::debug!(branch = %self.branch.name, "its deferred state waits");
                 return Ok(false);
             }
-            Ruling::Refuse(why) => return Err(refusal_words(why, self.slot)),
+            // Its sender may have seen a newer HEAD than the survey.
+            Ruling::Refuse(_) if self.has_moved(head) => return Ok(false),
+            Ruling::Refuse(why) => {
+                let source = self.context.authority.source();
+                return Err(format!(
+                    "{}; {}",
+                    refusal_words(why, self.slot),
+                    withdrawal(&self.branch.name, source)
+                ));
+            }
             Ruling::Deliver(event) => event,
         };
-        check_signatures(self.repo, &self.context.options.trust, [self.slot, head])?;
+        let limits = &self.context.options.trust;
+        if let Some(why) = untrusted(self.repo, limits, [self.slot, head]) {
+            return Err(why);
+        }
+        if !signs(self.repo, limits) {
+            return Err("this runner signs nothing (commit.gpgSign)".to_owned());
+        }
         self.write(&stored, &event)
+    }
+
+    fn has_moved(&self, head: CommitId) -> bool {
+        let now = match self.context.authority.source() {
+            None => self.repo.branch_head(&self.branch.name),
+            Some(remote) => self.repo.fetched_head(remote, &self.branch.name),
+        };
+        !matches!(now, Ok(now) if now == Some(head))
     }
 
     fn write(&self, head: &Stored, event: &Event) -> Result<bool, String> {
@@ -154,30 +179,60 @@ fn judged(
     Ok((stored, ruling))
 }
 
-/// Checks that the delivered commit would be run, and vouches for nothing that would not be.
-fn check_signatures(repo: &Repo, limits: &Trust, commits: [CommitId; 2]) -> Result<(), String> {
-    for commit in commits {
-        if let Some(why) = trust::refused(repo, limits, commit) {
-            return Err(format!("{} is not trusted: {why}", commit.short()));
-        }
-    }
-    if limits.require_signed && !repo.signs().unwrap_or(false) {
-        return Err("this runner signs nothing (commit.gpgSign)".to_owned());
-    }
-    Ok(())
+/// Why rule 13.4 refuses one of the commits: a delivery vouches for nothing that would not be run.
+fn untrusted(repo: &Repo, limits: &Trust, commits: [CommitId; 2]) -> Option<String> {
+    commits.into_iter().find_map(|commit| {
+        let why = trust::refused(repo, limits, commit)?;
+        Some(format!("{} is not trusted: {why}", commit.short()))
+    })
 }
 
-/// Whether a pass would deliver this slot now.
-pub(crate) fn is_due(
+/// Whether the commits of this host would be run.
+fn signs(repo: &Repo, limits: &Trust) -> bool {
+    !limits.require_signed || repo.signs().unwrap_or(false)
+}
+
+/// The future of a slot if only runners act.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Prospect {
+    /// The next pass here delivers it.
+    Due,
+    /// The next pass of a host that signs delivers it.
+    DueElsewhere,
+    /// The branch does not rest.
+    Waits,
+    /// No pass delivers it until somebody acts, in words.
+    Stuck(String),
+}
+
+/// Judges a slot beside a surveyed branch.
+pub(crate) fn prospect(
     repo: &Repo,
+    authority: &Authority,
     limits: &Trust,
     from: Option<&CommandsFrom>,
     branch: &Branch,
     slot: CommitId,
-) -> bool {
-    let Some(head) = branch.head.filter(|_| !branch.is_taken) else { return false };
-    matches!(judged(repo, from, branch, (head, slot)), Ok((_, Ruling::Deliver(_))))
-        && check_signatures(repo, limits, [slot, head]).is_ok()
+) -> Prospect {
+    let Some(head) = branch.head.filter(|_| !branch.is_taken) else { return Prospect::Waits };
+    match judged(repo, from, branch, (head, slot)) {
+        Err(why) => Prospect::Stuck(why),
+        Ok((_, Ruling::Refuse(why))) => {
+            let why = refusal_words(why, slot);
+            Prospect::Stuck(format!("{why}; {}", withdrawal(&branch.name, authority.source())))
+        }
+        Ok((_, Ruling::Wait | Ruling::Drop)) => Prospect::Waits,
+        Ok((_, Ruling::Deliver(_))) => match untrusted(repo, limits, [slot, head]) {
+            Some(why) => Prospect::Stuck(why),
+            None if signs(repo, limits) => Prospect::Due,
+            None => Prospect::DueElsewhere,
+        },
+    }
+}
+
+/// The command that removes a deferred state.
+pub fn withdrawal(branch: &BranchName, source: Option<&RemoteName>) -> String {
+    format!("`aynig set-state --withdraw {}` removes it", named(branch, source))
 }
 
 fn refusal_words(why: Refusal, slot: CommitId) -> String {
@@ -201,6 +256,8 @@ pub fn undeliverable(
     let delivered = is_delivered(repo, &kept, head);
     let descends = |seen| repo.descends(head, seen);
     match ruling((&kept.facts(), &kept.parents), branch, delivered, descends, || Rest::Busy) {
+        // It may descend from that HEAD outside of this clone.
+        Ruling::Refuse(Refusal::Replaced) if repo.is_shallow() => None,
         Ruling::Refuse(why) => Some(refusal_words(why, slot)),
         Ruling::Drop | Ruling::Wait | Ruling::Deliver(_) => None,
     }

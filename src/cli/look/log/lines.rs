@@ -203,7 +203,7 @@ impl Renderer<'_> {
             what: format!("({})", ui::sanitize(waiting.state.as_deref().unwrap_or("no state"))),
             time: None,
             who: ui::sanitize(&waiting.sender),
-            text: ui::sanitize(&format!("left by {}, is set {}", waiting.sender, waiting.when())),
+            text: ui::sanitize(&waiting.left()),
         })
     }
 
