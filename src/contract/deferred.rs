@@ -97,6 +97,8 @@ pub(crate) enum Ruling {
 /// Why a slot is never delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    /// It is no commit that can be read.
+    Unreadable,
     /// Its commit declares no state that could become HEAD.
     NoState,
     /// It was left for another branch.

@@ -122,9 +122,7 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
                 }
                 Prospect::DueElsewhere | Prospect::Waits => None,
             };
-            if let Some(view) = deferred(repo, *slot, stuck) {
-                row.waited_for(view);
-            }
+            row.waited_for(deferred(repo, *slot, stuck));
         }
         if query.filter.admits(&row) {
             seen.rows.push(row);

@@ -234,8 +234,8 @@ impl<'a> Wait<'a> {
             || row.mistake
             || row.kind == "invalid"
             || row.state.as_deref() == Some("stalled");
-        if let Some(slot) = slot.and_then(|slot| deferred(repo, slot, stuck)) {
-            row.waited_for(slot);
+        if let Some(slot) = slot {
+            row.waited_for(deferred(repo, slot, stuck));
         }
         waited.came = match outlook {
             _ if waited.reached.is_some() => Came::Reached,

@@ -146,6 +146,10 @@ pub fn when_free(
                 continue;
             }
             (Some(there), None) => return Err(taken(repo, &branch, there)),
+            // Another clone may be able to read it.
+            (None, _) if waiting.is_some_and(|there| repo.commit(there).is_err()) => {
+                return Err(unreadable(authority, &branch, waiting.unwrap_or(slot)));
+            }
             (None, _) => match leave(repo, authority, &branch, (waiting, slot))? {
                 Leaving::Left => Left {
                     replaced: waiting.map(|there| Box::new(withdrawn(repo, &branch, there, Some(head)))),
@@ -209,18 +213,21 @@ pub fn withdraw(repo: &Repo, authority: &Authority, onto: &Onto) -> Result<Withd
     target.check_expected(repo, authority, &onto.expected)?;
     let (branch, head) = (&target.branch, &target.head);
     let look = format!("look with `aynig status {}`", shell_quote(&branch.to_string()));
-    let Some(slot) = authority.slot(repo, branch)? else {
+    let Some(slot) = authority.slot_name(repo, branch)? else {
         return Err(
             Error::failed(format!("no deferred state waits for {branch}; nothing was changed")).hint(look)
         );
     };
-    let kept = repo.commit(slot).map_err(|error| Error::because("read the deferred state", &error))?;
     let gone = |how: &str| {
         Error::new(Kind::Conflict, format!("{} was {how}; nothing was changed", state_of(repo, slot)))
             .hint(look.clone())
     };
     // A killed runner may have left the slot behind its delivery.
-    if head.as_ref().is_some_and(|head| is_delivered(repo, &kept, head.id)) {
+    // Fetches its commit, if it is one.
+    authority.slot(repo, branch).ok();
+    if let (Ok(kept), Some(head)) = (repo.commit(slot), head)
+        && is_delivered(repo, &kept, head.id)
+    {
         return Err(gone("delivered already"));
     }
     let change = RefChange { name: slot_ref(branch), expected: Some(slot), new: None };
@@ -406,6 +413,15 @@ fn taken(repo: &Repo, branch: &BranchName, slot: CommitId) -> Error {
             slot.short()
         ))
         .hint(format!("`aynig set-state --withdraw {name}` removes it"))
+}
+
+/// The error for a branch beside which is something that no clone can take for a deferred state.
+fn unreadable(authority: &Authority, branch: &BranchName, slot: CommitId) -> Error {
+    let message = format!(
+        "the place of a deferred state of {branch} is taken: {} is no commit that can be read; nothing was changed",
+        slot.short()
+    );
+    Error::new(Kind::Conflict, message).hint(withdrawal(branch, authority.source()))
 }
 
 /// The state that a slot declares, for messages.

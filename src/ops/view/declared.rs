@@ -63,7 +63,7 @@ impl SetView {
         };
         Self {
             state: Some(left.state.clone()),
-            deferred: deferred(repo, left.commit, None),
+            deferred: Some(deferred(repo, left.commit, None)),
             replaced: left.replaced.as_ref().map(|replaced| replaced.slot),
             ..Self::new(&left.branch, outcome)
         }
@@ -71,10 +71,8 @@ impl SetView {
 
     /// The state beside the branch was removed.
     pub fn withdrawn(repo: &Repo, withdrawn: &Withdrawn) -> Self {
-        Self {
-            deferred: deferred(repo, withdrawn.slot, withdrawn.stuck.clone()),
-            ..Self::new(&withdrawn.branch, "withdrawn")
-        }
+        let deferred = Some(deferred(repo, withdrawn.slot, withdrawn.stuck.clone()));
+        Self { deferred, ..Self::new(&withdrawn.branch, "withdrawn") }
     }
 
     /// The state could not be set.

@@ -21,33 +21,33 @@ pub struct DeferredView {
     pub state: Option<String>,
     /// Its sender.
     pub sender: String,
-    /// When, in seconds since the epoch.
-    pub date: Time,
+    /// When, in seconds since the epoch. `None` if the slot is no commit that can be read.
+    pub date: Option<Time>,
     /// Whether it replaces a parked state, and one that waits for an answer.
     pub wake: bool,
     /// Why it is not set until somebody acts, in words.
     pub stuck: Option<String>,
 }
 
-/// Builds the view of a slot. `None` if its commit cannot be read.
-pub(crate) fn deferred(repo: &Repo, slot: CommitId, stuck: Option<String>) -> Option<DeferredView> {
-    let stored = repo.commit(slot).ok()?;
-    let trailers = Message::parse(&stored.message).trailers;
-    Some(DeferredView {
+/// Builds the view of a slot.
+pub(crate) fn deferred(repo: &Repo, slot: CommitId, stuck: Option<String>) -> DeferredView {
+    let stored = repo.commit(slot).ok();
+    let trailers = stored.as_ref().map(|stored| Message::parse(&stored.message).trailers).unwrap_or_default();
+    DeferredView {
         commit: slot.to_string(),
         state: trailers.last("dwp-state").map(|state| state.to_str_lossy().into_owned()),
         sender: sender(repo, slot),
-        date: Time(stored.committed_at),
+        date: stored.map(|stored| Time(stored.committed_at)),
         wake: wakes(&trailers),
         stuck,
-    })
+    }
 }
 
 /// Builds the view of what waits beside a branch now. `None` if nothing does, or if it cannot be asked.
 pub fn waiting(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<DeferredView> {
     let slot = authority.slot(repo, branch).ok()??;
     let head = authority.head(repo, branch, QUESTION).ok()?;
-    deferred(repo, slot, undeliverable(repo, branch, head, slot))
+    Some(deferred(repo, slot, undeliverable(repo, branch, head, slot)))
 }
 
 impl DeferredView {

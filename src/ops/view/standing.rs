@@ -32,7 +32,6 @@ impl BranchView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Time;
     use super::super::branch::KINDS;
     use super::super::deferred::DeferredView;
     use super::*;
@@ -55,7 +54,7 @@ mod tests {
         let rests = BranchView { kind: "waiting", rests: true, ..BranchView::default() };
         assert_eq!(rests.standing(), Standing::Rests);
         let (commit, sender) = (String::new(), String::new());
-        let deferred = DeferredView { commit, state: None, sender, date: Time(0), wake: false, stuck: None };
+        let deferred = DeferredView { commit, state: None, sender, date: None, wake: false, stuck: None };
         let stuck = DeferredView { stuck: Some("why".into()), ..deferred.clone() };
         for (deferred, expected) in [(deferred, Standing::Moves), (stuck, Standing::Stuck)] {
             let row = BranchView { deferred: Some(deferred), ..rests.clone() };

@@ -45,16 +45,27 @@ impl Authority {
 
     /// The deferred state of a branch now, with its commit.
     pub(crate) fn slot(&self, repo: &Repo, branch: &BranchName) -> Result<Option<CommitId>, AuthorityError> {
+        let slot = self.slot_name(repo, branch)?;
+        if let (Self::Remote(remote), Some(slot)) = (self, slot)
+            && repo.commit(slot).is_err()
+        {
+            repo.fetch_slot(remote.name(), branch, QUESTION)?;
+        }
+        Ok(slot)
+    }
+
+    /// The name of the object that a branch has for a deferred state now. It need not be in this clone.
+    pub(crate) fn slot_name(
+        &self,
+        repo: &Repo,
+        branch: &BranchName,
+    ) -> Result<Option<CommitId>, AuthorityError> {
         let name = slot_ref(branch);
         match self {
             Self::Local => Ok(repo.read_ref(name.as_bstr())?),
             Self::Remote(remote) => {
                 let asked = repo.ask_refs(remote.name(), std::slice::from_ref(&name), QUESTION)?;
-                let slot = asked.get(&name).copied();
-                if slot.is_some_and(|slot| repo.commit(slot).is_err()) {
-                    repo.fetch_slot(remote.name(), branch, QUESTION)?;
-                }
-                Ok(slot)
+                Ok(asked.get(&name).copied())
             }
         }
     }

@@ -42,7 +42,6 @@ fn one(repo: &Repo, remote: Option<&RemoteName>, Tip { branch, target }: Tip) ->
         None => repo.branch_head(&branch),
         Some(remote) => repo.fetched_head(remote, &branch),
     };
-    // When in doubt it can be delivered.
     let why = undeliverable(repo, &branch, head.ok()?, commit)?;
     let name = match remote {
         None => slot_ref(&branch).to_string(),

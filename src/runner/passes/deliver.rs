@@ -167,8 +167,8 @@ fn judged(
     branch: &Branch,
     (head, slot): (CommitId, CommitId),
 ) -> Result<(Stored, Ruling), String> {
-    let read = |id| repo.commit(id).map_err(|error| error_chain(&error));
-    let (stored, kept) = (read(head)?, read(slot)?);
+    let stored = repo.commit(head).map_err(|error| error_chain(&error))?;
+    let Ok(kept) = repo.commit(slot) else { return Ok((stored, Ruling::Refuse(Refusal::Unreadable))) };
     let ruling = ruling(
         (&kept.facts(), &kept.parents),
         &branch.name,
@@ -238,13 +238,14 @@ pub fn withdrawal(branch: &BranchName, source: Option<&RemoteName>) -> String {
 fn refusal_words(why: Refusal, slot: CommitId) -> String {
     let slot = slot.short();
     match why {
+        Refusal::Unreadable => format!("{slot} is no commit that can be read"),
         Refusal::NoState => format!("the commit {slot} declares no state that can be set"),
         Refusal::Misplaced => format!("{slot} was left for another branch"),
         Refusal::Replaced => format!("the branch was made anew since {slot} was left for it"),
     }
 }
 
-/// Why no pass can deliver a slot to the branch at `head`. `None` if one can, or if the slot cannot be read.
+/// Why no pass can deliver a slot to the branch at `head`. `None` if one can.
 pub fn undeliverable(
     repo: &Repo,
     branch: &BranchName,
@@ -252,7 +253,7 @@ pub fn undeliverable(
     slot: CommitId,
 ) -> Option<String> {
     let Some(head) = head else { return Some(format!("there is no branch {branch}")) };
-    let kept = repo.commit(slot).ok()?;
+    let Ok(kept) = repo.commit(slot) else { return Some(refusal_words(Refusal::Unreadable, slot)) };
     let delivered = is_delivered(repo, &kept, head);
     let descends = |seen| repo.descends(head, seen);
     match ruling((&kept.facts(), &kept.parents), branch, delivered, descends, || Rest::Busy) {

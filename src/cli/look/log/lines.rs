@@ -198,7 +198,7 @@ impl Renderer<'_> {
     pub(crate) fn waiting(&self, waiting: &DeferredView) -> Vec<String> {
         self.draw(&First {
             id: waiting.commit.chars().take(10).collect(),
-            date: waiting.date.0,
+            date: waiting.date.map_or(self.now, |date| date.0),
             style: CARE,
             what: format!("({})", ui::sanitize(waiting.state.as_deref().unwrap_or("no state"))),
             time: None,
