@@ -141,11 +141,11 @@ pub fn when_free(
         let mut left = match (ahead, &mut changes) {
             (Some(there), _) if says_the_same(repo, there, slot) => left(there, true),
             (Some(there), Some(changes)) => {
-                await_end(repo, authority, &branch, there, changes)?;
+                await_turn(repo, authority, &branch, there, changes)?;
                 tries = 0;
                 continue;
             }
-            (Some(there), None) => return Err(taken(repo, &branch, there)),
+            (Some(there), None) => return Err(taken(repo, authority, &branch, there)),
             // Another clone may be able to read it.
             (None, _) if waiting.is_some_and(|there| repo.commit(there).is_err()) => {
                 return Err(unreadable(authority, &branch, waiting.unwrap_or(slot)));
@@ -159,7 +159,7 @@ pub fn when_free(
                     return Ok(Placed::Left(Left { delivered: true, ..left(slot, false) }));
                 }
                 Leaving::Lost(_) if tries < TRIES => continue,
-                Leaving::Lost(actual) => return Err(taken(repo, &branch, actual.unwrap_or(slot))),
+                Leaving::Lost(actual) => return Err(taken(repo, authority, &branch, actual.unwrap_or(slot))),
             },
         };
         if let Some(changes) = &mut changes {
@@ -367,6 +367,35 @@ fn says_the_same(repo: &Repo, one: CommitId, other: CommitId) -> bool {
     }
 }
 
+/// Waits until another's slot is gone, delivered or not, or can be replaced.
+fn await_turn(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    there: CommitId,
+    changes: &mut Changes,
+) -> Result<(), Error> {
+    tracing::debug!(%branch, "another deferred state is first");
+    while authority.slot(repo, branch)? == Some(there) {
+        if stranded(repo, authority, branch, there)?.is_some() {
+            break;
+        }
+        if !changes.next(None) {
+            let waited = span(changes.elapsed().as_secs());
+            return Err(Error::new(
+                Kind::Conflict,
+                format!(
+                    "{}, left by {}, still waits for {branch} after {waited}, so nothing of this call was left there",
+                    state_of(repo, there),
+                    sender(repo, there)
+                ),
+            )
+            .hint(look_at(branch, there)));
+        }
+    }
+    Ok(())
+}
+
 /// Waits until a slot is gone. Fails if it was removed without being delivered, or cannot be delivered any more.
 fn await_end(
     repo: &Repo,
@@ -400,19 +429,19 @@ fn await_end(
 }
 
 /// The error for a branch that another deferred state waits for.
-fn taken(repo: &Repo, branch: &BranchName, slot: CommitId) -> Error {
+fn taken(repo: &Repo, authority: &Authority, branch: &BranchName, slot: CommitId) -> Error {
     let message = format!(
         "{}, left by {}, waits for {branch} already; nothing was changed",
         state_of(repo, slot),
         sender(repo, slot)
     );
-    let name = shell_quote(&branch.to_string());
     Error::new(Kind::Conflict, message)
-        .hint(format!(
-            "`--wait` waits until it was delivered; look with `aynig status {name}` and `git show {}`",
-            slot.short()
-        ))
-        .hint(format!("`aynig set-state --withdraw {name}` removes it"))
+        .hint(format!("`--wait` waits for its turn; {}", look_at(branch, slot)))
+        .hint(withdrawal(branch, authority.source()))
+}
+
+fn look_at(branch: &BranchName, slot: CommitId) -> String {
+    format!("look with `aynig status {}` and `git show {}`", shell_quote(&branch.to_string()), slot.short())
 }
 
 /// The error for a branch beside which is something that no clone can take for a deferred state.
