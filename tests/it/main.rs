@@ -36,6 +36,7 @@ mod deferred;
 mod deferred_hostile;
 mod deferred_merged;
 mod deferred_stuck;
+mod deferred_taken;
 mod deferred_turns;
 mod deferred_unreadable;
 mod demo;

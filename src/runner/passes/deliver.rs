@@ -25,8 +25,8 @@ use crate::runner::events::warning::Warning;
 use crate::runner::options::Trust;
 use crate::runner::passes::backoff::Backoff;
 use crate::runner::survey::verdict::CommandsFrom;
-use crate::runner::survey::words::named;
-use crate::runner::survey::{Branch, rest, trust};
+use crate::runner::survey::words::{in_the_way, named};
+use crate::runner::survey::{Branch, Verdict, rest, trust};
 use crate::runner::{Context, error_chain};
 
 /// The most commits that are searched for an earlier delivery.
@@ -60,6 +60,16 @@ pub(crate) fn deliver(
     delivered
 }
 
+/// The outcome for a slot.
+enum Done {
+    /// The branch was moved.
+    Moved,
+    /// It was not.
+    Left,
+    /// The branch rests, but is not moved for this reason. Its end is waited for without a pause.
+    Taken(String),
+}
+
 /// One slot, and its branch.
 struct Delivery<'a> {
     context: &'a Context<'a>,
@@ -71,34 +81,37 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
     fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
-        let Some(head) = self.branch.head.filter(|_| !self.branch.is_taken) else { return false };
+        let Some(head) = self.branch.head else { return false };
         // By the slot: one that cannot be delivered does not keep the branch from being run.
         let at = (self.branch.name.clone(), self.slot);
         if backoff.is_paused(&at) {
             return false;
         }
-        match self.act(from, head) {
-            Ok(moved) => moved,
-            Err(why) => {
-                if backoff.is_first_warning((self.branch.name.clone(), self.slot)) {
-                    self.context.warn_at(&self.branch.name, Some(self.slot), Warning::NotDelivered { why });
-                }
-                backoff.failed(at, true);
-                false
-            }
+        let (why, failed) = match self.act(from, head) {
+            Ok(Done::Moved) => return true,
+            Ok(Done::Left) => return false,
+            Ok(Done::Taken(why)) => (why, false),
+            Err(why) => (why, true),
+        };
+        if backoff.is_first_warning(at.clone()) {
+            self.context.warn_at(&self.branch.name, Some(self.slot), Warning::NotDelivered { why });
         }
+        if failed {
+            backoff.failed(at, true);
+        }
+        false
     }
 
-    fn act(&self, from: Option<&CommandsFrom>, head: CommitId) -> Result<bool, String> {
+    fn act(&self, from: Option<&CommandsFrom>, head: CommitId) -> Result<Done, String> {
         let (stored, ruling) = judged(self.repo, from, self.branch, (head, self.slot))?;
         let event = match ruling {
-            Ruling::Drop => return self.change(vec![self.removal()]).map(|_| false),
+            Ruling::Drop => return self.change(vec![self.removal()]).map(|_| Done::Left),
             Ruling::Wait => {
                 tracing::debug!(branch = %self.branch.name, "its deferred state waits");
-                return Ok(false);
+                return Ok(Done::Left);
             }
             // Its sender may have seen a newer HEAD than the survey.
-            Ruling::Refuse(_) if self.has_moved(head) => return Ok(false),
+            Ruling::Refuse(_) if self.has_moved(head) => return Ok(Done::Left),
             Ruling::Refuse(why) => {
                 let source = self.context.authority.source();
                 return Err(format!(
@@ -109,6 +122,9 @@ impl Delivery<'_> {
             }
             Ruling::Deliver(event) => event,
         };
+        if let Some(taken) = &self.branch.taken {
+            return Ok(Done::Taken(in_the_way(taken)));
+        }
         let limits = &self.context.options.trust;
         if let Some(why) = untrusted(self.repo, limits, [self.slot, head]) {
             return Err(why);
@@ -116,7 +132,7 @@ impl Delivery<'_> {
         if !signs(self.repo, limits) {
             return Err("this runner signs nothing (commit.gpgSign)".to_owned());
         }
-        self.write(&stored, &event)
+        self.write(&stored, &event).map(|moved| if moved { Done::Moved } else { Done::Left })
     }
 
     fn has_moved(&self, head: CommitId) -> bool {
@@ -214,19 +230,27 @@ pub(crate) fn prospect(
     branch: &Branch,
     slot: CommitId,
 ) -> Prospect {
-    let Some(head) = branch.head.filter(|_| !branch.is_taken) else { return Prospect::Waits };
+    let Some(head) = branch.head else { return Prospect::Waits };
     match judged(repo, from, branch, (head, slot)) {
         Err(why) => Prospect::Stuck(why),
         Ok((_, Ruling::Refuse(why))) => {
             let why = refusal_words(why, slot);
             Prospect::Stuck(format!("{why}; {}", withdrawal(&branch.name, authority.source())))
         }
-        Ok((_, Ruling::Wait | Ruling::Drop)) => Prospect::Waits,
-        Ok((_, Ruling::Deliver(_))) => match untrusted(repo, limits, [slot, head]) {
-            Some(why) => Prospect::Stuck(why),
-            None if signs(repo, limits) => Prospect::Due,
-            None => Prospect::DueElsewhere,
+        Ok((_, Ruling::Wait)) => match &branch.verdict {
+            Verdict::Bounded { bound, .. } if bound.until().is_none() => {
+                Prospect::Stuck("a bound parks the branch".to_owned())
+            }
+            _ => Prospect::Waits,
         },
+        Ok((_, Ruling::Drop)) => Prospect::Waits,
+        Ok((_, Ruling::Deliver(_))) => {
+            match untrusted(repo, limits, [slot, head]).or_else(|| branch.taken.as_deref().map(in_the_way)) {
+                Some(why) => Prospect::Stuck(why),
+                None if signs(repo, limits) => Prospect::Due,
+                None => Prospect::DueElsewhere,
+            }
+        }
     }
 }
 

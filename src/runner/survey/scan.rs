@@ -182,7 +182,7 @@ impl<'a> View<'a> {
             Ok(head) => head,
             Err(target) => {
                 let verdict = Verdict::Excluded(Exclusion::SymbolicRef { target });
-                return Ok(Branch { name, head: None, verdict, is_taken: true });
+                return Ok(Branch { name, head: None, verdict, taken: None });
             }
         };
         let is_current = self.current.as_ref() == Some(&name);
@@ -211,8 +211,8 @@ impl<'a> View<'a> {
                 }
             }
         };
-        let is_taken = self.is_taken(&name);
-        Ok(Branch { name, head: Some(head), verdict, is_taken })
+        let taken = self.taken(&name, is_current);
+        Ok(Branch { name, head: Some(head), verdict, taken })
     }
 
     /// An earlier verdict on the same HEAD, if nothing but HEAD decides it. It does not if it depends on time,
@@ -327,11 +327,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a deferred state is not delivered to a branch that rests (CONTRACT 5.34). An attempt that is removing
-    /// its worktree is in nobody's way.
-    fn is_taken(&self, name: &BranchName) -> bool {
-        let is_used = |in_use: &Arc<InUse>| !matches!(**in_use, InUse::Attempt { .. });
-        self.unnamed_default.as_ref() == Some(name) || self.in_use.get(name).is_some_and(is_used)
+    /// Why a deferred state is not delivered to a branch that rests (CONTRACT 5.34). An attempt that is removing its
+    /// worktree is in nobody's way.
+    fn taken(&self, name: &BranchName, is_current: bool) -> Option<Box<Reason>> {
+        let run_in = if is_current { RunIn::Checkout } else { RunIn::Worktree };
+        let in_use = self.in_use.get(name).filter(|in_use| !matches!(***in_use, InUse::Attempt { .. }));
+        let in_use = || in_use.map(|in_use| Reason::InUse(Arc::clone(in_use)));
+        self.is_default(name, run_in).or_else(in_use).map(Box::new)
     }
 
     /// Finds why a state with a command cannot run here and now.
@@ -481,7 +483,7 @@ mod tests {
             name: name(branch),
             head,
             verdict: Verdict::Unmanaged,
-            is_taken: false,
+            taken: None,
         };
         let tip = |branch: &str, target| Tip { branch: name(branch), target };
         let earlier = vec![

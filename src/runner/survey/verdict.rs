@@ -43,8 +43,8 @@ pub struct Branch {
     pub head: Option<CommitId>,
     /// Its verdict.
     pub verdict: Verdict,
-    /// Whether it is not moved though it rests: a checkout has it, or it is the default branch and was not named.
-    pub(crate) is_taken: bool,
+    /// Why it is not moved though it rests: a checkout has it, or it is the default branch and was not named.
+    pub(crate) taken: Option<Box<Reason>>,
 }
 
 /// The status of one branch.

@@ -134,11 +134,7 @@ impl Display for Reason {
                 "{state} is not one of the states this runner runs (--states, `git config --get-all aynig.states`)"
             ),
             Self::DefaultBranch { branch, remote, here } => {
-                let line = if *here {
-                    in_place(branch, remote.as_ref())
-                } else {
-                    format!("aynig run {}", named(branch, remote.as_ref()))
-                };
+                let line = run_line(branch, remote.as_ref(), *here);
                 write!(
                     f,
                     "it is the default branch, which is run only if it is named (`{line}`); `aynig doctor` says what \
@@ -174,6 +170,30 @@ impl Display for Reason {
             ),
         }
     }
+}
+
+/// Why a deferred state is not delivered to a branch that rests, and the next step.
+pub(crate) fn in_the_way(taken: &Reason) -> String {
+    match taken {
+        Reason::DefaultBranch { branch, remote, here } => {
+            let line = run_line(branch, remote.as_ref(), *here);
+            format!("it is for the default branch, which is moved only if it is named (`{line}`)")
+        }
+        Reason::InUse(in_use) => match &**in_use {
+            InUse::CheckedOut { path } => {
+                let switch = format!("git -C {} switch --detach", shell_quote(&path.display().to_string()));
+                format!("the branch {in_use}; `{switch}` frees it and changes no file")
+            }
+            InUse::Kept { .. } => format!("the branch {in_use}"),
+            InUse::InProgress { .. } | InUse::Attempt { .. } => in_use.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// The command that runs the default branch.
+fn run_line(branch: &BranchName, remote: Option<&RemoteName>, here: bool) -> String {
+    if here { in_place(branch, remote) } else { format!("aynig run {}", named(branch, remote)) }
 }
 
 impl Display for InUse {
