@@ -508,7 +508,7 @@ fn the_users_trailer_settings_change_nothing() {
     assert_eq!(repo.seen().text("NOTE"), "1");
     repo.assert_untouched("other", &other);
     let message = repo.message("work~1");
-    assert!(message.ends_with("dwp-lease-seconds: 300\ndwp-pr: 7"), "{message}");
+    assert!(message.ends_with("dwp-lease-seconds: 300\naynig-branch: work\ndwp-pr: 7"), "{message}");
     assert_eq!(repo.message("work"), "chore: set done\n\ndwp-state: done");
 }
 

@@ -79,7 +79,8 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     });
     let slips = slips(repo, branch, &landed.commit, (&state, request));
     let head = landed.before.head.as_ref().filter(|_| again);
-    let newest = head.and_then(|head| newest_request(repo, branch, head.id)).map(|event| event.message.trailers);
+    let newest =
+        head.and_then(|head| newest_request(repo, branch, head.id)).map(|event| event.message.trailers);
     let unpaused = newest.filter(|trailers| WaitsFor::of(trailers).is_none()).and_then(|trailers| {
         let Parking::Until(until) = parking(&trailers, clock::wall_seconds()) else { return None };
         Some(Advice::Unpaused { branch: branch.clone(), state: state.clone(), until })

@@ -34,7 +34,7 @@ fn c5_the_leases_trailers_in_order() {
         repo.message("work~1"),
         format!(
             "working: probe (test-host)\n\ndwp-state: working\ndwp-origin-state: probe\ndwp-run-id: {run}\n\
-             dwp-runner-id: test-host\ndwp-lease-seconds: 300"
+             dwp-runner-id: test-host\ndwp-lease-seconds: 300\naynig-branch: work"
         )
     );
 }
@@ -61,7 +61,14 @@ fn c5_the_triggers_own_dwp_trailers_travel_along() {
     assert_eq!(trailers[..2], ["dwp-state: working", "dwp-origin-state: probe"]);
     assert_eq!(
         trailers[3..],
-        ["dwp-runner-id: test-host", "dwp-lease-seconds: 300", "dwp-b: 1", "dwp-a: 2", "dwp-b: 3"]
+        [
+            "dwp-runner-id: test-host",
+            "dwp-lease-seconds: 300",
+            "aynig-branch: work",
+            "dwp-b: 1",
+            "dwp-a: 2",
+            "dwp-b: 3"
+        ]
     );
 }
 
