@@ -78,6 +78,7 @@ mod naming;
 mod next;
 mod notify;
 mod orch;
+mod orch_remote;
 mod output;
 mod overtaken;
 mod own_workflow;

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "RUN is a slug, the beginning of a run's id, or an id. No remote is asked: runs are shown as their ledgers are known here.\n\
+    after_help = "RUN is a slug, the beginning of a run's id, or an id. With aynig.remote the ledgers are fetched first, except by doctor and rebuild.\n\
     Exit codes: 0 done; 1 no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up."
 )]
 pub(crate) struct Orch {

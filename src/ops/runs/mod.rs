@@ -1,6 +1,7 @@
 //! Runs for front ends: finding, listing, showing and following them.
 //!
-//! Invariant: each call brings the run's files up to its ledger first, as the ledger is known here. No remote is asked.
+//! Invariant: each call brings the run's files up to its ledger first, as the ledger is known here. Only [`update`] and
+//! a follower ask a remote.
 //!
 //! | file | contains |
 //! |---|---|
@@ -14,9 +15,10 @@ pub mod leftovers;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::contract::alike::nearest;
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{CommitId, RemoteName};
 use crate::fsutil;
 use crate::git::Repo;
 use crate::journal::JournalError;
@@ -26,8 +28,10 @@ use crate::journal::pages::Reader;
 pub use crate::journal::projection::Projection;
 use crate::journal::sync;
 pub use crate::journal::sync::Synced;
+use crate::ledger::fetch::fetch;
 use crate::ledger::tip::ledger_ref;
-use crate::ledger::{LedgerError, Tip, archive, runs};
+use crate::ledger::watch::{Heard, Watch};
+use crate::ledger::{LedgerError, Place, Tip, archive, runs};
 pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
 use crate::model::run::RunStatus;
@@ -49,6 +53,16 @@ pub struct Listed {
     pub head: CommitId,
     /// The run, or why it cannot be read.
     pub run: Result<Run, String>,
+}
+
+/// Fetches the ledgers of the remote that decides here, if there is one. Returns what went wrong in words: the runs are
+/// then shown as they were last known.
+pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
+    let Some(remote) = remote else { return Vec::new() };
+    match fetch(repo, remote) {
+        Ok(fetched) => fetched.refused.iter().map(|(_, why)| error_chain(why)).collect(),
+        Err(error) => vec![format!("{}; runs are shown as they were last fetched", error_chain(&error))],
+    }
 }
 
 /// Lists all runs that are known here, the oldest first. Those that cannot be read come last. Files of deleted runs are
@@ -195,6 +209,10 @@ pub struct Events<'r> {
     pub journal: String,
     /// The newest commit whose status was read, and whether the run has ended there.
     seen: Option<(CommitId, bool)>,
+    /// Asks the remote that decides the run, while it is followed.
+    watch: Option<Watch<'r>>,
+    /// Whether it was reported that the remote does not answer.
+    deaf: bool,
 }
 
 impl<'r> Events<'r> {
@@ -209,7 +227,7 @@ impl<'r> Events<'r> {
         let reader = Reader::open(&directory)?;
         let mut reader = reader.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
         reader.seek_after(after)?;
-        Ok(Self { repo, directory, reader, journal, seen: None })
+        Ok(Self { repo, directory, reader, journal, seen: None, watch: None, deaf: false })
     }
 
     /// Hands on the events that are there; with `follow` also those that come until the run has ended or was deleted,
@@ -219,6 +237,9 @@ impl<'r> Events<'r> {
         follow: bool,
         mut each: impl FnMut(&Self, Line) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        if follow {
+            self.watch = self.watch()?;
+        }
         fsutil::follow(
             self,
             |events| Ok(!follow || events.is_over()?),
@@ -236,8 +257,35 @@ impl<'r> Events<'r> {
         )
     }
 
+    /// The watch on a run that a remote decides. This repository's own runs are followed by their files.
+    fn watch(&self) -> Result<Option<Watch<'r>>, Error> {
+        let run = self.directory.run();
+        let Some(head) = head(self.repo, run)? else { return Ok(None) };
+        let decided_by = Tip::read_run(self.repo, run, head)?.state.run.decided_by;
+        match Place::of(self.repo, run, &decided_by) {
+            Ok(place @ Place::Remote(_)) => Ok(Some(Watch::of(self.repo, &place))),
+            // What is known of it here can be shown all the same.
+            Ok(Place::Here) | Err(LedgerError::Elsewhere { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks the remote, if it is time to. An outage is reported once.
+    fn ask(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        match watch.next(Duration::ZERO) {
+            Heard::Deaf(error) if !self.deaf => {
+                self.deaf = true;
+                tracing::warn!("{}; it is asked again", error_chain(&error));
+            }
+            Heard::Moved => self.deaf = false,
+            Heard::Deaf(_) | Heard::Quiet => {}
+        }
+    }
+
     /// Brings the journal up to the ledger. Returns whether the run has ended or was deleted.
     fn is_over(&mut self) -> Result<bool, Error> {
+        self.ask();
         let run = self.directory.run();
         // A deleted run has its last events in the file that is open.
         match sync::sync(self.repo, &self.directory) {

@@ -16,11 +16,19 @@ use aynig::words::pluralize;
 use crate::cli::args::{Orch, OrchRunVerb, OrchVerb};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
+use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled, warn};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     let (repo, json) = (app.repo(), arguments.json);
+    // A repair needs what is here alone.
+    if !matches!(arguments.verb, OrchVerb::Doctor(_) | OrchVerb::Rebuild(_)) {
+        let authority = signals::authority(&repo, None)?;
+        for trouble in runs::update(&repo, authority.source()) {
+            warn(&trouble);
+        }
+    }
     match &arguments.verb {
         OrchVerb::Run(verb) => match verb.verb {
             OrchRunVerb::List => list(&repo, json),
