@@ -2,6 +2,8 @@
 //!
 //! Invariant: a run that was deleted is found in the archive, and deleting it again changes nothing.
 
+use std::collections::BTreeMap;
+
 use super::archive::{Archived, Refs, archived, archived_ref, follow};
 use super::error::LedgerError;
 use super::operate::{Ledger, move_together, pause, write};
@@ -39,7 +41,7 @@ pub fn delete(repo: &Repo, run: RunId, op: &Op, force: bool) -> Result<Archived,
             refs.check_leases(repo)?;
         }
         let decided = ledger.decide(&[Command::DeleteRun], op)?;
-        let commit = write(repo, Some(ledger.tip()), &decided, op)?;
+        let commit = write(repo, Some(ledger.tip()), &decided, op, &BTreeMap::new())?;
         match move_together(repo, ledger.place(), &refs.changes(repo, run, ledger.tip().id, commit))? {
             Together::Won => {
                 if *ledger.place() != Place::Here {

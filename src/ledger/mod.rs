@@ -14,6 +14,7 @@
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
+//! | [`content`] | contents of artifacts |
 //! | [`archive`] | the runs that were deleted |
 //! | [`deletion`] | deletes runs |
 //! | [`fetch`] | fetches the ledgers that a remote decides |
@@ -25,6 +26,7 @@
 
 pub mod archive;
 pub mod check;
+pub mod content;
 pub mod deletion;
 pub mod error;
 pub mod fetch;
@@ -37,6 +39,7 @@ pub mod runs;
 pub mod tip;
 pub mod watch;
 
+pub use content::Content;
 pub use error::LedgerError;
 pub use masks::Masks;
 pub use operate::{Ledger, Operated};

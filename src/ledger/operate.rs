@@ -3,12 +3,13 @@
 //! Invariant: an operation is in the ledger once or not at all, whoever dies or answers when. One that lost the race is
 //! decided anew; one whose answer was lost is found by its commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
 use super::archive::{self, archived_ref};
+use super::content::{self, Content};
 use super::error::LedgerError;
 use super::masks::Masks;
 use super::message;
@@ -43,6 +44,8 @@ pub struct Ledger<'r> {
     tip: Tip,
     rules: Rules,
     masks: Masks,
+    /// Contents for the next operation, by their digests.
+    contents: BTreeMap<String, Content>,
 }
 
 /// The result of an operation.
@@ -68,11 +71,19 @@ impl<'r> Ledger<'r> {
     ) -> Result<Self, LedgerError> {
         let masks = Masks::of(repo, &new.base_sha)?;
         let decided = create(&masks.new_run(new), op)?;
-        let commit = write(repo, None, &decided, op)?;
+        let commit = write(repo, None, &decided, op, &BTreeMap::new())?;
         match swap(repo, &place, new.id, None, commit, beside)? {
             Together::Won => {
                 let tip = Tip::read(repo, new.id, commit)?;
-                Ok(Self { repo, place, run: new.id, tip, rules: Rules::default(), masks })
+                Ok(Self {
+                    repo,
+                    place,
+                    run: new.id,
+                    tip,
+                    rules: Rules::default(),
+                    masks,
+                    contents: BTreeMap::new(),
+                })
             }
             Together::Lost { name, .. } => Err(LedgerError::Moved { name: name.to_string() }),
         }
@@ -88,13 +99,21 @@ impl<'r> Ledger<'r> {
         let tip = here(repo, run)?;
         let place = Place::of(repo, run, &tip.state.run.decided_by)?;
         let masks = Masks::of(repo, &tip.state.run.base_sha)?;
-        Ok(Self { repo, place, run, tip, rules: Rules::default(), masks })
+        Ok(Self { repo, place, run, tip, rules: Rules::default(), masks, contents: BTreeMap::new() })
     }
 
     /// The newest operation that is known.
     #[must_use]
     pub fn tip(&self) -> &Tip {
         &self.tip
+    }
+
+    /// Masks the content of an artifact that the next operation makes. That operation takes it along, if the run
+    /// replicates contents of its kind and it is not too long.
+    pub fn attach(&mut self, content: &[u8]) -> Content {
+        let content = Content::new(self.masks.content(content));
+        self.contents.insert(content.sha256().to_owned(), content.clone());
+        content
     }
 
     /// Where the run is decided.
@@ -182,12 +201,14 @@ impl<'r> Ledger<'r> {
             if decided.events.is_empty() && beside.is_empty() {
                 return Ok(Operated { commit: None, decided });
             }
-            let commit = write(self.repo, Some(&self.tip), &decided, op)?;
+            let commit = write(self.repo, Some(&self.tip), &decided, op, &self.contents)?;
             sent.push(commit);
             match swap(self.repo, &self.place, self.run, Some(self.tip.id), commit, beside)? {
                 Together::Won => {
                     let tree = self.repo.commit(commit)?.tree;
                     self.tip = Tip { id: commit, tree, state: decided.state.clone() };
+                    self.contents.clear();
+                    self.keep_up(op);
                     return Ok(Operated { commit: Some(commit), decided });
                 }
                 Together::Lost { name, .. } if name != ledger_ref(self.run) => {
@@ -203,6 +224,16 @@ impl<'r> Ledger<'r> {
             }
         }
         Err(LedgerError::Busy { run: self.run, op: op.id, tries: TRIES })
+    }
+
+    /// Lets git pack its objects if there are many (`gc.auto`): after one operation in 256, by chance, since each may
+    /// be a process of its own. Git does that in the background.
+    fn keep_up(&self, op: &Op) {
+        if op.id.uuid().as_bytes()[0] == 0
+            && let Err(error) = self.repo.pack_if_many()
+        {
+            tracing::debug!(%error, "git packed nothing");
+        }
     }
 
     /// Like [`operate`](Self::operate), for an operation that may have been tried before, by another process too: one
@@ -279,9 +310,10 @@ pub(super) fn write(
     tip: Option<&Tip>,
     decided: &Decided,
     op: &Op,
+    contents: &BTreeMap<String, Content>,
 ) -> Result<CommitId, LedgerError> {
-    let files: Vec<(String, Option<Vec<u8>>)> =
-        decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))).collect();
+    let mut files = content::files(&decided.events, decided.state.run.replicate, contents);
+    files.extend(decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))));
     let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
     let before: Option<&State> = tip.map(|tip| &tip.state);
     let message = message::encode(before, decided, op.id);

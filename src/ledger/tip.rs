@@ -47,7 +47,7 @@ impl Tip {
     /// # Errors
     /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
     pub fn read(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
-        Self::load(repo, run, commit, |entry| !matches!(entry, Entry::Turn(_)))
+        Self::load(repo, run, commit, &["content", "turns"], |_| true)
     }
 
     /// Reads all of the state.
@@ -55,7 +55,7 @@ impl Tip {
     /// # Errors
     /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
     pub fn read_whole(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
-        Self::load(repo, run, commit, |_| true)
+        Self::load(repo, run, commit, &["content"], |_| true)
     }
 
     /// Reads `run.json` alone.
@@ -63,18 +63,20 @@ impl Tip {
     /// # Errors
     /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
     pub fn read_run(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
-        Self::load(repo, run, commit, |entry| *entry == Entry::Run)
+        Self::load(repo, run, commit, &["content", "turns"], |entry| *entry == Entry::Run)
     }
 
     fn load(
         repo: &Repo,
         run: RunId,
         commit: CommitId,
+        skipped: &[&str],
         wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Self, LedgerError> {
         let damaged = |why: String| LedgerError::Damaged { run, commit, why };
         let tree = repo.commit(commit)?.tree;
-        let blobs = repo.blobs_of(tree, MAX_FILES).map_err(|error| damaged(error.to_string()))?;
+        let blobs =
+            repo.blobs_outside(tree, MAX_FILES, skipped).map_err(|error| damaged(error.to_string()))?;
         let read = |blob: &Blob| repo.read_blob(blob, MAX_FILE).map_err(|error| damaged(error.to_string()));
         let first = blobs.iter().find(|blob| blob.path == Entry::Run.path());
         let content = read(first.ok_or_else(|| damaged("it has no run.json".to_owned()))?)?;

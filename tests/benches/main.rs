@@ -11,6 +11,9 @@
 mod suite;
 
 fn main() {
+    if suite::is_worker() {
+        return;
+    }
     // Cargo itself adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let sizes = suite::Sizes::from_environment();

@@ -5,6 +5,13 @@ use super::support::*;
 #[path = "../benches/suite/mod.rs"]
 mod suite;
 
+/// Not a test: the body of a writer on a ledger.
+#[test]
+#[ignore = "the body of the bench's writers"]
+fn ledger_writer() {
+    suite::is_worker();
+}
+
 #[test]
 fn the_bench_makes_its_table() {
     let sizes = suite::Sizes {
@@ -14,6 +21,8 @@ fn the_bench_makes_its_table() {
         delay_ms: 1,
         files: 20,
         later_steps: 2,
+        turns: 3,
+        worker: ["--exact", "--ignored", "speed::ledger_writer"].map(str::to_owned).to_vec(),
         jobs: 2,
         workspace_files: 20,
         rounds: 1,
@@ -21,7 +30,7 @@ fn the_bench_makes_its_table() {
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 10, "{rows:#?}");
+    assert_eq!(rows.len(), 12, "{rows:#?}");
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

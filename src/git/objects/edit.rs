@@ -9,6 +9,7 @@ use gix::objs::tree::EntryKind;
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
+use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// A file of a tree, not read yet.
@@ -57,9 +58,19 @@ impl Repo {
 
     /// The files of a tree, recursively, at most `most`.
     pub fn blobs_of(&self, root: CommitId, most: usize) -> Result<Vec<Blob>, CommitError> {
+        self.blobs_outside(root, most, &[])
+    }
+
+    /// Like [`blobs_of`](Self::blobs_of), without what is in the directories `skipped`, which are not read.
+    pub fn blobs_outside(
+        &self,
+        root: CommitId,
+        most: usize,
+        skipped: &[&str],
+    ) -> Result<Vec<Blob>, CommitError> {
         let refuse = |why: String| CommitError::Unreadable { id: root, why };
         let mut files = Vec::new();
-        for Walked { path, kind, id } in self.walk(root)? {
+        for Walked { path, kind, id } in self.walk_outside(root, skipped)? {
             match kind {
                 EntryKind::Tree => {}
                 EntryKind::Blob if files.len() < most => {
@@ -99,5 +110,13 @@ impl Repo {
         }
         let object = self.gix.find_object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
         Ok(object.data.clone())
+    }
+
+    /// Lets git pack the objects if there are many loose ones (`gc.auto`). Unless `gc.autoDetach` is false, that goes on
+    /// in the background.
+    pub(crate) fn pack_if_many(&self) -> Result<(), ProcessError> {
+        // All calls of ours turn this off; here the user's limit counts, else git's default.
+        let limit = format!("gc.auto={}", self.config("gc.auto").as_deref().unwrap_or("6700"));
+        Git::shared(self.common_dir()).args(["-c", &limit, "gc", "--auto", "--quiet"]).run().map(drop)
     }
 }

@@ -100,6 +100,11 @@ impl Repo {
     /// All entries of a tree, recursively, without reading contents. A name that leads out of the
     /// tree is an error.
     pub(crate) fn walk(&self, root: CommitId) -> Result<Vec<Walked>, CommitError> {
+        self.walk_outside(root, &[])
+    }
+
+    /// Like [`walk`](Self::walk), without what is in the directories `skipped`, given by their paths.
+    pub(crate) fn walk_outside(&self, root: CommitId, skipped: &[&str]) -> Result<Vec<Walked>, CommitError> {
         let (mut found, mut ahead) = (Vec::new(), vec![(BString::default(), gits(root))]);
         while let Some((above, tree)) = ahead.pop() {
             for Entry { name, mode, id } in self.entries_of(tree)? {
@@ -108,7 +113,7 @@ impl Repo {
                     return Err(CommitError::Unreadable { id: root, why });
                 }
                 let path: BString = [above.as_slice(), &name].concat().into();
-                if mode.is_tree() {
+                if mode.is_tree() && !skipped.iter().any(|skipped| path == *skipped) {
                     ahead.push(([path.as_slice(), b"/"].concat().into(), id));
                 }
                 found.push(Walked { path, kind: mode.kind(), id });

@@ -28,9 +28,9 @@ pub enum Entry {
     Inbox(NodeId, u64),
     /// `artifacts/<2 hex>/<id>.json`
     Artifact(ArtifactId),
-    /// `turns/<thousands>/<number>.json`
+    /// `turns/<hundreds>/<number>.json`
     Turn(u64),
-    /// `steps/<thousands>/<number>.json`
+    /// `steps/<hundreds>/<number>.json`
     Step(u64),
     /// `workspaces/<name>.json`
     Workspace(Alias),
@@ -55,8 +55,9 @@ pub enum EntryError {
     },
 }
 
-/// How many turns or steps share a directory.
-const FAN: u64 = 1000;
+/// How many turns or steps share a directory. Each of them writes the list of its directory anew, so a long one costs
+/// more than another level.
+const FAN: u64 = 100;
 
 impl Entry {
     /// The path in the tree.

@@ -5,6 +5,7 @@
 //! affects both alike.
 
 mod idle;
+mod ledgers;
 mod measure;
 mod room;
 mod steps;
@@ -29,6 +30,10 @@ pub(super) struct Sizes {
     pub files: usize,
     /// Steps in it after the first (`AYNIG_BENCH_LATER_STEPS`).
     pub later_steps: usize,
+    /// Turns on a ledger (`AYNIG_BENCH_TURNS`).
+    pub turns: usize,
+    /// The arguments that make this program a writer on a ledger.
+    pub worker: Vec<String>,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
     /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
@@ -54,6 +59,8 @@ impl Sizes {
             delay_ms: size("DELAY_MS", 50),
             files: size("FILES", 50_000),
             later_steps: size("LATER_STEPS", 5),
+            turns: size("TURNS", 100),
+            worker: Vec::new(),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
@@ -88,11 +95,16 @@ pub(super) fn head(sizes: &Sizes) -> String {
     )
 }
 
+/// Writes into a ledger if this process was started for that. Returns whether it was.
+pub(super) fn is_worker() -> bool {
+    ledgers::work()
+}
+
 /// Runs the cases whose names contain one of `wanted`, or all if it is empty. Passes each row to `tell` once
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 7] = [
+    let cases: [(&str, Case); 8] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -100,6 +112,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("far-remote-steps", |sizes| vec![steps::remote(sizes, sizes.delay_ms)]),
         ("large", steps::large),
         ("workspace", workspace::cases),
+        ("ledgers", ledgers::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {

@@ -3,6 +3,7 @@
 //! A writer is a process of its own: this test program, started again for the test `worker` alone.
 
 mod companions;
+mod contents;
 mod crashes;
 mod deletion;
 mod masks;
