@@ -23,6 +23,7 @@ fn the_bench_makes_its_table() {
         later_steps: 2,
         turns: 3,
         worker: ["--exact", "--ignored", "speed::ledger_writer"].map(str::to_owned).to_vec(),
+        events: 300,
         jobs: 2,
         workspace_files: 20,
         rounds: 1,
@@ -30,7 +31,7 @@ fn the_bench_makes_its_table() {
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 12, "{rows:#?}");
+    assert_eq!(rows.len(), 15, "{rows:#?}");
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

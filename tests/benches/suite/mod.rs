@@ -5,6 +5,7 @@
 //! affects both alike.
 
 mod idle;
+mod journals;
 mod ledgers;
 mod measure;
 mod room;
@@ -34,6 +35,8 @@ pub(super) struct Sizes {
     pub turns: usize,
     /// The arguments that make this program a writer on a ledger.
     pub worker: Vec<String>,
+    /// Events of a journal (`AYNIG_BENCH_EVENTS`).
+    pub events: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
     /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
@@ -61,6 +64,7 @@ impl Sizes {
             later_steps: size("LATER_STEPS", 5),
             turns: size("TURNS", 100),
             worker: Vec::new(),
+            events: size("EVENTS", 100_000),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
@@ -104,7 +108,7 @@ pub(super) fn is_worker() -> bool {
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 8] = [
+    let cases: [(&str, Case); 9] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -113,6 +117,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("large", steps::large),
         ("workspace", workspace::cases),
         ("ledgers", ledgers::cases),
+        ("journals", journals::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
