@@ -118,7 +118,7 @@ fn each_entry_has_one_path() {
         "run.json".to_owned(),
         format!("nodes/0a/{id}.json"),
         format!("inbox/{id}/12.json"),
-        "turns/1/1002.json".to_owned(),
+        "turns/10/1002.json".to_owned(),
         "workspaces/flow.json".to_owned(),
     ] {
         assert_eq!(Entry::parse(&good).map(|entry| entry.path()), Some(good));
