@@ -204,16 +204,20 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             } else {
                 workspaces.preview_removal(&context)?
             };
-            if json {
-                let workspaces = vec![View::of(&repo, &removal.context)];
-                let removal = Some(Removed::of(&removal, options.apply));
-                ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done: None, removal });
-            } else {
-                removed(&removal, options.apply);
-            }
+            answer_removal(&repo, &removal, options.apply, json);
         }
     }
     Ok(Exit::Done)
+}
+
+fn answer_removal(repo: &Repo, removal: &Removal, is_done: bool, json: bool) {
+    if json {
+        let workspaces = vec![View::of(repo, &removal.context)];
+        let removal = Some(Removed::of(removal, is_done));
+        ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done: None, removal });
+    } else {
+        removed(removal, is_done);
+    }
 }
 
 impl Done {

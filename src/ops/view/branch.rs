@@ -252,12 +252,7 @@ pub(crate) fn row(
             row.reason = branch.head.map(|head| unsigned_lease(&branch.name, authority.source(), head, why));
         }
         Verdict::Waiting { state, reason } => {
-            row.mistake = reason.severity() == Severity::Misconfigured;
-            row.rests = reason.severity() == Severity::Terminal;
-            row.cause = Some(reason.word());
-            if let Reason::Preferred { runner, until } = reason {
-                row.preferred = Some((runner.clone(), *until));
-            }
+            caused(&mut row, reason);
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
                 stalled(&mut row, authority, branch, reason, unsigned);
@@ -299,6 +294,16 @@ pub(crate) fn row(
     }
     row.retime(now);
     row
+}
+
+/// Adds why the state is not run.
+fn caused(row: &mut BranchView, reason: &Reason) {
+    row.mistake = reason.severity() == Severity::Misconfigured;
+    row.rests = reason.severity() == Severity::Terminal;
+    row.cause = Some(reason.word());
+    if let Reason::Preferred { runner, until } = reason {
+        row.preferred = Some((runner.clone(), *until));
+    }
 }
 
 /// Adds what a lease is for, and what becomes of it.
