@@ -164,7 +164,6 @@ pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError>
     let records = record_directory(repo);
     std::fs::create_dir_all(&records).map_err(failed("make", &records))?;
     let body = body_path(&records, claim.attempt);
-    fsutil::replace(&body, &claim.trigger.message.body).map_err(failed("write", &body))?;
     let record = Record {
         attempt: claim.attempt.to_string(),
         branch: claim.branch.to_string(),
@@ -180,6 +179,11 @@ pub(crate) fn prepare(repo: &Repo, claim: &Claim) -> Result<Files, AttemptError>
     text.push(b'\n');
     fsutil::replace(&path, &text).map_err(failed("write", &path))?;
     Ok(Files { stdout, stderr, body, streams, readers })
+}
+
+/// Writes the body of the request for the command. Whoever sweeps the worktree removes it, so that comes first.
+pub(crate) fn write_body(claim: &Claim, files: &Files) -> Result<(), AttemptError> {
+    fsutil::replace(&files.body, &claim.trigger.message.body).map_err(failed("write", &files.body))
 }
 
 /// Reads the record of an attempt, if it was made on this host.

@@ -125,7 +125,10 @@ fn attempt(
     if let Some(why) = keeper.given_up().or(lost) {
         return Course::unstarted(Ending::Stopped { why });
     }
-    command(context, repo, claim, site, files, keeper)
+    match files::write_body(claim, files) {
+        Ok(()) => command(context, repo, claim, site, files, keeper),
+        Err(error) => Course::unstarted(Ending::NotStarted(error_chain(&error))),
+    }
 }
 
 /// Returns the checkout, or makes the worktree, in which the command runs.
