@@ -208,7 +208,6 @@ impl<'r> Ledger<'r> {
                     let tree = self.repo.commit(commit)?.tree;
                     self.tip = Tip { id: commit, tree, state: decided.state.clone() };
                     self.contents.clear();
-                    self.keep_up(op);
                     return Ok(Operated { commit: Some(commit), decided });
                 }
                 Together::Lost { name, .. } if name != ledger_ref(self.run) => {
@@ -224,16 +223,6 @@ impl<'r> Ledger<'r> {
             }
         }
         Err(LedgerError::Busy { run: self.run, op: op.id, tries: TRIES })
-    }
-
-    /// Lets git pack its objects if there are many (`gc.auto`): after one operation in 256, by chance, since each may
-    /// be a process of its own. Git does that in the background.
-    fn keep_up(&self, op: &Op) {
-        if op.id.uuid().as_bytes()[0] == 0
-            && let Err(error) = self.repo.pack_if_many()
-        {
-            tracing::debug!(%error, "git packed nothing");
-        }
     }
 
     /// Like [`operate`](Self::operate), for an operation that may have been tried before, by another process too: one

@@ -9,7 +9,6 @@ use gix::objs::tree::EntryKind;
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
-use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// A file of a tree, not read yet.
@@ -110,13 +109,5 @@ impl Repo {
         }
         let object = self.gix.find_object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
         Ok(object.data.clone())
-    }
-
-    /// Lets git pack the objects if there are many loose ones (`gc.auto`). Unless `gc.autoDetach` is false, that goes on
-    /// in the background.
-    pub(crate) fn pack_if_many(&self) -> Result<(), ProcessError> {
-        // All calls of ours turn this off; here the user's limit counts, else git's default.
-        let limit = format!("gc.auto={}", self.config("gc.auto").as_deref().unwrap_or("6700"));
-        Git::shared(self.common_dir()).args(["-c", &limit, "gc", "--auto", "--quiet"]).run().map(drop)
     }
 }

@@ -11,7 +11,7 @@ use aynig::model::decide::{Command, NewArtifact};
 use aynig::model::ids::{FileName, OpId};
 use aynig::model::run::Replicate;
 
-use super::{Repo, chat, new_run, op, open, run_with_node};
+use super::{Repo, new_run, op, open, run_with_node};
 
 fn artifact(kind: ArtifactKind, size: u64, sha256: &str) -> Command {
     Command::AddArtifact(NewArtifact {
@@ -94,34 +94,4 @@ fn a_content_that_is_too_long_or_another_one_stays_away() {
     let again = artifact(ArtifactKind::Report, small.size(), small.sha256());
     ledger.operate(&op(OpId::random()), &[again], &[]).expect("an operation");
     assert_eq!(contents(&repo, &name), []);
-}
-
-/// CONTRACT 16.10
-#[test]
-fn git_packs_what_operations_left() {
-    let repo = Repo::new();
-    let packs = || {
-        repo.git(["count-objects", "-v"]).lines().find(|line| line.starts_with("packs:")).map(str::to_owned)
-    };
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let mut ledger = Ledger::open(&handle, run).expect("a ledger");
-    let mut operate = |id: &str| {
-        let id = OpId::parse(id).expect("an id");
-        ledger.operate(&op(id), &[chat(node, "x")], &[]).expect("an operation");
-    };
-    repo.git(["repack", "-q"]);
-    operate("01000000-0000-4000-8000-000000000001");
-    repo.git(["repack", "-q"]);
-    repo.git(["config", "gc.autoPackLimit", "1"]);
-    repo.git(["config", "gc.autoDetach", "false"]);
-    operate("01000000-0000-4000-8000-000000000002");
-    assert_eq!(packs().as_deref(), Some("packs: 2"));
-    operate("00000000-0000-4000-8000-000000000003");
-    assert_eq!(packs().as_deref(), Some("packs: 1"));
-    // The same process goes on.
-    operate("01000000-0000-4000-8000-000000000004");
-    assert_eq!(super::messages(ledger.tip()).len(), 4);
-    repo.git(["fsck", "--strict", "--no-dangling"]);
 }
