@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Global options")]
     pub(crate) verbose: u8,
 
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }

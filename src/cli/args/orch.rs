@@ -14,7 +14,7 @@ pub(crate) struct Orch {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) verb: OrchVerb,
 }
@@ -38,7 +38,7 @@ pub(crate) enum OrchVerb {
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct OrchRun {
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) verb: OrchRunVerb,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Workspace {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// What to do
+    /// The subcommand
     #[command(subcommand)]
     pub(crate) verb: WorkspaceVerb,
 }

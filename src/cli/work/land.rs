@@ -76,7 +76,7 @@ fn tell(branch: &str, landed: &Landed, is_remote: bool) {
     ));
     let went =
         landed.followed.as_ref().map(|place| format!("the checkout in {} went along", place.display()));
-    // What waits for the branch would be lost with it.
+    // A question, a pause or a deferred state would be lost with the branch.
     let remove =
         (!landed.is_open).then(|| format!("`git branch -D {}` removes the branch", shell_quote(branch)));
     let next = if is_remote {

@@ -33,7 +33,7 @@ struct Answer<'a> {
     removal: Option<Removed>,
 }
 
-/// What a removal did, or would do.
+/// The effect of a removal, made or previewed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Removed {
