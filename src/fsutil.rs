@@ -283,6 +283,15 @@ impl DirLock {
     }
 }
 
+impl DirLock {
+    /// Whether the file that is locked is the one at `path`.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let inode = |found: std::fs::Metadata| (found.dev(), found.ino());
+        self.file.metadata().map(inode).ok() == path.symlink_metadata().map(inode).ok()
+    }
+}
+
 impl Drop for DirLock {
     fn drop(&mut self) {
         unlock(&self.file);

@@ -44,6 +44,9 @@ pub(crate) const WORKS: &str = "refs/aynig/work/";
 /// The beginning of the names of drivers.
 pub(crate) const RUN_PREFIX: &str = "run/";
 
+/// The directory of a run's workspaces, in the directory of the run.
+pub(crate) const WORKSPACES: &str = "workspaces";
+
 /// Work branches of workspaces that were removed, and ledgers of runs that were deleted, by run.
 pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
 

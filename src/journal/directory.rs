@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::JournalError;
-use crate::contract::layout::own_directory;
+use crate::contract::layout::{WORKSPACES, own_directory};
 use crate::fsutil::{self, DirLock};
 use crate::git::Repo;
 use crate::model::ids::{OpId, RunId};
@@ -126,8 +126,13 @@ impl RunDirectory {
         self.path.ancestors().nth(2).unwrap_or(&self.path).join("archive")
     }
 
-    /// Moves the directory to those of deleted runs, under a name that is free there. The caller holds the lock.
+    /// Moves the directory to those of deleted runs, under a name that is free there. The caller holds the lock. While
+    /// the run has workspaces here, it stays.
     pub(super) fn retire(&self) -> Result<(), JournalError> {
+        let workspaces = std::fs::read_dir(self.path.join(WORKSPACES));
+        if workspaces.is_ok_and(|mut entries| entries.next().is_some()) {
+            return Ok(());
+        }
         let archive = self.archive();
         fsutil::create_private_dir_all(&archive).map_err(JournalError::file("create", &archive))?;
         let names = (2..).map(|number| format!("{}-{number}", self.run));

@@ -65,7 +65,7 @@ pub struct Remade {
 impl Workspaces<'_> {
     /// Saves what is in a workspace and what its branch has, but for what is reachable from `kept`.
     pub(super) fn save(&self, held: &Held, kept: CommitId) -> Result<Before, Refusal> {
-        let (context, mark) = (&held.context, held.mark());
+        let (context, mark) = (&held.context, held.context.mark());
         let path = &context.worktree_path;
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("save what is in {}; nothing was changed", path.display()), error)
@@ -83,7 +83,7 @@ impl Workspaces<'_> {
         worktree: Option<Worktree>,
         kept: CommitId,
     ) -> Result<Before, Refusal> {
-        let (context, mark) = (&held.context, held.mark());
+        let (context, mark) = (&held.context, held.context.mark());
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("save what is in {}", path.display()), error)
         };
@@ -198,7 +198,7 @@ impl Workspaces<'_> {
         let to = pending.to();
         let worktree = self
             .repo
-            .add_workspace(&path, &held.mark(), AttemptId::random(), to)
+            .add_workspace(&path, &held.context.mark(), AttemptId::random(), to)
             .map_err(|error| because(&error))?;
         if let Some((files, index)) = pending.trees() {
             self.repo.restore_files(&worktree, files, index).map_err(|error| because(&error))?;
@@ -258,7 +258,7 @@ impl Workspaces<'_> {
     pub(super) fn put_aside(&self, held: &mut Held, aside: &Path) -> Result<Vec<String>, String> {
         let path = held.context.worktree_path.clone();
         let words = |error: &dyn std::error::Error| error_chain(error);
-        let mark = held.mark();
+        let mark = held.context.mark();
         let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
         let all = self.repo.workspace_worktrees().map_err(|error| words(&error))?;
         let its = all.into_iter().filter(|one| one.workspace() == Some(&mark)).map(|one| one.checkout.place);
@@ -317,7 +317,8 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("save what is in {}", renamed.display()), error)
         };
-        let worktree = self.repo.hold_workspace(renamed, &held.mark()).map_err(|error| because(&error))?;
+        let worktree =
+            self.repo.hold_workspace(renamed, &held.context.mark()).map_err(|error| because(&error))?;
         let mut saved = self.save_in(held, renamed, worktree, to)?;
         // Only a rollback and a removal may take ignored files away, and a rollback only where it is not set otherwise.
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());

@@ -2,17 +2,17 @@
 //!
 //! Invariant: changes nothing, and starts no git in a worktree.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::contract::ids::AttemptId;
-use crate::git::worktrees::registration::Registered;
+use crate::git::worktrees::registration::{Mark, Registered};
 use crate::runner::clean::Lasting;
 use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::{Context, State};
 use super::refusal::Refusal;
-use super::store::{Entry, Fault};
+use super::store::{Entry, Fault, whose};
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,12 +137,12 @@ impl Workspaces<'_> {
         let entries = self.all()?;
         let registered = self.registered()?;
         let mut flaws: Vec<Flaw> = entries.iter().filter_map(|entry| self.flaw(entry, &registered)).collect();
-        let runs: Vec<_> =
-            self.entries()?.into_iter().filter_map(|entry| name_of(&entry.directory)).collect();
+        let known: Vec<_> = self.entries()?.into_iter().filter_map(|entry| whose(&entry.directory)).collect();
+        let name = |branch: &str| branch.rsplit('/').next().unwrap_or(branch).to_owned();
+        let is_known =
+            |mark: &Mark| known.contains(&(mark.attempt.to_string(), name(&mark.branch.to_string())));
         for one in &registered {
-            let Some(mark) = one.workspace().filter(|mark| !runs.contains(&mark.attempt.to_string())) else {
-                continue;
-            };
+            let Some(mark) = one.workspace().filter(|mark| !is_known(mark)) else { continue };
             let path = &one.checkout.place.path;
             let shown = shell_quote(&path.display().to_string());
             flaws.push(Flaw {
@@ -157,10 +157,10 @@ impl Workspaces<'_> {
             });
         }
         let lasting = self.lasting()?;
-        let its = |run: AttemptId| lasting.iter().find(|one| one.run == run);
         let all = self.repo.kept_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
         let kept = all.into_iter().filter_map(|kept| {
-            Some((kept.checkout.place.path.clone(), its(kept.attempt)?.handle.clone(), kept.why))
+            let its = lasting.iter().find(|one| one.has_left(&kept))?;
+            Some((kept.checkout.place.path.clone(), its.handle.clone(), kept.why))
         });
         Ok(Condition { count: entries.len(), flaws, kept: kept.collect() })
     }
@@ -170,7 +170,12 @@ impl Workspaces<'_> {
         let contexts = self.contexts()?;
         Ok(contexts
             .iter()
-            .map(|context| Lasting { run: context.run(), branch: context.branch(), handle: context.handle() })
+            .map(|context| Lasting {
+                run: context.run(),
+                branch: context.branch(),
+                handle: context.handle(),
+                path: context.worktree_path.clone(),
+            })
             .collect())
     }
 
@@ -178,7 +183,10 @@ impl Workspaces<'_> {
     pub(super) fn contexts(&self) -> Result<Vec<Context>, Refusal> {
         let removed = self.removed()?;
         let all = self.all()?.into_iter().chain(removed).filter_map(|entry| entry.context.ok());
-        Ok(all.filter(|context| self.foreign_owner(context).is_none()).collect())
+        // One that was removed may have been made again.
+        let mut seen = BTreeSet::new();
+        let is_first = |context: &Context| seen.insert((context.handle(), context.worktree_path.clone()));
+        Ok(all.filter(|context| self.foreign_owner(context).is_none()).filter(is_first).collect())
     }
 
     fn registered(&self) -> Result<Vec<Registered>, Refusal> {
@@ -215,8 +223,8 @@ impl Workspaces<'_> {
 
     fn facts(&self, context: &Context, registered: &[Registered]) -> Facts {
         let path = &context.worktree_path;
-        let its =
-            registered.iter().find(|one| one.workspace().is_some_and(|mark| mark.attempt == context.run()));
+        let mark = context.mark();
+        let its = registered.iter().find(|one| one.workspace() == Some(&mark));
         let mut place = its.map(|one| one.checkout.place.clone());
         let is_named = place.as_ref().is_some_and(|place| place.path == *path);
         if let Some(place) = &mut place {
@@ -265,10 +273,6 @@ fn unreadable(file: &Path, why: &str) -> Flaw {
         is_left: true,
         due: None,
     }
-}
-
-fn name_of(path: &Path) -> Option<String> {
-    Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

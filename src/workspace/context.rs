@@ -10,11 +10,12 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::git::worktrees::registration::Mark;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// The name of the file in the run's directory.
+/// The name of the file in the workspace's directory.
 pub(crate) const FILE: &str = "workspace-context.json";
 
 /// A longer file is no context.
@@ -184,9 +185,9 @@ impl State {
 }
 
 impl Context {
-    /// Reads a context that was found in the directory of the run `run`. An error is the reason why
-    /// it is none.
-    pub(crate) fn read(text: &[u8], run: &str) -> Result<Self, String> {
+    /// Reads the context of the workspace `name` of the run `run`. An error is the reason why it is
+    /// none.
+    pub(crate) fn read(text: &[u8], run: &str, name: &str) -> Result<Self, String> {
         let value: serde_json::Value =
             serde_json::from_slice(text).map_err(|error| format!("it is not JSON: {error}"))?;
         match value.get("version").and_then(serde_json::Value::as_u64) {
@@ -195,10 +196,10 @@ impl Context {
             None => return Err("it has no version".to_owned()),
         }
         let context: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        context.check(run).map(|()| context)
+        context.check(run, name).map(|()| context)
     }
 
-    fn check(&self, run: &str) -> Result<(), String> {
+    fn check(&self, run: &str, name: &str) -> Result<(), String> {
         let wrong = |field: &str| Err(format!("{field} has no legal value"));
         let id = AttemptId::parse(self.run_id.as_bytes());
         if self.run_id != run || id.is_none_or(|id| id.to_string() != run) {
@@ -207,7 +208,7 @@ impl Context {
         if !is_slug_of(&self.slug, &self.run_id) {
             return wrong("slug");
         }
-        if check_name(&self.name).is_err() {
+        if self.name != name || check_name(name).is_err() {
             return wrong("name");
         }
         let below = format!("{}/{}", self.slug, self.name);
@@ -251,6 +252,11 @@ impl Context {
     /// The run.
     pub(crate) fn run(&self) -> AttemptId {
         AttemptId::parse(self.run_id.as_bytes()).expect("checked when it was read or made")
+    }
+
+    /// The mark of its worktree.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { attempt: self.run(), branch: self.branch(), remote: None }
     }
 
     /// The commit that the work began from.
@@ -342,8 +348,9 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_and_nothing_else_does() {
         let text = serde_json::to_vec(&sample()).unwrap();
-        assert_eq!(Context::read(&text, RUN), Ok(sample()));
-        assert!(Context::read(&text, "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4e").is_err());
+        assert_eq!(Context::read(&text, RUN, "fix"), Ok(sample()));
+        assert!(Context::read(&text, "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4e", "fix").is_err());
+        assert!(Context::read(&text, RUN, "fix2").is_err());
         for (field, value) in [
             ("version", "2"),
             ("version", "\"1\""),
@@ -369,10 +376,10 @@ mod tests {
             let mut value_of = serde_json::to_value(sample()).unwrap();
             value_of[field] = serde_json::from_str(value).unwrap();
             let text = serde_json::to_vec(&value_of).unwrap();
-            assert!(Context::read(&text, RUN).is_err(), "{field} {value}");
+            assert!(Context::read(&text, RUN, "fix").is_err(), "{field} {value}");
         }
         for text in ["", "[]", "{", "null"] {
-            assert!(Context::read(text.as_bytes(), RUN).is_err(), "{text}");
+            assert!(Context::read(text.as_bytes(), RUN, "fix").is_err(), "{text}");
         }
     }
 

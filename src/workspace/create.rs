@@ -20,7 +20,7 @@ use super::Workspaces;
 use super::condition::due;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::refusal::{Refusal, Why};
-use super::store::{Held, LOCK};
+use super::store::{Held, LOCK, leave};
 
 /// How long to wait for another process that begins or undoes a workspace.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ impl Workspaces<'_> {
             .repo
             .add_workspace(
                 &held.context.worktree_path,
-                &held.mark(),
+                &held.context.mark(),
                 AttemptId::random(),
                 held.context.base(),
             )
@@ -134,19 +134,18 @@ impl Workspaces<'_> {
         };
         let held = {
             let _runs = self.runs_lock()?;
-            let taken = self.entries()?.iter().any(|entry| {
-                entry
-                    .directory
-                    .file_name()
-                    .is_some_and(|id| id.to_string_lossy().replace('-', "").starts_with(&slug))
-            });
+            let taken = std::fs::read_dir(self.runs())
+                .into_iter()
+                .flatten()
+                .flatten()
+                .any(|run| run.file_name().to_string_lossy().replace('-', "").starts_with(&slug));
             let below = format!("refs/heads/{}{slug}/", self.options.prefix);
             let branches =
                 self.repo.tips(&below).map_err(|error| Refusal::because("list branches", &error))?;
             if taken || !branches.is_empty() || occupied(&context.worktree_path) {
                 return Ok(None);
             }
-            let directory = self.runs().join(&context.run_id);
+            let directory = self.directory(&context);
             let lock = directory.join(LOCK);
             let trying = format!("write in {}", directory.display());
             let lock = fsutil::create_private_dir_all(&directory)
@@ -242,7 +241,8 @@ impl Workspaces<'_> {
     fn undo(&self, held: Held) -> Result<(), Refusal> {
         let (path, base) = (held.context.worktree_path.clone(), held.context.base());
         let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
-        let worktree = self.repo.hold_workspace(&path, &held.mark()).map_err(|error| because(&error))?;
+        let worktree =
+            self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
         if let Some(worktree) = worktree {
             // Without an index git has not filled it, so there is nothing of anybody in it.
             let is_filled = worktree.git_dir.join("index").exists();
@@ -295,8 +295,8 @@ pub(super) fn forget(held: &Held) {
     let removed = std::fs::remove_file(held.directory.join(FILE))
         .and_then(|()| std::fs::remove_file(held.directory.join(LOCK)));
     fsutil::remove_drafts(&held.directory);
-    // A run keeps its other files there.
-    if let Err(error) = removed.and_then(|()| std::fs::remove_dir(&held.directory)) {
-        tracing::debug!(directory = %held.directory.display(), %error, "left in place");
+    match removed.and_then(|()| std::fs::remove_dir(&held.directory)) {
+        Ok(()) => leave(&held.directory),
+        Err(error) => tracing::debug!(directory = %held.directory.display(), %error, "left in place"),
     }
 }

@@ -41,7 +41,7 @@ impl Workspaces<'_> {
 
     /// The refusal to touch a workspace of another repository.
     pub(super) fn foreign(&self, context: &Context, owner: &Path) -> Refusal {
-        let (handle, directory) = (context.handle(), self.runs().join(&context.run_id));
+        let (handle, directory) = (context.handle(), self.directory(context));
         let message = format!(
             "{handle} is a workspace of another repository, {}, and not of {}; nothing was changed",
             owner.display(),
@@ -104,7 +104,8 @@ impl Workspaces<'_> {
     /// The registrations of a workspace in this repository.
     fn registrations(&self, context: &Context) -> Vec<PathBuf> {
         let mut all = self.repo.workspace_worktrees().unwrap_or_default();
-        all.retain(|one| one.workspace().is_some_and(|mark| mark.attempt == context.run()));
+        let mark = context.mark();
+        all.retain(|one| one.workspace() == Some(&mark));
         all.into_iter().map(|one| one.checkout.place.git_dir).collect()
     }
 }

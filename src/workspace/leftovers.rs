@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::ids::CommitId;
 use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER};
 use crate::fsutil::{self, no_mounts_in};
 use crate::git::Swap;
@@ -79,12 +79,17 @@ impl Workspaces<'_> {
         commit: CommitId,
     ) -> Item {
         let name = format!("{ARCHIVE}{below}");
-        let run = below.split('/').next().and_then(|run| AttemptId::parse(run.as_bytes()));
-        let context = contexts.iter().find(|context| Some(context.run()) == run);
+        let (run, last) = below.split_once('/').unwrap_or((below, ""));
+        let (names, is_ledger) = (named_so(last), last == ARCHIVED_LEDGER);
+        let its = |context: &&Context| context.run_id == run && names.contains(&context.name.as_str());
+        let context = contexts.iter().find(its);
         let mut item = Item::new(Kind::Archive, name.as_str());
         item.branch = context.map(|context| context.branch_name.clone());
-        if run.is_some_and(|run| self.runs().join(run.to_string()).exists()) {
+        if names.iter().any(|name| self.directory_of(run, name).exists()) {
             return item.stays("its workspace is not removed yet", "aynig workspace list");
+        }
+        if is_ledger && self.runs().join(run).exists() {
+            return item.stays("the files of its run are not moved yet", format!("aynig orch show {run}"));
         }
         let old = match self.repo.commit(commit) {
             Ok(stored) => Age::since(stored.committed_at, wanted),
@@ -98,7 +103,7 @@ impl Workspaces<'_> {
             Ok(Some(how)) => (how, true),
             Ok(None) => ("its work is in no branch".to_owned(), old.is_old),
         };
-        let what = if below.ends_with(&format!("/{ARCHIVED_LEDGER}")) {
+        let what = if is_ledger {
             format!("the ledger of a run that was deleted; {why}")
         } else {
             format!("the branch of the workspace{whose} that was removed; {why}")
@@ -126,6 +131,12 @@ impl Workspaces<'_> {
                 }
             })
     }
+}
+
+/// The names of workspaces whose branch this may be, in the archive: a name that was taken has a number.
+fn named_so(last: &str) -> Vec<&str> {
+    let plain = last.rsplit_once('-').filter(|(_, number)| number.bytes().all(|c| c.is_ascii_digit()));
+    std::iter::once(last).chain(plain.map(|(name, _)| name)).collect()
 }
 
 fn of_directory(wanted: &CleanOptions, context: &Context, path: &Path) -> Item {

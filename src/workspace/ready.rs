@@ -1,6 +1,6 @@
 //! Makes a new worktree of a workspace ready: ignored files, and `aynig.setup` (CONTRACT 15.2).
 //!
-//! The setup command's output goes to a log in the run's directory.
+//! The setup command's output goes to a log in the workspace's directory.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;

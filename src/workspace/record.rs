@@ -58,7 +58,7 @@ pub(super) struct Record {
 }
 
 impl Workspaces<'_> {
-    /// Records hooks, settings and refs as they are now, and saves the contents in the directory of the run.
+    /// Records hooks, settings and refs as they are now, and saves the contents in the directory of the workspace.
     pub(super) fn recorded_now(&self, context: &Context) -> Result<Record, Refusal> {
         let saved = self.saved(context);
         let trying = format!("write in {}", saved.display());
@@ -95,7 +95,7 @@ impl Workspaces<'_> {
 
     /// The record of a workspace; `None` if there is none that can be used.
     pub(super) fn record_of(&self, context: &Context) -> Option<Record> {
-        let opened = fsutil::open_plain(&self.run_directory(context).join(FILE)).ok()?;
+        let opened = fsutil::open_plain(&self.directory(context).join(FILE)).ok()?;
         if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
             return None;
         }
@@ -105,7 +105,7 @@ impl Workspaces<'_> {
 
     /// Writes the record of a workspace.
     pub(super) fn keep_record(&self, context: &Context, record: &Record) -> Result<(), Refusal> {
-        let file = self.run_directory(context).join(FILE);
+        let file = self.directory(context).join(FILE);
         let failed =
             |error: &dyn std::error::Error| Refusal::because(&format!("write {}", file.display()), error);
         let text = serde_json::to_vec(record).map_err(|error| failed(&error))?;
@@ -114,7 +114,7 @@ impl Workspaces<'_> {
 
     /// The directory of what records name.
     pub(super) fn saved(&self, context: &Context) -> PathBuf {
-        self.run_directory(context).join(SAVED)
+        self.directory(context).join(SAVED)
     }
 
     /// The hooks of the repository, by path. Those in a checkout are files like others.
@@ -149,10 +149,6 @@ impl Workspaces<'_> {
         }
         Ok(found)
     }
-
-    fn run_directory(&self, context: &Context) -> PathBuf {
-        self.runs().join(&context.run_id)
-    }
 }
 
 /// The path of what has this digest. A digest that is no plain name leads nowhere.
@@ -160,8 +156,8 @@ pub(super) fn saved_at(saved: &Path, digest: &str) -> PathBuf {
     saved.join(digest.replace('/', "_"))
 }
 
-/// Removes the record in the directory of a run.
-pub(super) fn forget(run: &Path) {
-    std::fs::remove_file(run.join(FILE)).ok();
-    std::fs::remove_dir_all(run.join(SAVED)).ok();
+/// Removes the record in the directory of a workspace.
+pub(super) fn forget(directory: &Path) {
+    std::fs::remove_file(directory.join(FILE)).ok();
+    std::fs::remove_dir_all(directory.join(SAVED)).ok();
 }

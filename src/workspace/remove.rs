@@ -18,7 +18,7 @@ use crate::words::{error_chain, pluralize, shell_quote};
 
 use super::Workspaces;
 use super::change::left;
-use super::context::{Context, Pending, State, is_left};
+use super::context::{Context, Pending, State};
 use super::refusal::{Refusal, Why};
 use super::store::Held;
 
@@ -111,7 +111,7 @@ impl Workspaces<'_> {
 
     /// Gathers the facts for a preview.
     fn survey(&self, held: &Held) -> Result<Removal, Refusal> {
-        let (context, mark) = (&held.context, held.mark());
+        let (context, mark) = (&held.context, held.context.mark());
         let path = &context.worktree_path;
         let trying = format!("look at {}", context.handle());
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
@@ -193,10 +193,7 @@ impl Workspaces<'_> {
             held.save()?;
             reach(Point::RemovalRecorded);
         }
-        let archived = self.archived();
-        fsutil::create_private_dir_all(&archived)
-            .and_then(|()| std::fs::rename(&held.directory, archived.join(&held.context.run_id)))
-            .map_err(|error| because(&error))?;
+        self.retire(held).map_err(|error| because(&error))?;
         Ok((archive, told))
     }
 
@@ -258,7 +255,7 @@ pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
     let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());
     let is_its = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with(&begin) && is_left(&name)
+        name.strip_prefix(&begin).is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
     };
     let mut found: Vec<PathBuf> = names.filter(is_its).collect();
     found.sort();

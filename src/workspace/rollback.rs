@@ -106,7 +106,7 @@ impl Workspaces<'_> {
 
     /// Whether there is nothing to roll back.
     fn is_as_new(&self, held: &Held, base: CommitId) -> bool {
-        let (mark, path) = (held.mark(), &held.context.worktree_path);
+        let (mark, path) = (held.context.mark(), &held.context.worktree_path);
         let Ok(Some(worktree)) = self.repo.hold_workspace(path, &mark) else { return false };
         self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(base))
             && worktree.branch().as_ref() == Some(&mark.branch)

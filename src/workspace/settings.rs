@@ -60,8 +60,8 @@ impl Workspaces<'_> {
     pub(super) fn executing_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
         let all =
             self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
-        let is_its = |mark: &crate::git::worktrees::registration::Mark| mark.attempt == context.run();
-        let its = all.iter().find(|one| one.workspace().is_some_and(is_its));
+        let mark = context.mark();
+        let its = all.iter().find(|one| one.workspace() == Some(&mark));
         let at = its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path());
         self.executing_at(at)
     }

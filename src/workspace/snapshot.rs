@@ -101,7 +101,8 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("take a snapshot of {}", path.display()), error)
         };
-        let worktree = self.repo.hold_workspace(&path, &held.mark()).map_err(|error| because(&error))?;
+        let worktree =
+            self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
         let worktree = worktree.filter(|_| path.symlink_metadata().is_ok_and(|found| found.is_dir()));
         let back = format!("`aynig workspace rollback {}` makes it anew", shell_quote(&handle));
         let Some(worktree) = worktree else {

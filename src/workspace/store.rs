@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use crate::contract::layout::WORKSPACES;
 use crate::fsutil::{self, DirLock, FileLock, process_with};
-use crate::git::worktrees::registration::Mark;
 
 use super::Workspaces;
 use super::context::{Context, FILE, MOST_BYTES, State};
@@ -26,6 +26,9 @@ pub(super) const LOCK: &str = "workspace.lock";
 /// while.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Between a name and a number, in the archive. It is in no name.
+const AGAIN: char = '@';
+
 /// How long to wait for it before that is said.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -35,7 +38,7 @@ const FEWEST: usize = 4;
 /// A workspace that was found.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The directory of its run.
+    /// Its directory.
     pub directory: PathBuf,
     /// Its context, or why that cannot be used.
     pub context: Result<Context, Fault>,
@@ -67,17 +70,22 @@ impl Held {
         fsutil::replace(&file, &[&text[..], b"\n"].concat())
             .map_err(|error| Refusal::because(&format!("write {}", file.display()), &error))
     }
-
-    /// The mark of its worktree.
-    pub(super) fn mark(&self) -> Mark {
-        Mark { attempt: self.context.run(), branch: self.context.branch(), remote: None }
-    }
 }
 
 impl Workspaces<'_> {
     /// The directory of all runs.
     pub(super) fn runs(&self) -> PathBuf {
         self.options.data.join("runs")
+    }
+
+    /// The directory of a workspace.
+    pub(super) fn directory(&self, context: &Context) -> PathBuf {
+        self.directory_of(&context.run_id, &context.name)
+    }
+
+    /// The directory of the workspace `name` of a run.
+    pub(super) fn directory_of(&self, run: &str, name: &str) -> PathBuf {
+        self.runs().join(run).join(WORKSPACES).join(name)
     }
 
     /// All workspaces of this repository, by the time they were made.
@@ -105,9 +113,22 @@ impl Workspaces<'_> {
         entries_in(&self.archived())
     }
 
-    /// The directory of the records of removed workspaces.
-    pub(super) fn archived(&self) -> PathBuf {
+    /// The directory of the records of removed workspaces, and of deleted runs.
+    fn archived(&self) -> PathBuf {
         self.options.data.join("archive")
+    }
+
+    /// Moves the directory of a workspace that was removed to the archive.
+    pub(super) fn retire(&self, held: &Held) -> std::io::Result<()> {
+        let above = self.archived().join(&held.context.run_id).join(WORKSPACES);
+        fsutil::create_private_dir_all(&above)?;
+        let name = &held.context.name;
+        let names = (2..u32::MAX).map(|number| format!("{name}{AGAIN}{number}"));
+        let mut places = std::iter::once(name.clone()).chain(names).map(|name| above.join(name));
+        let Some(free) = places.find(|place| place.symlink_metadata().is_err()) else { return Ok(()) };
+        std::fs::rename(&held.directory, free)?;
+        leave(&held.directory);
+        Ok(())
     }
 
     /// Finds a workspace by its slug or the beginning of its run's id, by `slug/name`, branch or path.
@@ -154,7 +175,7 @@ impl Workspaces<'_> {
 
     /// The same, whatever its settings are: no git call may work in its worktree.
     pub(super) fn hold_as_it_is(&self, context: &Context) -> Result<Held, Refusal> {
-        let directory = self.runs().join(&context.run_id);
+        let directory = self.directory(context);
         let lock = directory.join(LOCK);
         let trying = format!("lock {}", context.handle());
         let because = |error| Refusal::because(&trying, &error);
@@ -168,7 +189,8 @@ impl Workspaces<'_> {
             held => held.map_err(because)?,
         };
         let gone = || Refusal::new(Why::NotFound, format!("{} was removed meanwhile", context.handle()));
-        let entry = entry_at(directory).ok_or_else(gone)?;
+        // The lock moves with the directory, and another workspace of the same name has its own.
+        let entry = entry_at(directory).filter(|_| held.is_at(&lock)).ok_or_else(gone)?;
         match entry.context {
             Ok(context) => {
                 if let Some(owner) = self.foreign_owner(&context) {
@@ -185,7 +207,7 @@ impl Workspaces<'_> {
 
     /// Whether no process changes the workspace now.
     pub(super) fn is_free(&self, context: &Context) -> bool {
-        let lock = self.runs().join(&context.run_id).join(LOCK);
+        let lock = self.directory(context).join(LOCK);
         matches!(FileLock::try_acquire(&lock), Ok(Some(_)))
     }
 
@@ -229,10 +251,8 @@ impl Workspaces<'_> {
         let computed = self.root().map(|root| root.join(&context.slug).join(&context.name));
         let is_ours = || {
             let all = self.repo.workspace_worktrees().unwrap_or_default();
-            all.iter().any(|one| {
-                one.workspace().is_some_and(|mark| mark.attempt == context.run())
-                    && one.checkout.place.path == *path
-            })
+            let mark = context.mark();
+            all.iter().any(|one| one.workspace() == Some(&mark) && one.checkout.place.path == *path)
         };
         let parent = path.parent().unwrap_or(path);
         let is_real = resolved(parent).is_ok_and(|real| real == parent);
@@ -241,7 +261,7 @@ impl Workspaces<'_> {
         {
             return self.fit(parent.parent().unwrap_or(parent)).map(drop);
         }
-        let file = self.runs().join(&context.run_id).join(FILE);
+        let file = self.directory(context).join(FILE);
         Err(Refusal::new(
             Why::Setup,
             format!(
@@ -257,34 +277,58 @@ impl Workspaces<'_> {
 
 /// The number of records of workspaces in the directory `data`, whatever is in them.
 pub fn count(data: &Path) -> usize {
-    let runs = std::fs::read_dir(data.join("runs")).into_iter().flatten().flatten();
-    runs.filter(|run| run.path().join(FILE).symlink_metadata().is_ok()).count()
+    let directories = std::fs::read_dir(data.join("runs")).map(directories_in).unwrap_or_default();
+    directories.iter().filter(|directory| directory.join(FILE).symlink_metadata().is_ok()).count()
 }
 
 /// Reads the workspaces in a directory of runs.
 fn entries_in(directory: &Path) -> Result<Vec<Entry>, Refusal> {
     match std::fs::read_dir(directory) {
-        Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry_at(entry.path())).collect()),
+        Ok(runs) => Ok(directories_in(runs).into_iter().filter_map(entry_at).collect()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Refusal::because(&format!("list {}", directory.display()), &error)),
     }
 }
 
-/// Reads the workspace in the directory of a run; `None` if there is none.
+/// The directories of workspaces in those of runs.
+fn directories_in(runs: std::fs::ReadDir) -> Vec<PathBuf> {
+    let all = runs.flatten().map(|run| std::fs::read_dir(run.path().join(WORKSPACES)));
+    all.flatten().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// The run and the name of the workspace that has this directory.
+pub(super) fn whose(directory: &Path) -> Option<(String, String)> {
+    let text = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
+    let name = text(directory)?;
+    let name = name.split_once(AGAIN).map_or(name.as_str(), |(name, _)| name);
+    Some((text(directory.parent()?.parent()?)?, name.to_owned()))
+}
+
+/// Removes the directories above that of a workspace if they are empty. A run keeps its other files there.
+pub(super) fn leave(directory: &Path) {
+    for above in directory.ancestors().skip(1).take(2) {
+        if std::fs::remove_dir(above).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads the workspace in a directory; `None` if there is none.
 fn entry_at(directory: PathBuf) -> Option<Entry> {
     let file = directory.join(FILE);
     file.symlink_metadata().ok()?;
-    let context = read(&file, directory.file_name()?);
+    let (run, name) = whose(&directory)?;
+    let context = read(&file, &run, &name);
     Some(Entry { directory, context: context.map_err(|why| Fault { file, why }) })
 }
 
-fn read(file: &Path, run: &OsStr) -> Result<Context, String> {
+fn read(file: &Path, run: &str, name: &str) -> Result<Context, String> {
     let opened = fsutil::open_plain(file).map_err(|error| error.to_string())?;
     if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
         return Err(format!("it is longer than {MOST_BYTES} bytes"));
     }
     let text = fsutil::tail_of(&opened, MOST_BYTES).map_err(|error| error.to_string())?;
-    Context::read(&text, &run.to_string_lossy())
+    Context::read(&text, run, name)
 }
 
 /// Whether a text names the workspace.

@@ -1,7 +1,7 @@
 //! Files that look like keys are left out of snapshots (CONTRACT 15.16).
 //!
 //! A file that the branch has already, or that a commit of the agent has, stays. What is left out stays in the
-//! worktree, and is copied into the directory of the run.
+//! worktree, and is copied into the directory of the workspace.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;

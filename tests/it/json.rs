@@ -379,9 +379,9 @@ fn workspaces(scenes: &mut Scenes) {
         "git init -q inner; git -C inner -c user.name=A -c user.email=a@b commit -q --allow-empty -m x",
     );
     stage.ask("workspace", &["rollback", &made.slug]);
-    let run = repo.runs().join("other");
-    std::fs::create_dir(&run).expect("a directory");
-    std::fs::write(run.join("workspace-context.json"), "{}").expect("a file");
+    let damaged = repo.runs().join("other/workspaces/fix");
+    std::fs::create_dir_all(&damaged).expect("a directory");
+    std::fs::write(damaged.join("workspace-context.json"), "{}").expect("a file");
     stage.ask("workspace", &["list"]);
     made.sh(&repo, "echo y >y; git init -q inner; echo z >inner/z");
     stage.ask("workspace", &["remove", &made.slug]);

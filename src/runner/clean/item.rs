@@ -1,6 +1,6 @@
 //! The types of `clean`: its options and the items it finds; disk use and age of files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
@@ -10,17 +10,33 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::fsutil::no_mounts_in;
 use crate::git::objects::landed::{Landed, LandedError};
 use crate::git::worktrees::error::WorktreeError;
+use crate::git::worktrees::preserved::Kept;
 use crate::runner::attempt::files;
 
-/// A run whose workspace leaves old worktrees.
+/// A workspace that leaves old worktrees.
 #[derive(Debug, Clone)]
 pub struct Lasting {
-    /// Its id.
+    /// The id of its run.
     pub(crate) run: AttemptId,
     /// Its work branch.
     pub(crate) branch: BranchName,
     /// The name that people type.
     pub(crate) handle: String,
+    /// The place of its worktree.
+    pub(crate) path: PathBuf,
+}
+
+impl Lasting {
+    /// Whether an old worktree was its own.
+    pub(crate) fn has_left(&self, kept: &Kept) -> bool {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = &kept.checkout.place.path;
+        let begin = format!("{}.kept-", name(&self.path));
+        let number = name(path).strip_prefix(&begin).map(str::to_owned);
+        kept.attempt == self.run
+            && path.parent() == self.path.parent()
+            && number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+    }
 }
 
 /// The kinds of items to look at, and how to treat them.

@@ -51,7 +51,7 @@ pub(crate) fn clean(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Cle
 pub(crate) fn clean_all_kept(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, CleanError> {
     let mut items = Vec::new();
     for kept in repo.kept_worktrees()? {
-        let lasting = wanted.lasting.iter().find(|lasting| lasting.run == kept.attempt);
+        let lasting = wanted.lasting.iter().find(|lasting| lasting.has_left(&kept));
         if wanted.worktrees || lasting.is_some() {
             items.push(clean_kept(repo, wanted, &kept, lasting));
         }

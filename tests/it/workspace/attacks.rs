@@ -118,8 +118,8 @@ fn no_program_of_a_repository_inside_runs() {
 #[test]
 fn a_pipe_in_the_place_of_the_lock_is_not_waited_for() {
     let (repo, made) = field();
-    let run = repo.runs().join(&made.run);
-    let locks = files_below(&run).into_iter().filter(|file| file.to_string_lossy().contains("lock"));
+    let locks =
+        files_below(&made.record(&repo)).into_iter().filter(|file| file.to_string_lossy().contains("lock"));
     for lock in locks {
         std::fs::remove_file(&lock).expect("a lock");
         assert!(Command::new("mkfifo").arg(&lock).status().expect("mkfifo").success());

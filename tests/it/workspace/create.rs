@@ -30,7 +30,7 @@ fn a_workspace_is_a_branch_a_worktree_and_a_context() {
     assert_eq!(bytes_of(&repo), before, "the operator's checkout is not touched");
     let made = Made::of(&repo.answered(&out(&output))[0]);
     // The file is in a directory that only its owner reads.
-    let file = repo.runs().join(&made.run).join("workspace-context.json");
+    let file = made.record(&repo).join("workspace-context.json");
     let context: Value = serde_json::from_slice(&fs::read(&file).expect("a context")).expect("JSON");
     assert_eq!(context["version"], 1);
     assert_eq!(context["worktree_path"].as_str(), made.path.to_str());
@@ -67,8 +67,7 @@ fn a_workspace_is_a_branch_a_worktree_and_a_context() {
         list.contains(&format!("locked aynig workspace of run {} branch {}", made.run, made.branch)),
         "{list}"
     );
-    for directory in [repo.runs(), repo.runs().join(&made.run), made.path.parent().expect("above").to_owned()]
-    {
+    for directory in [repo.runs(), made.record(&repo), made.path.parent().expect("above").to_owned()] {
         let mode = fs::metadata(&directory).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{}", directory.display());
     }
@@ -248,7 +247,7 @@ fn two_at_once_get_a_workspace_each() {
 fn a_hostile_context_is_reported_and_its_path_not_used() {
     let repo = Repo::new();
     let made = repo.made("fix");
-    let file = repo.runs().join(&made.run).join("workspace-context.json");
+    let file = made.record(&repo).join("workspace-context.json");
     let good: Value = serde_json::from_slice(&fs::read(&file).expect("a context")).expect("JSON");
     let victim = repo.beside("victim").join(&made.handle);
     fs::create_dir_all(&victim).expect("a directory");

@@ -62,7 +62,7 @@ fn repositories_that_share_a_directory_of_records_leave_each_others_workspaces_a
     repo.git(["-C", path, "config", "aynig.dataDir", data.to_str().expect("UTF-8")]);
     assert!(!out(&there(&repo, &clone, &["list"])).contains(&made.slug));
     assert_refused(&there(&repo, &clone, &["rollback", &made.slug]), 1, &["another repository"]);
-    let file = repo.runs().join(&made.run).join("workspace-context.json");
+    let file = made.record(&repo).join("workspace-context.json");
     let text = fs::read_to_string(&file).expect("a context");
     fs::write(&file, text.replace("\"ready\"", "\"preparing\"")).expect("written");
     let list = there(&repo, &clone, &["list"]);

@@ -189,8 +189,7 @@ fn what_is_wrong_is_named_with_the_command_that_mends_it() {
 #[test]
 fn records_that_cannot_be_used_are_named() {
     let (repo, made, _) = field();
-    let run = repo.runs().join(&made.run);
-    let file = run.join("workspace-context.json");
+    let file = made.record(&repo).join("workspace-context.json");
     let text = fs::read_to_string(&file).expect("the record");
     for (broken, words) in [
         ("{".to_owned(), "mv "),

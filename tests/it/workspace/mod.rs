@@ -78,6 +78,12 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// The directory of its record.
+    pub(crate) fn record(&self, repo: &Repo) -> PathBuf {
+        let name = self.path.file_name().expect("a name");
+        repo.runs().join(&self.run).join("workspaces").join(name)
+    }
+
     pub(crate) fn of(context: &Value) -> Self {
         let text = |field: &str| context[field].as_str().expect(field).to_owned();
         Self {

@@ -26,7 +26,11 @@ pub(super) fn assert_removed(repo: &Repo, made: &Made, what: &str) {
     assert!(repo.worktrees().iter().all(|path| !path.ends_with("/fix")), "{what}: {:?}", repo.worktrees());
     assert!(repo.workspaces().is_empty(), "{what}");
     assert_eq!(fs::read_dir(repo.runs()).expect("a directory").count(), 0, "{what}");
-    let record = repo.path.join(".git/aynig/data/archive").join(&made.run).join("workspace-context.json");
+    let record = repo
+        .path
+        .join(".git/aynig/data/archive")
+        .join(&made.run)
+        .join("workspaces/fix/workspace-context.json");
     let record: Value = serde_json::from_slice(&fs::read(record).expect("the record")).expect("JSON");
     assert_eq!(record["state"], "removed", "{what}");
 }

@@ -196,7 +196,7 @@ fn files_that_look_like_keys_are_left_out_and_named() {
         assert_eq!(value["done"]["snapshot"].is_string(), time == "first");
     }
     assert_eq!(repo.git(["diff", "--name-only", "main", &made.branch]), "c\ncert.pem");
-    let copies = repo.runs().join(&made.run).join("withheld");
+    let copies = made.record(&repo).join("withheld");
     assert_eq!(fs::read_to_string(copies.join("sub/deploy")).expect("a copy"), key);
     assert!(made.path.join(".env").is_file());
     // A rollback saves them under a ref that stays here, and brings them back.
