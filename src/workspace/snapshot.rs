@@ -11,7 +11,7 @@ use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
-use crate::git::contents::rescue::Situation;
+use crate::git::contents::rescue::{RescueError, Situation};
 use crate::git::objects::commits::{Authored, NewCommit};
 use crate::git::process::cancel::Purpose;
 use crate::git::worktrees::held::Worktree;
@@ -300,8 +300,18 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
         let stored = self.repo.commit(tip).map_err(|error| because(&error))?;
         let [tree, staged] = self.repo.look_inside(worktree, &stored).map_err(|error| {
-            Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)))
-                .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again")
+            let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)));
+            match error {
+                RescueError::OtherRepositories { .. } => refusal
+                    .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again"),
+                _ if !self.repo.has_readable_index(worktree) => {
+                    let index = shell_quote(&worktree.git_dir.join("index").to_string_lossy());
+                    refusal.hint(format!(
+                        "its index is damaged: `mv {index} {index}.damaged`, then again; only what was staged and is in no file is missing then"
+                    ))
+                }
+                _ => refusal,
+            }
         })?;
         let (tree, withheld) = self.withhold(held, worktree, stored.tree, tree)?;
         let commit = if tree == stored.tree {

@@ -3,6 +3,7 @@
 //! Invariant: never changes a user's index; snapshots work on a copy of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
@@ -35,11 +36,19 @@ impl Repo {
         self.stored_tree(copy.git())
     }
 
-    /// Makes the index that of a tree, and leaves the files alone.
+    /// Makes the index that of a tree, and leaves the files alone. Files outside of a sparse checkout stay marked so.
     pub(crate) fn set_index(&self, worktree: &Worktree, tree: CommitId) -> Result<(), ProcessError> {
-        worktree.git(["read-tree", &tree.to_string()]).run()?;
+        if worktree.git_dir.join("index").symlink_metadata().is_err() {
+            begin_index(worktree, || worktree.git([]))?;
+        }
+        worktree.git(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
         // Exits with 1 if a file differs.
         worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)
+    }
+
+    /// Whether git can read the index of a worktree.
+    pub(crate) fn has_readable_index(&self, worktree: &Worktree) -> bool {
+        worktree.git(["ls-files", "-z"]).run().is_ok()
     }
 
     /// Makes the files those of one tree, and the index that of another.
@@ -206,10 +215,7 @@ impl<'a> IndexCopy<'a> {
         let copy = Self { worktree, file, begun, _directory: directory };
         if !begun {
             // Beginning from nothing would drop files that are tracked and also ignored.
-            let head = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
-            if copy.git().args(head).run_unchecked()?.status.success() {
-                copy.git().args(["read-tree", "HEAD"]).run()?;
-            }
+            begin_index(worktree, || copy.git())?;
         }
         Ok(copy)
     }
@@ -237,6 +243,32 @@ impl<'a> IndexCopy<'a> {
     fn failed(&self, source: std::io::Error) -> ProcessError {
         copy_failed(self.worktree, source)
     }
+}
+
+/// Makes an index that is missing from HEAD, if there is one. `git` acts on it.
+///
+/// A sparse checkout is known from its patterns alone then: files that they leave out are marked in the index, since
+/// they would count as deleted.
+fn begin_index(worktree: &Worktree, git: impl Fn() -> Git) -> Result<(), ProcessError> {
+    let head = ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"];
+    if !git().args(head).run_unchecked()?.status.success() {
+        return Ok(());
+    }
+    git().args(["read-tree", "HEAD"]).run()?;
+    let is_sparse = git().args(["config", "--type=bool", "core.sparseCheckout"]).run_unchecked()?;
+    let patterns = worktree.git_dir.join("info/sparse-checkout");
+    if is_sparse.stdout.trim() != b"true" || !patterns.is_file() {
+        return Ok(());
+    }
+    let mut from = OsString::from("--exclude-from=");
+    from.push(patterns);
+    let all = git().args(["ls-files", "-z", "--cached"]).run()?.stdout;
+    let chosen = git().args(["ls-files", "-z", "--cached", "--ignored"]).arg(from).run()?.stdout;
+    let chosen: BTreeSet<&[u8]> = chosen.split(|byte| *byte == 0).collect();
+    let others = all.split_inclusive(|byte| *byte == 0);
+    let others: Vec<&[u8]> =
+        others.filter(|path| !chosen.contains(path.strip_suffix(b"\0").unwrap_or(path))).collect();
+    git().args(["update-index", "-z", "--skip-worktree", "--stdin"]).stdin(others.concat()).run().map(drop)
 }
 
 /// For each path with a conflict in the output of `git ls-files --stage -z`, its last side as input

@@ -12,6 +12,7 @@ mod planted;
 mod remove;
 mod rollback;
 mod snapshot;
+mod sparse;
 mod tampering;
 
 use std::path::PathBuf;
