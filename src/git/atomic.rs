@@ -36,6 +36,13 @@ pub enum Unmoved {
     BrokeOff,
 }
 
+impl Unmoved {
+    /// Whether the same push may succeed a moment later.
+    pub(crate) fn may_pass(&self) -> bool {
+        !matches!(self, Self::Refused(_))
+    }
+}
+
 impl Repo {
     /// Makes all `changes` on `remote`, or none if one of the refs has another value than expected. An unanswered
     /// push is looked up.

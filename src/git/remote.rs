@@ -478,8 +478,9 @@ fn parse_row(line: &[u8]) -> Option<Row> {
         b" " | b"*" | b"=" | b"+" | b"-" => Pushed::Accepted,
         b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
             let reason = summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned();
-            // The message of `git receive-pack` when it cannot lock or write the ref.
-            if reason.starts_with("(failed to update ref") {
+            // The messages of `git receive-pack` when it cannot lock or write a ref.
+            if reason.starts_with("(failed to update ref") || reason.starts_with("(atomic transaction failed")
+            {
                 Pushed::Failed(reason)
             } else {
                 Pushed::Refused(reason)
@@ -532,7 +533,8 @@ mod tests {
     fn push_answers_are_told_apart() {
         let answer = "To ../r.git\n \taa:refs/heads/won\t1..2\n=\taa:refs/heads/mine\t[up to date]\n!\taa:refs/heads/lost\t[rejected] (stale info)\n\
             !\taa:refs/heads/behind\t[rejected] (non-fast-forward)\n!\taa:refs/heads/kept\t[remote rejected] (hook declined)\n\
-            !\taa:refs/heads/locked\t[remote rejected] (failed to update ref)\nDone\n";
+            !\taa:refs/heads/locked\t[remote rejected] (failed to update ref)\n\
+            !\taa:refs/heads/atomic\t[remote rejected] (atomic transaction failed)\nDone\n";
         let rows = parse_push(answer.as_bytes());
         let of = |name: &str| {
             rows.iter().find(|row| row.reference == format!("refs/heads/{name}")).map(|row| &row.outcome)
@@ -543,7 +545,8 @@ mod tests {
         assert_eq!(of("behind"), Some(&Pushed::Stale));
         assert_eq!(of("kept"), Some(&Pushed::Refused("(hook declined)".to_owned())));
         assert_eq!(of("locked"), Some(&Pushed::Failed("(failed to update ref)".to_owned())));
-        assert_eq!(rows.len(), 6);
+        assert_eq!(of("atomic"), Some(&Pushed::Failed("(atomic transaction failed)".to_owned())));
+        assert_eq!(rows.len(), 7);
     }
 
     #[test]

@@ -29,6 +29,9 @@ use crate::model::state::State;
 /// How many races an operation may lose.
 const TRIES: u32 = 200;
 
+/// How many times an operation is tried again that a remote could not carry out, or did not answer.
+const FAILURES: u32 = 5;
+
 /// The first pause after a lost race at a remote, and the longest. Locally the lock of the ref is waited for.
 const PAUSES: (u64, u64) = (20, 2_000);
 
@@ -174,6 +177,7 @@ impl<'r> Ledger<'r> {
         if fresh {
             self.reread()?;
         }
+        let mut failed = 0;
         for lost in 0..TRIES {
             if let Some(commit) = self.landed(op, &sent) {
                 let decided = Decided {
@@ -203,17 +207,22 @@ impl<'r> Ledger<'r> {
             }
             let commit = write(self.repo, Some(&self.tip), &decided, op, &self.contents)?;
             sent.push(commit);
-            match swap(self.repo, &self.place, self.run, Some(self.tip.id), commit, beside)? {
-                Together::Won => {
+            match swap(self.repo, &self.place, self.run, Some(self.tip.id), commit, beside) {
+                Err(error) => {
+                    failed += 1;
+                    self.after_failure(error, failed)?;
+                    fresh = true;
+                }
+                Ok(Together::Won) => {
                     let tree = self.repo.commit(commit)?.tree;
                     self.tip = Tip { id: commit, tree, state: decided.state.clone() };
                     self.contents.clear();
                     return Ok(Operated { commit: Some(commit), decided });
                 }
-                Together::Lost { name, .. } if name != ledger_ref(self.run) => {
+                Ok(Together::Lost { name, .. }) if name != ledger_ref(self.run) => {
                     return Err(self.moved(&name, beside));
                 }
-                Together::Lost { .. } => {
+                Ok(Together::Lost { .. }) => {
                     if self.place != Place::Here {
                         clock::pause(pause(lost));
                     }
@@ -223,6 +232,17 @@ impl<'r> Ledger<'r> {
             }
         }
         Err(LedgerError::Busy { run: self.run, op: op.id, tries: TRIES })
+    }
+
+    /// Prepares another try after the `failed`-th failure, by reading what the remote has now: another push may have had
+    /// the lock of the ref, or the answer was lost. Returns the error if the remote refused or still does not answer.
+    fn after_failure(&mut self, error: LedgerError, failed: u32) -> Result<(), LedgerError> {
+        let may_pass = matches!(&error, LedgerError::Unmoved { source, .. } if source.may_pass());
+        if !may_pass || failed > FAILURES {
+            return Err(error);
+        }
+        clock::pause(pause(failed));
+        self.refresh().map_err(|_| error)
     }
 
     /// Like [`operate`](Self::operate), for an operation that may have been tried before, by another process too: one

@@ -62,7 +62,7 @@ fn eight_clones_write_through_one_hub_over_ssh() {
             clone.git(["config", "core.sshCommand", value]);
         }
     }
-    through_one_hub(&hub, &clones, sized(1, 25));
+    through_one_hub(&hub, &clones, sized(1, 12));
 }
 
 /// Every clone writes `count` messages, all of which have to be everywhere in the end.
