@@ -13,6 +13,7 @@ pub mod land;
 pub mod missing;
 pub mod notify;
 pub mod outer;
+pub mod patience;
 pub mod run;
 pub mod runs;
 pub mod settings;

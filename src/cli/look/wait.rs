@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use aynig::ops::app::App;
-use aynig::ops::error::{Error, Kind};
+use aynig::ops::error::Error;
+use aynig::ops::patience::Patience;
 use aynig::ops::view::branch::BranchView;
 use aynig::ops::wait::{Came, Wait, Waited};
-use aynig::runner::passes::changes::Changes;
 use aynig::runner::pluralize;
 
 use crate::cli::args::Wait as Arguments;
@@ -25,26 +25,15 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
     let authority = signals::authority(&repo, arguments.remote.as_ref())?;
     let named: Vec<OsString> = arguments.name.iter().chain(&arguments.branch).cloned().collect();
     // Before the first look, so that no change is missed.
-    let mut changes = Changes::of(&repo, &authority, arguments.timeout.map(Duration::from_secs));
+    let limit = arguments.timeout.map(Duration::from_secs);
+    let mut patience = Patience::of(&repo, &authority, limit, ui::warn, ui::remark);
     let mut wait = Wait::begin(&repo, &authority, &app.process, &named, &arguments.state)?;
-    let (mut silent, mut shown) = (false, Progress::begin(&wait));
-    while !wait.is_over() && changes.next(None) {
-        match wait.look() {
-            Ok(moved) => {
-                silent = false;
-                shown.next(&wait);
-                if moved {
-                    changes.moved();
-                }
-            }
-            // A remote may come back.
-            Err(error) if error.kind == Kind::Remote && signals::shutdown()?.cause().is_none() => {
-                if !silent {
-                    ui::warn(&format!("{}; asking again", error.message));
-                }
-                silent = true;
-            }
-            Err(error) => return Err(error),
+    let mut shown = Progress::begin(&wait);
+    while !wait.is_over() && patience.changes.next(None) {
+        let Some(moved) = patience.answer(wait.look())? else { continue };
+        shown.next(&wait);
+        if moved {
+            patience.changes.moved();
         }
     }
     if arguments.json {

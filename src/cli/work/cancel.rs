@@ -13,10 +13,10 @@ use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, is_open, look};
 use aynig::ops::error::Error;
 use aynig::ops::history::host::saved_words;
 use aynig::ops::notify;
-use aynig::ops::target::{Selected, selected};
+use aynig::ops::patience::Patience;
+use aynig::ops::target::{Selected, exists, selected};
 use aynig::ops::view::lease::UNNAMED;
 use aynig::runner::authority::Authority;
-use aynig::runner::passes::changes::Changes;
 
 use crate::cli::args::Cancel;
 use crate::cli::exit::{Exit, render};
@@ -47,8 +47,19 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let request = Request { then, reason: arguments.reason.clone() };
     let many = chosen.len() > 1;
     let (mut rows, mut waiting, mut exit) = (Vec::new(), Vec::new(), Exit::Done);
+    let limit = arguments.timeout.map(Duration::from_secs);
+    let mut patience = arguments.wait.then(|| Patience::of(&repo, &authority, limit, ui::warn, ui::remark));
     for Selected { branch, .. } in chosen {
-        match cancel(&repo, &authority, branch, &request) {
+        let asked = match (cancel(&repo, &authority, branch, &request), &mut patience) {
+            // A request that arrived is found, and not written again.
+            (Err(error), Some(patience)) if error.maybe_applied => {
+                let there =
+                    patience.until(|| None, || exists(&repo, &authority, &branch.to_string()).map(Some))?;
+                if there.is_some() { cancel(&repo, &authority, branch, &request) } else { Err(error) }
+            }
+            (asked, _) => asked,
+        };
+        match asked {
             Err(error) if !many => return Err(error),
             Err(error) => {
                 ui::narrate(&render(&error, false));
@@ -76,7 +87,10 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
             }
         }
     }
-    if arguments.wait && !wait_for(&repo, &authority, arguments, waiting, &mut rows)? && exit == Exit::Done {
+    if let Some(patience) = &mut patience
+        && !wait_for(&repo, &authority, arguments, patience, waiting, &mut rows)?
+        && exit == Exit::Done
+    {
         exit = Exit::Failed;
     }
     if arguments.json {
@@ -140,22 +154,20 @@ fn wait_for(
     repo: &Repo,
     authority: &Authority,
     arguments: &Cancel,
+    patience: &mut Patience,
     waiting: Vec<(usize, Asked)>,
     rows: &mut [Row],
 ) -> Result<bool, Error> {
     let limit = arguments.timeout.map(Duration::from_secs);
-    let mut changes = Changes::of(repo, authority, limit);
     let mut all = true;
     for (row, asked) in waiting {
-        let end = loop {
-            let end = look(repo, authority, &asked)?;
-            // The end of the lease moves no branch.
+        // The end of the lease moves no branch.
+        let due = || {
             let over = u64::try_from(asked.until.saturating_sub(wall_seconds())).ok();
-            let due = over.map(|left| Duration::from_secs(left.saturating_add(1)));
-            if end != End::Open || !changes.next(due) {
-                break end;
-            }
+            over.map(|left| Duration::from_secs(left.saturating_add(1)))
         };
+        let ended_now = || look(repo, authority, &asked).map(|end| (end != End::Open).then_some(end));
+        let end = patience.until(due, ended_now)?.unwrap_or(End::Open);
         let wanted =
             if arguments.requeue { matches!(end, End::Requeued(_)) } else { matches!(end, End::Stalled(..)) };
         all &= wanted;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::declare::{self, Content, Later, Left, Onto, Placed, StateRequest, Wanted, Written};
+use aynig::ops::declare::{self, Content, Left, Onto, Placed, StateRequest, Wanted, Written};
 use aynig::ops::error::Error;
 use aynig::ops::notify;
+use aynig::ops::patience::Patience;
 use aynig::ops::status::parked;
 use aynig::ops::target::{Selected, branch_name, is_stalled, selected};
 use aynig::ops::view::declared::SetView;
@@ -82,8 +83,9 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
         StateRequest { onto: Onto { force: arguments.force, branch, ..conditions(options) }, wanted };
     let written = if arguments.when_free {
         let timeout = arguments.timeout.map(Duration::from_secs);
-        let later = Later { wake: arguments.wake, wait: arguments.wait, timeout };
-        match declare::when_free(&repo, &authority, &request, later)? {
+        let waits = arguments.wait;
+        let mut patience = waits.then(|| Patience::of(&repo, &authority, timeout, ui::warn, ui::remark));
+        match declare::when_free(&repo, &authority, &request, arguments.wake, patience.as_mut())? {
             Placed::Set(written) => *written,
             Placed::Left(left) => {
                 advise(&left.advice);

@@ -3,8 +3,6 @@
 //! Invariant: it is either set at once, by the commit that [`state`] would write, or left beside the branch; never
 //! both. A branch has one deferred state at most.
 
-use std::time::Duration;
-
 use bstr::ByteSlice;
 
 use crate::clock;
@@ -22,7 +20,6 @@ use crate::git::objects::commits::NewCommit;
 use crate::git::remote::QUESTION;
 use crate::git::{RefChange, Repo, Together};
 use crate::runner::authority::Authority;
-use crate::runner::passes::changes::Changes;
 use crate::runner::passes::deliver::{is_delivered, sender, undeliverable, withdrawal};
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
@@ -31,21 +28,11 @@ use super::state::{compose, slips, state};
 use super::target::Target;
 use super::{Advice, Expected, Onto, StateRequest, Written};
 use crate::ops::error::{Error, Kind};
+use crate::ops::patience::Patience;
 use crate::ops::settings;
 
 /// How often the branch may move under us before this is given up.
 const TRIES: u32 = 5;
-
-/// How a state waits for its branch.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Later {
-    /// Whether it replaces a parked state, and one that waits for an answer.
-    pub wake: bool,
-    /// Whether to wait until it was delivered.
-    pub wait: bool,
-    /// How long to wait at most.
-    pub timeout: Option<Duration>,
-}
 
 /// The outcome.
 #[derive(Debug)]
@@ -90,15 +77,15 @@ pub struct Withdrawn {
     pub stuck: Option<String>,
 }
 
-/// Sets a state at once if the branch is free, else leaves it beside the branch.
+/// Sets a state at once if the branch is free, else leaves it beside the branch. With `wake` it also replaces a parked
+/// state, and one that waits for an answer. With `patience`, which began before this, waits until it was delivered.
 pub fn when_free(
     repo: &Repo,
     authority: &Authority,
     request: &StateRequest,
-    later: Later,
+    wake: bool,
+    mut patience: Option<&mut Patience>,
 ) -> Result<Placed, Error> {
-    // Before the first look, so that no change is missed.
-    let mut changes = later.wait.then(|| Changes::of(repo, authority, later.timeout));
     let mut tries = 0;
     loop {
         tries += 1;
@@ -113,8 +100,7 @@ pub fn when_free(
             waiting => waiting,
         };
         // An attempt owns its branch, and would wait for its own end.
-        let is_free =
-            target.held || (ahead.is_none() && rest_of(repo, authority, &target)?.admits(later.wake));
+        let is_free = target.held || (ahead.is_none() && rest_of(repo, authority, &target)?.admits(wake));
         if is_free {
             match at_once(repo, authority, request, &target, head) {
                 Ok(written) => return Ok(Placed::Set(Box::new(written))),
@@ -123,7 +109,7 @@ pub fn when_free(
             }
         }
         check_unconditional(&request.onto.expected, authority, &branch)?;
-        let (slot, declared) = slot_commit(repo, authority, request, &target, later.wake)?;
+        let (slot, declared) = slot_commit(repo, authority, request, &target, wake)?;
         let advice = || match repo.commit(slot) {
             Ok(kept) => slips(repo, &branch, &kept, (&declared, request)),
             Err(_) => Vec::new(),
@@ -138,10 +124,10 @@ pub fn when_free(
             replaced: None,
             advice: advice(),
         };
-        let mut left = match (ahead, &mut changes) {
+        let mut left = match (ahead, &mut patience) {
             (Some(there), _) if says_the_same(repo, there, slot) => left(there, true),
-            (Some(there), Some(changes)) => {
-                await_turn(repo, authority, &branch, there, changes)?;
+            (Some(there), Some(patience)) => {
+                await_turn(repo, authority, &branch, there, patience)?;
                 tries = 0;
                 continue;
             }
@@ -150,20 +136,24 @@ pub fn when_free(
             (None, _) if waiting.is_some_and(|there| repo.commit(there).is_err()) => {
                 return Err(unreadable(authority, &branch, waiting.unwrap_or(slot)));
             }
-            (None, _) => match leave(repo, authority, &branch, (waiting, slot))? {
-                Leaving::Left => Left {
-                    replaced: waiting.map(|there| Box::new(withdrawn(repo, &branch, there, Some(head)))),
-                    ..left(slot, false)
-                },
-                Leaving::Delivered => {
-                    return Ok(Placed::Left(Left { delivered: true, ..left(slot, false) }));
+            (None, patience) => {
+                match leave(repo, authority, &branch, (waiting, slot), patience.as_deref_mut())? {
+                    Leaving::Left => Left {
+                        replaced: waiting.map(|there| Box::new(withdrawn(repo, &branch, there, Some(head)))),
+                        ..left(slot, false)
+                    },
+                    Leaving::Delivered => {
+                        return Ok(Placed::Left(Left { delivered: true, ..left(slot, false) }));
+                    }
+                    Leaving::Lost(_) if tries < TRIES => continue,
+                    Leaving::Lost(actual) => {
+                        return Err(taken(repo, authority, &branch, actual.unwrap_or(slot)));
+                    }
                 }
-                Leaving::Lost(_) if tries < TRIES => continue,
-                Leaving::Lost(actual) => return Err(taken(repo, authority, &branch, actual.unwrap_or(slot))),
-            },
+            }
         };
-        if let Some(changes) = &mut changes {
-            await_end(repo, authority, &branch, left.commit, changes)?;
+        if let Some(patience) = &mut patience {
+            await_end(repo, authority, &branch, left.commit, patience)?;
             left.delivered = true;
         }
         return Ok(Placed::Left(left));
@@ -321,13 +311,18 @@ fn leave(
     authority: &Authority,
     branch: &BranchName,
     (before, slot): (Option<CommitId>, CommitId),
+    patience: Option<&mut Patience>,
 ) -> Result<Leaving, Error> {
     let change = RefChange { name: slot_ref(branch), expected: before, new: Some(slot) };
     let moved = authority.swap_together(repo, branch, &[change], "aynig: defer state");
     if matches!(moved, Ok(Together::Won)) {
         return Ok(Leaving::Left);
     }
-    let found = authority.source().map_or(Ok(None), |_| arrived(repo, authority, branch, slot));
+    let look = || authority.source().map_or(Ok(None), |_| arrived(repo, authority, branch, slot));
+    let found = match patience {
+        Some(patience) => patience.until(|| None, || look().map(Some)).map(Option::flatten),
+        None => look(),
+    };
     match (moved, found) {
         (_, Ok(Some(arrived))) => Ok(arrived),
         (Err(error), _) => {
@@ -373,27 +368,23 @@ fn await_turn(
     authority: &Authority,
     branch: &BranchName,
     there: CommitId,
-    changes: &mut Changes,
+    patience: &mut Patience,
 ) -> Result<(), Error> {
     tracing::debug!(%branch, "another deferred state is first");
-    while authority.slot(repo, branch)? == Some(there) {
-        if stranded(repo, authority, branch, there)?.is_some() {
-            break;
-        }
-        if !changes.next(None) {
-            let waited = span(changes.elapsed().as_secs());
-            return Err(Error::new(
-                Kind::Conflict,
-                format!(
-                    "{}, left by {}, still waits for {branch} after {waited}, so nothing of this call was left there",
-                    state_of(repo, there),
-                    sender(repo, there)
-                ),
-            )
-            .hint(look_at(branch, there)));
-        }
+    let is_over = || -> Result<bool, Error> {
+        Ok(authority.slot(repo, branch)? != Some(there)
+            || stranded(repo, authority, branch, there)?.is_some())
+    };
+    if patience.until(|| None, || is_over().map(|over| over.then_some(())))?.is_some() {
+        return Ok(());
     }
-    Ok(())
+    let waited = span(patience.changes.elapsed().as_secs());
+    let message = format!(
+        "{}, left by {}, still waits for {branch} after {waited}, so nothing of this call was left there",
+        state_of(repo, there),
+        sender(repo, there)
+    );
+    Err(Error::new(Kind::Conflict, message).hint(look_at(branch, there)))
 }
 
 /// Waits until a slot is gone. Fails if it was removed without being delivered, or cannot be delivered any more.
@@ -402,29 +393,42 @@ fn await_end(
     authority: &Authority,
     branch: &BranchName,
     slot: CommitId,
-    changes: &mut Changes,
+    patience: &mut Patience,
 ) -> Result<(), Error> {
-    while authority.slot(repo, branch)? == Some(slot) {
-        if let Some(why) = stranded(repo, authority, branch, slot)? {
-            let message =
-                format!("{} cannot be delivered to {branch}, and stays: {why}", state_of(repo, slot));
-            return Err(Error::new(Kind::Conflict, message).hint(withdrawal(branch, authority.source())));
-        }
-        if !changes.next(None) {
-            let waited = span(changes.elapsed().as_secs());
-            let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));
-            return Err(Error::new(Kind::Conflict, message).hint(format!(
-                "it is delivered when the branch rests; `aynig status {}` shows what it waits for",
-                shell_quote(&branch.to_string())
-            )));
-        }
-    }
-    match arrived(repo, authority, branch, slot)? {
+    match patience.until(|| None, || end_of(repo, authority, branch, slot))? {
         Some(Leaving::Delivered) => Ok(()),
-        Some(Leaving::Left | Leaving::Lost(_)) | None => {
+        Some(Leaving::Left | Leaving::Lost(_)) => {
             let message = format!("{} was removed before it was delivered to {branch}", state_of(repo, slot));
             Err(Error::new(Kind::Conflict, message))
         }
+        None => {
+            let waited = span(patience.changes.elapsed().as_secs());
+            let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));
+            Err(Error::new(Kind::Conflict, message).hint(format!(
+                "it is delivered when the branch rests; `aynig status {}` shows what it waits for",
+                shell_quote(&branch.to_string())
+            )))
+        }
+    }
+}
+
+/// What became of a slot. `None` while it waits.
+fn end_of(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    slot: CommitId,
+) -> Result<Option<Leaving>, Error> {
+    match arrived(repo, authority, branch, slot)? {
+        Some(Leaving::Left) => match stranded(repo, authority, branch, slot)? {
+            None => Ok(None),
+            Some(why) => {
+                let message =
+                    format!("{} cannot be delivered to {branch}, and stays: {why}", state_of(repo, slot));
+                Err(Error::new(Kind::Conflict, message).hint(withdrawal(branch, authority.source())))
+            }
+        },
+        found => Ok(Some(found.unwrap_or(Leaving::Lost(None)))),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::contract::waits_for::WaitsFor;
 
 use super::error::{Error, Kind};
 pub use answer::{Asked, lines, question, question_at};
-pub use later::{Later, Left, Placed, Withdrawn, when_free, withdraw};
+pub use later::{Left, Placed, Withdrawn, when_free, withdraw};
 pub use lease::lease;
 pub use state::{check, state};
 pub(in crate::ops) use target::check_no_workspace;

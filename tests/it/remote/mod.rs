@@ -11,6 +11,7 @@ use std::process::{Command, Output, Stdio};
 use super::scene::*;
 use super::support::*;
 
+mod away;
 mod cancel;
 mod claims;
 mod deferred;
