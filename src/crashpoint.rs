@@ -134,6 +134,10 @@ points! {
     RollbackMoved = "rollback-moved",
     /// The new worktree is made, and not yet declared ready.
     RollbackAdded = "rollback-added",
+    /// An ignored file is in the new worktree; others are still in the old one.
+    IgnoredMoved = "ignored-moved",
+    /// All ignored files are in the new worktree; git still lists the old one.
+    IgnoredCarried = "ignored-carried",
     /// The workspace is ready again; the old worktree is not removed.
     RollbackDone = "rollback-done",
     /// What a removal discards is saved, and what is due is recorded.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
+use crate::crashpoint::{Point, reach};
 use crate::git::worktrees::held::Worktree;
 use crate::runner::attempt::include::{leads_elsewhere, make_way};
 use crate::words::error_chain;
@@ -37,13 +38,17 @@ impl Workspaces<'_> {
             let (source, target) = (old.join(path), new.path.join(path));
             let rename = || renameat2(AT_FDCWD, &source, AT_FDCWD, &target, RenameFlags::RENAME_NOREPLACE);
             match renamed.and_then(|()| rename().map_err(|error| words(&error))) {
-                Ok(()) => moved += 1,
+                Ok(()) => {
+                    moved += 1;
+                    reach(Point::IgnoredMoved);
+                }
                 Err(error) => tracing::debug!(path = %source.display(), %error, "left in place"),
             }
         }
         if moved < files.len() || has_repositories {
             return Ok(false);
         }
+        reach(Point::IgnoredCarried);
         self.repo.forget_worktree(&from).map_err(|error| words(&error))?;
         Ok(true)
     }

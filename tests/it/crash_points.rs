@@ -113,6 +113,7 @@ fn cases(point: Point) -> Vec<Case> {
         }
         Point::SnapshotWritten | Point::SnapshotMoved | Point::RollbackNoted | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
+        Point::IgnoredMoved | Point::IgnoredCarried => vec![],
         Point::RollbackDone => vec![],
         Point::RemovalNoted | Point::RemovalArchived | Point::RemovalUnregistered => vec![],
         Point::RemovalUnbranched | Point::RemovalRecorded => vec![],

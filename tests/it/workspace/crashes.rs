@@ -89,6 +89,54 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
 
 /// CONTRACT 15.6
 #[test]
+fn no_ignored_file_is_lost_where_moving_them_is_killed() {
+    let files = ["a.tmp", "cache/b", "cache/deep/c", "d.tmp"];
+    for point in [
+        "rollback-aside",
+        "rollback-moved",
+        "ignored-moved",
+        "ignored-moved:kill:2",
+        "ignored-moved:kill:4",
+        "ignored-carried",
+        "unregistered",
+        "rollback-added",
+        "rollback-done",
+    ] {
+        let repo = Repo::new();
+        repo.write(".gitignore", "*.tmp\ncache/\n");
+        repo.commit_all("ignores");
+        let made = repo.made("fix");
+        made.sh(&repo, "mkdir -p cache/deep; git bisect start >/dev/null; echo x >>README");
+        for file in files {
+            std::fs::write(made.path.join(file), file).expect("a file");
+        }
+        let mut command = repo.workspace_command();
+        let killed =
+            command.args(["snapshot", &made.slug]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
+        assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
+        let next = repo.workspace_ok(["snapshot", &made.slug]);
+        let beside = || {
+            let entries = std::fs::read_dir(made.path.parent().expect("a directory")).expect("a directory");
+            entries.flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let is_gone = |path: &std::path::PathBuf| path.to_string_lossy().contains(".gone-");
+        wait_until("what is saved to be removed", || !beside().iter().any(is_gone));
+        for file in files {
+            let places = beside().into_iter().filter(|place| place.join(file).is_file());
+            let [place] = &places.collect::<Vec<_>>()[..] else { panic!("{point}: {file}") };
+            assert_eq!(std::fs::read_to_string(place.join(file)).expect("there"), file, "{point}");
+            let named = place.to_str().expect("UTF-8");
+            assert!(*place == made.path || err(&next).contains(named), "{point}: {}", err(&next));
+        }
+        let listed = out(&repo.aynig_command().args(["clean", "--workspaces"]).output().expect("aynig runs"));
+        for kept in beside().into_iter().filter(|place| *place != made.path) {
+            assert!(listed.contains(kept.to_str().expect("UTF-8")), "{point}: {listed}");
+        }
+    }
+}
+
+/// CONTRACT 15.6
+#[test]
 fn a_snapshot_that_is_killed_is_taken_by_the_next() {
     for point in ["snapshot-written", "snapshot-moved"] {
         let repo = Repo::new();
