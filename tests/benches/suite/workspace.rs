@@ -1,6 +1,7 @@
 //! Workspaces on a large tree, compared with the git commands for the same.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::measure::{Sample, measure};
 use super::room::Room;
@@ -8,6 +9,9 @@ use super::{Row, Sizes};
 
 /// How many files are changed before a snapshot, and before a rollback.
 const CHANGES: usize = 50;
+
+/// How long the old directory of a rollback may take to go.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is measured, in this order.
 const WHATS: [&str; 3] = ["workspace create", "workspace snapshot", "workspace rollback"];
@@ -89,8 +93,10 @@ fn by_aynig(room: &Room, program: &Path, repository: &Path, place: &Path) -> Rou
     change(&worktree, "two");
     let rollback = call(&["rollback", &slug]);
     // The old directory is removed in the background, which is not to slow the next one.
+    let begun = Instant::now();
     while std::fs::read_dir(&run).expect("a directory").count() > 1 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(begun.elapsed() < PATIENCE, "{} is not emptied", run.display());
+        std::thread::sleep(Duration::from_millis(10));
     }
     [create, snapshot, rollback]
 }
