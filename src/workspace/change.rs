@@ -15,6 +15,7 @@ use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
 use crate::git::contents::nested::rename_in_submodules;
 use crate::git::contents::rescue::{Saved, Situation};
+use crate::git::contents::snapshot::{Inside, Noted};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
 use crate::supervise::settled_occupants;
@@ -23,13 +24,12 @@ use crate::words::{error_chain, pluralize};
 use super::Workspaces;
 use super::context::{Context, Pending, Restore, State};
 use super::refusal::{Refusal, Why};
-use super::store::Held;
+use super::store::{Held, Seen};
 
 /// How often a branch that others move is saved and moved.
 const TRIES: u32 = 10;
 
 /// The work saved before the worktree is made anew.
-#[derive(Debug)]
 pub(super) struct Before {
     /// The way back to it.
     pub(super) restore: Restore,
@@ -45,6 +45,8 @@ pub(super) struct Before {
     pub(super) carries: bool,
     /// Ignored files, which are not saved: their number and size.
     pub(super) ignored: (usize, u64),
+    /// How to see that nothing was written there since.
+    pub(super) seen: Seen,
 }
 
 /// The worktree that was made.
@@ -96,36 +98,46 @@ impl Workspaces<'_> {
             Situation { branch: &mark.branch, label: &label, base: head, kept: Some(kept), also: tip };
         let tree = self.repo.commit(head).map_err(|error| because(&error))?.tree;
         let mut keep = settled_occupants(path).first().map(|pid| format!("process {pid} works in it"));
+        let seen = held.seen.as_ref().filter(|seen| {
+            let same = |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored);
+            worktree.as_ref().zip(seen.inside.noted.as_ref()).is_some_and(|(place, noted)| same(place, noted))
+        });
+        let known = seen.map(|Seen { inside, .. }| [inside.files, inside.index]);
         let whole = match &worktree {
             Some(worktree) => {
-                self.repo.rescue_whole(worktree, situation).map_err(|error| error_chain(&error))
+                self.repo.rescue_whole(worktree, situation, known).map_err(|error| error_chain(&error))
             }
             None if path.symlink_metadata().is_ok() => Err("git does not list it as a worktree".to_owned()),
             None => Err(String::new()),
         };
-        let (saved, [files, index]) = match whole {
+        let (saved, inside) = match whole {
             Ok(whole) => whole,
             Err(why) => {
                 if !why.is_empty() {
                     keep = Some(why);
                 }
                 let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
-                (saved, [tree; 2])
+                (saved, Inside { files: tree, index: tree, noted: None })
             }
         };
-        let ignored = match &worktree {
-            Some(worktree) if worktree.path.is_dir() => self.repo.ignored_use(worktree).unwrap_or_default(),
-            Some(_) | None => (0, 0),
+        let (ignored, bytes) = match (seen, &worktree) {
+            (Some(seen), _) => (seen.ignored.clone(), seen.bytes),
+            (None, Some(worktree)) if worktree.path.is_dir() => {
+                self.repo.ignored_use(worktree).unwrap_or_default()
+            }
+            (None, _) => Default::default(),
         };
         let registration =
             worktree.as_ref().and_then(|worktree| Some(worktree.git_dir.file_name()?.to_str()?.to_owned()));
         let restore = Restore {
             branch: tip.unwrap_or(head).to_string(),
-            files: files.to_string(),
-            index: index.to_string(),
+            files: inside.files.to_string(),
+            index: inside.index.to_string(),
             rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
         };
-        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored })
+        let seen = Seen { inside, ignored, bytes };
+        let ignored = (seen.ignored.len(), bytes);
+        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored, seen })
     }
 
     /// Renames what is no directory away from a worktree's place, and makes the directory above it.
@@ -153,7 +165,8 @@ impl Workspaces<'_> {
         (to, restore): (CommitId, Option<&Restore>),
         is_rollback: bool,
     ) -> Result<Remade, Refusal> {
-        let Before { restore: old, tip, head, registration, keep, ignored, .. } = before;
+        let Before { restore: old, tip, head, registration, keep, ignored, seen, .. } = before;
+        held.seen = Some(seen);
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
         let aside = left(&path, "kept", generation);
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -202,7 +215,9 @@ impl Workspaces<'_> {
             .map_err(|error| because(&error))?;
         if let Some((files, index)) = pending.trees() {
             self.repo.restore_files(&worktree, files, index).map_err(|error| because(&error))?;
-        } else if !self.repo.is_clean(&worktree).map_err(|error| because(&error))? {
+        } else if !self.repo.is_as_filled(&worktree, to)
+            && !self.repo.is_clean(&worktree).map_err(|error| because(&error))?
+        {
             return Err(Refusal::new(
                 Why::Failed,
                 format!("{} differs from {to} after it was made", path.display()),

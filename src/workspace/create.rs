@@ -152,7 +152,7 @@ impl Workspaces<'_> {
                 .and_then(|()| fsutil::create(&lock, b""))
                 .and_then(|()| DirLock::acquire(&lock, PATIENCE))
                 .map_err(|error| Refusal::because(&trying, &error))?;
-            let held = Held { directory, context, _lock: lock };
+            let held = Held { directory, context, seen: None, _lock: lock };
             held.save()?;
             held
         };

@@ -95,6 +95,7 @@ impl Workspaces<'_> {
             undo: None,
         });
         held.context.state = State::Removing;
+        held.seen = Some(before.seen);
         held.save()?;
         reach(Point::RemovalNoted);
         let (archive, told) = self.finish_removal(&mut held)?;
@@ -139,6 +140,7 @@ impl Workspaces<'_> {
                 || !self.repo.checked_out(worktree).is_some_and(on_branch)
         });
         let ignored = worktree.as_ref().and_then(|worktree| self.repo.ignored_use(worktree).ok());
+        let ignored = ignored.map(|(files, bytes)| (files.len(), bytes));
         let mut removed = leftovers(path, ".gone-");
         removed.extend(is_directory(path).then(|| path.clone()));
         Ok(Removal {

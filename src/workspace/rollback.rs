@@ -111,7 +111,7 @@ impl Workspaces<'_> {
         self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(base))
             && worktree.branch().as_ref() == Some(&mark.branch)
             && worktree.names_its_registration()
-            && self.repo.ignored_use(&worktree).is_ok_and(|(count, _)| count == 0)
+            && self.repo.ignored_use(&worktree).is_ok_and(|(files, _)| files.is_empty())
             && self.repo.is_clean(&worktree).unwrap_or(false)
     }
 

@@ -299,7 +299,7 @@ impl Workspaces<'_> {
         let trying = format!("take a snapshot of {path}");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
         let stored = self.repo.commit(tip).map_err(|error| because(&error))?;
-        let [tree, staged] = self.repo.look_inside(worktree, &stored).map_err(|error| {
+        let inside = self.repo.look_inside(worktree, &stored).map_err(|error| {
             let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)));
             match error {
                 RescueError::OtherRepositories { .. } => refusal
@@ -313,7 +313,7 @@ impl Workspaces<'_> {
                 _ => refusal,
             }
         })?;
-        let (tree, withheld) = self.withhold(held, worktree, stored.tree, tree)?;
+        let (tree, withheld) = self.withhold(held, worktree, stored.tree, inside.files)?;
         let commit = if tree == stored.tree {
             None
         } else {
@@ -335,7 +335,7 @@ impl Workspaces<'_> {
             reach(Point::SnapshotMoved);
             Some(commit)
         };
-        if staged != tree || !worktree.git_dir.join("index").exists() {
+        if inside.index != tree || !worktree.git_dir.join("index").exists() {
             self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
         }
         Ok((commit, withheld))

@@ -3,6 +3,7 @@
 //! Invariant: a context is changed only while the lock beside it is held, and read again after the
 //! lock was taken. It is replaced as a whole.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -13,6 +14,7 @@ use bstr::ByteSlice;
 
 use crate::contract::layout::WORKSPACES;
 use crate::fsutil::{self, DirLock, FileLock, process_with};
+use crate::git::contents::snapshot::Inside;
 
 use super::Workspaces;
 use super::context::{Context, FILE, MOST_BYTES, State};
@@ -53,11 +55,22 @@ pub struct Fault {
     pub why: String,
 }
 
+/// What is in a worktree, to look again once it is renamed.
+pub(super) struct Seen {
+    /// Files and index.
+    pub(super) inside: Inside,
+    /// Ignored files.
+    pub(super) ignored: BTreeSet<PathBuf>,
+    /// Their size.
+    pub(super) bytes: u64,
+}
+
 /// A workspace that this process has locked.
-#[derive(Debug)]
 pub(super) struct Held {
     pub(super) directory: PathBuf,
     pub(super) context: Context,
+    /// What was in its worktree when that was saved.
+    pub(super) seen: Option<Seen>,
     pub(super) _lock: DirLock,
 }
 
@@ -197,7 +210,7 @@ impl Workspaces<'_> {
                     return Err(self.foreign(&context, &owner));
                 }
                 self.check_path(&context)?;
-                Ok(Held { directory: entry.directory, context, _lock: held })
+                Ok(Held { directory: entry.directory, context, seen: None, _lock: held })
             }
             Err(Fault { file, why }) => {
                 Err(Refusal::new(Why::Setup, format!("{} cannot be used: {why}", file.display())))

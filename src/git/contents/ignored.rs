@@ -35,12 +35,13 @@ impl Repo {
         Ok(listed)
     }
 
-    /// The number of files that git ignores in a worktree, and their size in bytes.
-    pub(crate) fn ignored_use(&self, worktree: &Worktree) -> Result<(usize, u64), ProcessError> {
+    /// The files that git ignores in a worktree, and their size in bytes.
+    pub(crate) fn ignored_use(&self, worktree: &Worktree) -> Result<(BTreeSet<PathBuf>, u64), ProcessError> {
         let (ignored, _) = self.ignored_files(worktree)?;
         let size =
             |path: &PathBuf| worktree.path.join(path).symlink_metadata().map_or(0, |found| found.len());
-        Ok((ignored.len(), ignored.iter().map(size).sum()))
+        let bytes = ignored.iter().map(size).sum();
+        Ok((ignored, bytes))
     }
 
     /// The files that git ignores in a worktree, and whether it ignores other repositories besides.

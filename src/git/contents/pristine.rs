@@ -11,16 +11,19 @@
 //! that git wrote before the command began, no directory was changed since, and all permissions are
 //! those that git gives.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
+use crate::contract::ids::CommitId;
+use crate::fsutil::no_mounts_in;
 use crate::git::contents::index::{Entry, IndexFile};
+use crate::git::contents::snapshot::Noted;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::{Filled, Identity, Worktree};
 use crate::git::worktrees::registration::Workplace;
@@ -42,7 +45,32 @@ impl Repo {
         let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
         tree.is_some()
             && self.noted_tree(index_file) == tree
-            && self.holds_only(&worktree.path, index_file, index, None) == Some(true)
+            && self.holds_only(&worktree.path, index_file, index, None, None) == Some(true)
+    }
+
+    /// Whether it is proved that a worktree, which may have been renamed, has the files and the index that were noted.
+    /// `ignored` are the files that git ignored then.
+    pub(crate) fn is_as_noted(
+        &self,
+        worktree: &Workplace,
+        noted: &Noted,
+        ignored: &BTreeSet<PathBuf>,
+    ) -> bool {
+        let own = worktree.git_dir.join("index").symlink_metadata();
+        let is_plain =
+            |index_file: &IndexFile| !index_file.overlooks_files() && index_file.gitlinks().is_empty();
+        let Some(index_file) = self.index_file(&noted.index()).filter(is_plain) else { return false };
+        own.is_ok_and(|own| Identity::of(&own) == noted.own)
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
+            && no_mounts_in(&worktree.path).is_ok()
+            && !worktree.git_dir.join("modules").exists()
+            && self.holds_only(&worktree.path, &index_file, &noted.since, None, Some(ignored)) == Some(true)
+    }
+
+    /// Whether it is proved that a worktree that git has just filled has the files of `commit` and no others.
+    pub(crate) fn is_as_filled(&self, worktree: &Workplace, commit: CommitId) -> bool {
+        let filled = self.note_filled(worktree, commit);
+        filled.is_some_and(|filled| self.index_as_filled(worktree, &filled).is_some())
     }
 
     /// The index of a worktree whose index, files and directories are unchanged since git filled
@@ -57,20 +85,22 @@ impl Repo {
         let plain = !index_file.overlooks_files() && index_file.gitlinks().is_empty();
         let is_so = plain
             && self.noted_tree(&index_file) == Some(filled.tree)
-            && self.holds_only(&worktree.path, &index_file, &index, Some(filled.mode)) == Some(true);
+            && self.holds_only(&worktree.path, &index_file, &index, Some(filled.mode), None) == Some(true);
         is_so.then_some(index_file)
     }
 
     /// Whether the files below `top` are exactly those of `index_file`, whose metadata is `index`;
     /// `None` if unknown. Times are compared only on one file system, where they have one clock and
     /// one resolution. With `mode`, the mode of a new directory, no directory below `top` may be
-    /// younger than the index, and all permissions must be those of new files.
+    /// younger than the index, and all permissions must be those of new files. With `others`, those
+    /// files and empty directories may be there as well.
     fn holds_only(
         &self,
         top: &Path,
         index_file: &IndexFile,
         index: &Metadata,
         mode: Option<u32>,
+        others: Option<&BTreeSet<PathBuf>>,
     ) -> Option<bool> {
         let written = (index.mtime(), index.mtime_nsec());
         let mut expected: HashMap<BString, Entry> = index_file.entries_by_path();
@@ -108,7 +138,10 @@ impl Repo {
                     ahead.push(path);
                     continue;
                 }
-                let known = expected.remove(&path)?;
+                let Some(known) = expected.remove(&path) else {
+                    others?.get(Path::new(OsStr::from_bytes(&path)))?;
+                    continue;
+                };
                 let found = entry.metadata().ok().filter(|found| found.dev() == index.dev())?;
                 let place = entry.path();
                 if !known.written.is(&found)
@@ -121,7 +154,7 @@ impl Repo {
             }
             // Git does not track empty directories; git itself must decide whether one counts as a
             // change.
-            if !below.is_empty() && expected.len() == before && ahead.len() == waiting {
+            if others.is_none() && !below.is_empty() && expected.len() == before && ahead.len() == waiting {
                 return Some(false);
             }
         }

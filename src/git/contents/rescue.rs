@@ -14,6 +14,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::rescue_ref;
 use crate::fsutil::{Mounted, no_mounts_in};
 use crate::git::contents::in_progress::InProgress;
+use crate::git::contents::snapshot::Inside;
 use crate::git::objects::commits::{CommitError, NewCommit, Stored};
 use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::{RefError, Swap};
@@ -96,27 +97,31 @@ impl Repo {
         worktree: &Worktree,
         situation: Situation<'_>,
     ) -> Result<Rescue, RescueError> {
-        let (saved, _) = self.rescue_whole(worktree, situation)?;
+        let (saved, _) = self.rescue_whole(worktree, situation, None)?;
         Ok(saved.map_or(Rescue::Nothing, Rescue::Saved))
     }
 
-    /// Saves like [`Repo::rescue`]. Also returns the trees of the files and of the index.
+    /// Saves like [`Repo::rescue`]. Also returns what is in the worktree, which may be `known`.
     pub(crate) fn rescue_whole(
         &self,
         worktree: &Worktree,
         situation: Situation<'_>,
-    ) -> Result<(Option<Saved>, [CommitId; 2]), RescueError> {
+        known: Option<[CommitId; 2]>,
+    ) -> Result<(Option<Saved>, Inside), RescueError> {
         let base = self.commit(situation.base)?;
         let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
-        let [snapshot, staged] = if !self.is_here(&worktree.path, &worktree.git_dir)?
+        let inside = if let Some([files, index]) = known {
+            Inside { files, index, noted: None }
+        } else if !self.is_here(&worktree.path, &worktree.git_dir)?
             && !worktree.git_dir.join("index").exists()
         {
             // Files and index were removed by hand. Commits made there still exist as objects and
             // are saved.
-            [base.tree; 2]
+            Inside { files: base.tree, index: base.tree, noted: None }
         } else {
             self.look_inside(worktree, &base)?
         };
+        let (snapshot, staged) = (inside.files, inside.index);
         let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
         let is_safe = |commit| {
             self.descends(situation.base, commit)
@@ -135,7 +140,7 @@ impl Repo {
                 Rescue::Nothing => None,
                 Rescue::Saved(saved) => Some(saved),
             };
-            return Ok((saved, [snapshot, staged]));
+            return Ok((saved, inside));
         }
         let mut parents = vec![situation.base];
         if staged != snapshot && !same(staged) {
@@ -165,7 +170,7 @@ impl Repo {
             message: message.as_bytes(),
             attempt: None,
         })?;
-        Ok((Some(self.point_rescue_at(situation, commit)?), [snapshot, staged]))
+        Ok((Some(self.point_rescue_at(situation, commit)?), inside))
     }
 
     /// Saves the commits of a situation alone, each by a ref of its own.
@@ -182,11 +187,7 @@ impl Repo {
 
     /// The trees of a worktree's files and of its index; an error if a commit could not hold
     /// everything in it.
-    pub(crate) fn look_inside(
-        &self,
-        worktree: &Worktree,
-        base: &Stored,
-    ) -> Result<[CommitId; 2], RescueError> {
+    pub(crate) fn look_inside(&self, worktree: &Worktree, base: &Stored) -> Result<Inside, RescueError> {
         let path = &worktree.path;
         self.is_here(path, &worktree.git_dir)?;
         no_mounts_in(path)?;
@@ -199,16 +200,16 @@ impl Repo {
         if !unread.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: unread.join(", ") });
         }
-        let (snapshot, staged) = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
+        let inside = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
         let mut foreign =
-            self.foreign_repositories(worktree, base.tree, snapshot).map_err(snapshot_failed)?;
+            self.foreign_repositories(worktree, base.tree, inside.files).map_err(snapshot_failed)?;
         foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
         foreign.sort();
         foreign.dedup();
         if !foreign.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
         }
-        Ok([snapshot, staged])
+        Ok(inside)
     }
 
     /// Saves the tree of the index of a user's checkout, which stays where it is.

@@ -4,14 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
+use tempfile::TempDir;
 
 use crate::contract::ids::CommitId;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
-use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::held::{Identity, Worktree};
 use crate::git::worktrees::registration::Checkout;
 
 impl Repo {
@@ -29,7 +31,7 @@ impl Repo {
             return Ok(tree);
         }
         let copy = IndexCopy::of(worktree)?;
-        if !copy.begun {
+        if copy.own.is_none() {
             let gone = std::io::Error::new(std::io::ErrorKind::NotFound, "the index is not there any more");
             return Err(copy.failed(gone));
         }
@@ -130,7 +132,7 @@ impl Repo {
     /// Writes two trees of a worktree: of all its files (tracked ones as they are on disk, and
     /// untracked ones that are not ignored), and of its index. Paths with conflicts in the index
     /// are taken from disk. The worktree's own index is left alone, and may be locked.
-    pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<(CommitId, CommitId), ProcessError> {
+    pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<Inside, ProcessError> {
         let copy = IndexCopy::of(worktree)?;
         let staged = match self.stored_tree(copy.git()) {
             Ok(tree) => tree,
@@ -140,22 +142,30 @@ impl Repo {
             }
         };
         if !worktree.path.is_dir() {
-            return Ok((staged, staged));
+            return Ok(Inside { files: staged, index: staged, noted: None });
         }
-        // Exits with 1 if a file differs, which is expected here.
-        copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
-        copy.git()
-            .args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"])
-            // Git looks into submodules. Without their locks it runs none of their hooks.
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .env("GIT_NO_LAZY_FETCH", "1")
+        let mut add = copy.git().args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"]);
+        // Each of these makes git look at all files once more.
+        if self.index_file(&copy.file).is_none_or(|index_file| index_file.overlooks_files()) {
+            // Exits with 1 if a file differs, which is expected here.
+            copy.git().args(["update-index", "-q", "--really-refresh"]).run_unchecked()?;
             // Includes files that the index marks skip-worktree but that exist.
-            .args(["-c", "core.sparseCheckout=true", "-c", "sparse.expectFilesOutsideOfPatterns=false"])
+            add = add.args([
+                "-c",
+                "core.sparseCheckout=true",
+                "-c",
+                "sparse.expectFilesOutsideOfPatterns=false",
+            ]);
+        }
+        // Git looks into submodules. Without their locks it runs none of their hooks.
+        add.env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
             .args(["add", "--all", "--sparse", "--", "."])
             .run()?;
-        let snapshot = self.stored_tree(copy.git())?;
+        let files = self.stored_tree(copy.git())?;
         // A worktree that was never checked out has nothing staged.
-        Ok((snapshot, if copy.begun { staged } else { snapshot }))
+        let index = if copy.own.is_some() { staged } else { files };
+        Ok(Inside { files, index, noted: copy.noted() })
     }
 
     /// Paths that `newer` records as a gitlink and `older` does not, or with another commit. The
@@ -186,34 +196,68 @@ impl Repo {
 struct IndexCopy<'a> {
     worktree: &'a Worktree,
     file: PathBuf,
-    /// Whether there was an index to copy.
-    begun: bool,
-    _directory: tempfile::TempDir,
+    /// The index that was copied, if there was one.
+    own: Option<Identity>,
+    /// The directory of the copy, as it was before the worktree was read.
+    begun: Option<Metadata>,
+    directory: TempDir,
 }
+
+/// What is in a worktree.
+pub(crate) struct Inside {
+    /// The tree of its files.
+    pub(crate) files: CommitId,
+    /// The tree of its index.
+    pub(crate) index: CommitId,
+    /// How to see that both are still the same.
+    pub(crate) noted: Option<Noted>,
+}
+
+/// The state of a worktree's files and index when they were read.
+pub(crate) struct Noted {
+    /// The worktree's own index.
+    pub(super) own: Identity,
+    /// A directory on that file system from the moment before the files were read.
+    pub(super) since: Metadata,
+    directory: TempDir,
+}
+
+impl Noted {
+    /// An index that has all files as they were.
+    pub(super) fn index(&self) -> PathBuf {
+        self.directory.path().join(INDEX)
+    }
+}
+
+/// The name of an index in the directory of its copy.
+const INDEX: &str = "index";
 
 impl<'a> IndexCopy<'a> {
     fn of(worktree: &'a Worktree) -> Result<Self, ProcessError> {
         let failed = |source| copy_failed(worktree, source);
         let directory =
             tempfile::Builder::new().prefix("aynig-rescue-").tempdir_in(&worktree.git_dir).map_err(failed)?;
-        let file = directory.path().join("index");
-        let own = worktree.git_dir.join("index");
-        let begun = match std::fs::copy(&own, &file) {
-            Ok(_) => true,
+        let begun = directory.path().symlink_metadata().ok();
+        let file = directory.path().join(INDEX);
+        let index = worktree.git_dir.join("index");
+        let identity = || index.symlink_metadata().ok().map(|found| Identity::of(&found));
+        let own = identity();
+        let own = match std::fs::copy(&index, &file) {
+            Ok(_) => own.or_else(identity),
             // It was removed, or its checkout never began.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(error)),
         };
-        if begun {
+        if own.is_some() {
             // Racy git: git compares a file's time with the index's. A file that is not older may
             // have changed since it was staged.
-            let dated = std::fs::metadata(&own).and_then(|found| found.modified()).and_then(|date| {
+            let dated = std::fs::metadata(&index).and_then(|found| found.modified()).and_then(|date| {
                 std::fs::File::options().write(true).open(&file).and_then(|copy| copy.set_modified(date))
             });
             dated.map_err(failed)?;
         }
-        let copy = Self { worktree, file, begun, _directory: directory };
-        if !begun {
+        let copy = Self { worktree, file, own, begun, directory };
+        if copy.own.is_none() {
             // Beginning from nothing would drop files that are tracked and also ignored.
             begin_index(worktree, || copy.git())?;
         }
@@ -222,6 +266,10 @@ impl<'a> IndexCopy<'a> {
 
     fn git(&self) -> Git {
         Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
+    }
+
+    fn noted(self) -> Option<Noted> {
+        Some(Noted { own: self.own?, since: self.begun?, directory: self.directory })
     }
 
     /// Stages the files with conflicts as they are on disk. If the whole directory is gone, stages

@@ -65,7 +65,8 @@ impl Repo {
     /// # Errors
     /// [`RescueError::OtherRepositories`] if a commit could not hold everything.
     pub(crate) fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
-        self.look_inside(worktree, &self.commit(base)?)
+        let inside = self.look_inside(worktree, &self.commit(base)?)?;
+        Ok([inside.files, inside.index])
     }
 
     /// A ref from which `commit` is reachable, rescue refs included.

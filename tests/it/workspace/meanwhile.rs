@@ -125,3 +125,48 @@ fn the_old_directory_of_a_rollback_that_was_killed_goes_with_the_next() {
         fs::read_dir(made.path.parent().expect("above")).expect("a directory").count() == 1
     });
 }
+
+/// CONTRACT 15.7
+#[test]
+fn what_is_written_without_a_trace_in_times_and_sizes_is_saved() {
+    for change in [
+        // Of the same length, and with the old time.
+        "touch -r b was; echo Z >b; touch -r was b; rm was",
+        "mkdir deep; echo Z >deep/b",
+        "mv c-dir/f f; mv b c-dir/f; mv f b",
+        "chmod +x b",
+        "rm b",
+        "ln -sf elsewhere b",
+        "echo Z >>i.tmp; echo Z >b",
+    ] {
+        let (repo, made, _) = field();
+        made.sh(&repo, "echo '*.tmp' >.gitignore; echo i >i.tmp; mkdir c-dir empty; echo f >c-dir/f");
+        let mut command = repo.workspace_command();
+        command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", "rollback-noted:stop");
+        let running = Running::start(&mut command);
+        wait_until("it to stop", || is_stopped(running.pid()));
+        made.sh(&repo, change);
+        let tree = "cp \"$(git rev-parse --absolute-git-dir)/index\" ../own; export GIT_INDEX_FILE=$PWD/../own; \
+                    git add -A; git write-tree";
+        let wanted = out(&made.sh(&repo, tree)).trim().to_owned();
+        running.signal(nix::sys::signal::Signal::SIGCONT);
+        wait_until("it to be done", || repo.workspaces()[0]["generation"] == 2);
+        let saved = repo.rescues();
+        let is_saved = |name: &String| repo.git(["rev-parse", &format!("{name}^{{tree}}")]) == wanted;
+        assert!(saved.iter().any(is_saved), "{change}: {saved:?}");
+    }
+}
+
+/// CONTRACT 15.7
+#[test]
+fn what_nobody_changed_is_read_once_for_a_rollback() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo '*.tmp' >.gitignore; echo i >i.tmp; mkdir empty; echo x >>b; echo n >new");
+    let trace = repo.beside("trace");
+    let mut command = repo.workspace_command();
+    command.args(["rollback", &made.slug]).env("GIT_TRACE2_EVENT", &trace);
+    assert!(command.output().expect("aynig runs").status.success());
+    let text = fs::read_to_string(&trace).expect("a trace");
+    let adds = text.lines().filter(|line| line.contains("\"event\":\"start\"") && line.contains("\"add\""));
+    assert_eq!(adds.count(), 1);
+}
