@@ -120,6 +120,10 @@ points! {
     WorkspaceBranched = "workspace-branched",
     /// The workspace has its worktree, and is not yet declared ready.
     WorkspaceMade = "workspace-made",
+    /// A workspace is changed; the ledger of its run has not heard of it.
+    WorkspaceUnheard = "workspace-unheard",
+    /// The ledger of its run has heard of a workspace or a change of it, and nothing is done after that.
+    WorkspaceHeard = "workspace-heard",
     /// A snapshot is written; its branch is not at it yet.
     SnapshotWritten = "snapshot-written",
     /// The branch is at the snapshot; the index is not.

@@ -9,10 +9,11 @@ use super::directory::RunDirectory;
 use crate::model::approval::Approval;
 use crate::model::artifact::Artifact;
 use crate::model::edge::Edge;
-use crate::model::ids::{ApprovalId, ArtifactId, EdgeId, NodeId};
+use crate::model::ids::{Alias, ApprovalId, ArtifactId, EdgeId, NodeId};
 use crate::model::node::{Node, NodeConfig};
 use crate::model::run::Run;
 use crate::model::state::State;
+use crate::model::workspace::Workspace;
 
 /// The state, as clients of the contract read it.
 #[derive(Debug, Serialize)]
@@ -25,6 +26,7 @@ pub struct Projection<'s> {
     edges: &'s BTreeMap<EdgeId, Edge>,
     artifacts: BTreeMap<&'s ArtifactId, Placed<'s>>,
     approvals: &'s BTreeMap<ApprovalId, Approval>,
+    workspaces: &'s BTreeMap<Alias, Workspace>,
     last_seq: u64,
 }
 
@@ -55,6 +57,7 @@ impl<'s> Projection<'s> {
             edges: &state.edges,
             artifacts: state.all_artifacts().map(|(id, artifact)| (id, placed(artifact))).collect(),
             approvals: &state.approvals,
+            workspaces: &state.workspaces,
             last_seq,
         }
     }

@@ -124,8 +124,8 @@ impl<'r> Ledger<'r> {
         &self.place
     }
 
-    /// Decides commands on the newest operation that is known.
-    pub(super) fn decide(&self, commands: &[Command], op: &Op) -> Result<Decided, LedgerError> {
+    /// Decides commands on the newest operation that is known. Nothing is written.
+    pub(crate) fn decide(&self, commands: &[Command], op: &Op) -> Result<Decided, LedgerError> {
         Ok(decide(&self.tip.state, &self.masks.commands(commands), op, self.rules)?)
     }
 

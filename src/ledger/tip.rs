@@ -66,6 +66,14 @@ impl Tip {
         Self::load(repo, run, commit, &["content", "turns"], |entry| *entry == Entry::Run)
     }
 
+    /// Reads `run.json` and the workspaces alone.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
+    pub(crate) fn read_workspaces(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
+        Self::load(repo, run, commit, &["content", "turns"], |entry| matches!(entry, Entry::Workspace(_)))
+    }
+
     fn load(
         repo: &Repo,
         run: RunId,

@@ -17,6 +17,13 @@ impl Timestamp {
         DateTime::from_timestamp_millis(millis).map(Self)
     }
 
+    /// Reads a time. `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        // Cut to milliseconds, so that a value equals what it is written as.
+        Self::from_millis(DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis())
+    }
+
     /// Milliseconds since the epoch.
     #[must_use]
     pub fn millis(self) -> i64 {
@@ -39,9 +46,7 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        let read = DateTime::parse_from_rfc3339(&text)
-            .map_err(|_| D::Error::custom(format!("{text:?} is not a time like 2026-01-01T00:00:00.000Z")))?;
-        // Cut to milliseconds, so that a value equals what it is written as.
-        Self::from_millis(read.timestamp_millis()).ok_or_else(|| D::Error::custom("the time is out of range"))
+        let wrong = || D::Error::custom(format!("{text:?} is not a time like 2026-01-01T00:00:00.000Z"));
+        Self::parse(&text).ok_or_else(wrong)
     }
 }

@@ -36,7 +36,7 @@ patched! {
         status: WorkspaceStatus,
         /// The tip of the work branch.
         head_sha: String,
-        /// How many times it was rolled back, from 0.
+        /// How many times its worktree was made anew, from 0.
         generation: u64,
         /// The branch that was published.
         remote_branch: Option<String>,

@@ -8,15 +8,19 @@ use std::path::PathBuf;
 use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
 use crate::git::Repo;
+use crate::ledger::Tip;
+use crate::model::by::By;
+use crate::model::ids::RunId;
+use crate::model::run::Run;
 use crate::stop::Stop;
 use crate::words::shell_quote;
 pub use crate::workspace::context::{Context, State};
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{self, Options, Workspaces};
+use crate::workspace::{self, Created, Options, Workspaces};
 
 use super::app::Process;
 use super::error::{Error, Kind};
-use super::settings;
+use super::{runs, settings};
 
 /// Returns the workspaces of a repository, and what was undone, or is to be undone by a call that
 /// `changes` something.
@@ -49,9 +53,37 @@ pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspace
         protected,
         keeps_ignored: settings.rollback_keep_ignored,
         program: process.program.clone(),
+        by: person(repo),
         stop,
     };
     Ok(Workspaces::new(repo, options))
+}
+
+/// The person who types commands here, as git knows them.
+fn person(repo: &Repo) -> By {
+    let (name, email) = &repo.identity().author;
+    By::Person { name: name.to_string(), email: email.to_string(), runner: repo.runner_id().to_string() }
+}
+
+/// The run that a workspace belongs to, as it is known here. `None`: it is a run by itself, or was deleted.
+pub fn run_of(repo: &Repo, context: &Context) -> Option<Run> {
+    let run = RunId::parse(&context.run_id)?;
+    let head = runs::head(repo, run).ok()??;
+    Some(Tip::read_run(repo, run, head).ok()?.state.run)
+}
+
+/// Makes a workspace: of the run that is named, or else one with an id of its own, from what is checked out here.
+pub fn create(
+    workspaces: &Workspaces<'_>,
+    name: &str,
+    run: Option<&str>,
+    base: Option<&str>,
+) -> Result<Created, Error> {
+    let created = match run {
+        Some(run) => workspaces.create_in(runs::find(workspaces.repo, run)?, name, base),
+        None => workspaces.create(name, base.unwrap_or("HEAD")),
+    };
+    Ok(created?)
 }
 
 /// The directory of all runs and records.
@@ -83,6 +115,7 @@ impl From<Refusal> for Error {
             Why::Conflict => Kind::Conflict,
             Why::Failed => Kind::Failed,
             Why::Setup => Kind::Setup,
+            Why::Remote => Kind::Remote,
         };
         Self { hints, ..Self::new(kind, message) }
     }

@@ -22,12 +22,15 @@ use crate::supervise::settled_occupants;
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
-use super::context::{Context, Pending, Restore, State};
+use super::context::{Context, Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
 use super::store::{Held, Seen};
 
 /// How often a branch that others move is saved and moved.
 const TRIES: u32 = 10;
+
+/// How many worktrees a context remembers.
+const REMEMBERED: usize = 20;
 
 /// The work saved before the worktree is made anew.
 pub(super) struct Before {
@@ -236,6 +239,15 @@ impl Workspaces<'_> {
         held.context.head_sha = to.to_string();
         held.context.state = State::Ready;
         held.context.pending = None;
+        held.context.remade.push(Remaking {
+            generation: held.context.generation,
+            is_rollback: pending.undo.is_some(),
+            is_undone: pending.undo.is_some() && pending.files.is_some(),
+            head: to.to_string(),
+            rescue: pending.rescue.clone(),
+        });
+        let more = held.context.remade.len().saturating_sub(REMEMBERED);
+        held.context.remade.drain(..more);
         let earlier = held.context.undo.clone();
         let is_worth = |undo: &Restore| !self.equals_target(undo, &pending);
         held.context.undo =

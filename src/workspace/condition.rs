@@ -210,7 +210,7 @@ impl Workspaces<'_> {
             is_left,
             due: None,
         };
-        if let Some((what, next)) = due(context) {
+        if let Some((what, next)) = self.due(context) {
             return Some(Flaw { due: Some(Box::new(context.clone())), ..flaw(what.to_owned(), next, true) });
         }
         let facts = self.facts(context, registered);
@@ -219,6 +219,12 @@ impl Workspaces<'_> {
         }
         let refusal = self.check_settings(context).err()?;
         Some(flaw(refusal.message, refusal.hints.join("; "), false))
+    }
+
+    /// What is due in a workspace, and the command that finishes it.
+    pub(super) fn due(&self, context: &Context) -> Option<(&'static str, String)> {
+        let what = "was changed, and the ledger of its run has not heard of that";
+        due(context).or_else(|| self.is_behind(context).then(|| (what, finishes("finishes"))))
     }
 
     fn facts(&self, context: &Context, registered: &[Registered]) -> Facts {
@@ -247,15 +253,20 @@ impl Workspaces<'_> {
 }
 
 /// What a dead process left due in a workspace, and the command that finishes it.
-pub(super) fn due(context: &Context) -> Option<(&'static str, String)> {
+fn due(context: &Context) -> Option<(&'static str, String)> {
     let what = match context.state {
         State::Preparing => "was never complete, and its maker is gone",
-        State::Removing | State::Removed => "was to be removed, and that was interrupted",
+        State::Removing => "was to be removed, and that was interrupted",
+        State::Removed => "was removed, and the last steps of that are due",
         State::Ready if context.pending.is_some() => "was to be made anew, and that was interrupted",
         State::Ready => return None,
     };
     let word = if context.state == State::Preparing { "undoes" } else { "finishes" };
-    Some((what, format!("`aynig clean --workspaces --apply` {word} that, as does any change of a workspace")))
+    Some((what, finishes(word)))
+}
+
+fn finishes(word: &str) -> String {
+    format!("`aynig clean --workspaces --apply` {word} that, as does any change of a workspace")
 }
 
 fn unreadable(file: &Path, why: &str) -> Flaw {

@@ -70,6 +70,32 @@ pub struct Context {
     pub pending: Option<Pending>,
     /// The work that the last rollback discarded.
     pub undo: Option<Restore>,
+    /// How its worktree was made anew the last times, the oldest first: the ledger of a run may not have heard of it.
+    #[serde(default)]
+    pub remade: Vec<Remaking>,
+}
+
+/// A worktree that was made anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remaking {
+    /// The worktree's number.
+    pub(super) generation: u32,
+    /// Whether it was rolled back, and not mended.
+    pub(super) is_rollback: bool,
+    /// Whether that brought back what another rollback had discarded.
+    pub(super) is_undone: bool,
+    /// The commit of the branch.
+    pub(super) head: String,
+    /// The ref that what was there is saved under.
+    pub(super) rescue: Option<String>,
+}
+
+impl Remaking {
+    fn is_legal(&self) -> bool {
+        CommitId::parse_hex(&self.head).is_some()
+            && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
+    }
 }
 
 /// A worktree that is being made anew: all that is needed to carry on.
@@ -233,6 +259,9 @@ impl Context {
         if self.undo.as_ref().is_some_and(|undo| !undo.is_legal()) {
             return wrong("undo");
         }
+        if !self.remade.iter().all(Remaking::is_legal) {
+            return wrong("remade");
+        }
         if self.generation == 0 {
             return wrong("generation");
         }
@@ -313,36 +342,39 @@ pub(crate) fn is_left(name: &str) -> bool {
     number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// A context for tests.
+#[cfg(test)]
+pub(super) fn sample() -> Context {
+    let sha = "1".repeat(40);
+    Context {
+        version: VERSION,
+        repo_root: "/r".into(),
+        worktree_path: "/w/0a1b2c3d/fix".into(),
+        branch_name: "work/0a1b2c3d/fix".into(),
+        base_ref: "refs/heads/main".into(),
+        base_sha: sha.clone(),
+        head_sha: sha,
+        remote_branch: None,
+        pr_url: None,
+        run_id: "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d".into(),
+        created_at: "2026-01-31T12:00:00.000Z".into(),
+        generation: 1,
+        host: "h".into(),
+        slug: "0a1b2c3d".into(),
+        name: "fix".into(),
+        state: State::Ready,
+        settings: BTreeMap::new(),
+        pending: None,
+        undo: None,
+        remade: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const RUN: &str = "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d";
-
-    fn sample() -> Context {
-        let sha = "1".repeat(40);
-        Context {
-            version: VERSION,
-            repo_root: "/r".into(),
-            worktree_path: "/w/0a1b2c3d/fix".into(),
-            branch_name: "work/0a1b2c3d/fix".into(),
-            base_ref: "refs/heads/main".into(),
-            base_sha: sha.clone(),
-            head_sha: sha,
-            remote_branch: None,
-            pr_url: None,
-            run_id: RUN.into(),
-            created_at: "2026-01-31T12:00:00.000Z".into(),
-            generation: 1,
-            host: "h".into(),
-            slug: "0a1b2c3d".into(),
-            name: "fix".into(),
-            state: State::Ready,
-            settings: BTreeMap::new(),
-            pending: None,
-            undo: None,
-        }
-    }
 
     /// CONTRACT 15.3
     #[test]

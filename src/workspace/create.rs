@@ -1,8 +1,12 @@
-//! Makes a workspace: context, work branch, worktree, in this order (CONTRACT 15.4).
+//! Makes a workspace: context, work branch, worktree, in this order (CONTRACT 15.4), and for a run then its ledger
+//! (CONTRACT 15.18).
 //!
 //! Why this order: the context names what is made next, so a process that dies in between leaves
 //! nothing that the next call cannot find and undo. A base that cannot be used, a name in the way or
 //! a place that is refused is found before anything is written.
+
+use std::io::ErrorKind;
+use std::time::Duration;
 
 use bstr::ByteSlice;
 
@@ -12,13 +16,16 @@ use crate::crashpoint::{Point, reach};
 use crate::fsutil::{self, DirLock};
 use crate::git::Swap;
 use crate::git::worktrees::directory::occupied;
+use crate::ledger::{Ledger, LedgerError};
+use crate::model::decide::Command;
+use crate::model::ids::{Alias, RunId};
+use crate::model::run::Run;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::words::shell_quote;
-use std::time::Duration;
 
 use super::Workspaces;
-use super::condition::due;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
+use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
 use super::store::{Held, LOCK, leave};
 
@@ -40,32 +47,97 @@ pub struct Created {
 impl Workspaces<'_> {
     /// Makes a workspace with an id of its own, from the commit that `base` leads to.
     pub fn create(&self, name: &str, base: &str) -> Result<Created, Refusal> {
-        check_name(name).map_err(|why| {
-            Refusal::new(
-                Why::Usage,
-                format!("{name:?} is not a legal name of a workspace: {why}; nothing was changed"),
-            )
-        })?;
-        let (base_ref, base) = self.repo.named_as_git_does(base).map_err(|error| {
-            Refusal::new(Why::Usage, format!("--base: {error}; nothing was changed"))
-                .hint("`git for-each-ref` lists the refs there are")
-        })?;
+        check_name(name).map_err(|why| illegal(name, why))?;
+        let base = self.base(base)?;
         self.check_prefix()?;
         let root = self.fit(&self.root()?)?;
-        let mut held = None;
         for _ in 0..TRIES {
-            held = self.begin(name, &root, (&base_ref, base))?;
-            if held.is_some() {
-                break;
+            let run = AttemptId::random().to_string();
+            let slug: String = run.replace('-', "").chars().take(SHORTEST_SLUG).collect();
+            let context = self.planned(name, &root, (&run, &slug), &base)?;
+            if let Some(held) = self.begin(context, true)? {
+                return self.complete(held, None);
             }
         }
-        let held = held.ok_or_else(|| Refusal::new(Why::Failed, "no id was free; nothing was changed"))?;
-        reach(Point::WorkspaceBranched);
-        self.complete(held)
+        Err(Refusal::new(Why::Failed, "no id was free; nothing was changed"))
     }
 
-    /// Makes the worktree, and declares the workspace ready. After an error all of it is undone.
-    fn complete(&self, mut held: Held) -> Result<Created, Refusal> {
+    /// Makes a workspace of a run, from the commit that `base` leads to, or else from the base of the run.
+    pub fn create_in(&self, run: RunId, name: &str, base: Option<&str>) -> Result<Created, Refusal> {
+        check_name(name).map_err(|why| illegal(name, why))?;
+        Alias::parse(name).map_err(|why| {
+            Refusal::new(
+                Why::Usage,
+                format!("in a run, workspaces have other names: {why}; nothing was changed"),
+            )
+        })?;
+        let unchanged = |error: LedgerError| {
+            let refusal = Refusal::from(error);
+            Refusal { message: format!("{}; nothing was changed", refusal.message), ..refusal }
+        };
+        let mut ledger = Ledger::open(self.repo, run).map_err(unchanged)?;
+        ledger.refresh().map_err(unchanged)?;
+        let state = &ledger.tip().state.run;
+        let base = base.map_or_else(|| self.base_of(state), |base| self.base(base))?;
+        self.check_prefix()?;
+        let root = self.fit(&self.root()?)?;
+        let context = self.planned(name, &root, (&run.to_string(), state.slug.as_str()), &base)?;
+        ledger.decide(&[prepares(&context)?], &self.op()?).map_err(unchanged)?;
+        self.check_free(&context)?;
+        let handle = context.handle();
+        let held = self.begin(context, false)?.ok_or_else(|| {
+            Refusal::new(Why::Conflict, format!("another process is making {handle}; nothing was changed"))
+        })?;
+        self.complete(held, Some(ledger))
+    }
+
+    /// Resolves the base as git does.
+    fn base(&self, named: &str) -> Result<(String, CommitId), Refusal> {
+        self.repo.named_as_git_does(named).map_err(|error| {
+            Refusal::new(Why::Usage, format!("--base: {error}; nothing was changed"))
+                .hint("`git for-each-ref` lists the refs there are")
+        })
+    }
+
+    /// The base of a run.
+    fn base_of(&self, run: &Run) -> Result<(String, CommitId), Refusal> {
+        let base = CommitId::parse_hex(&run.base_sha).filter(|base| self.repo.commit(*base).is_ok());
+        let base = base.ok_or_else(|| {
+            let message = format!(
+                "the base {} of run {} is not in this repository; nothing was changed",
+                run.base_sha, run.slug
+            );
+            Refusal::new(Why::Setup, message)
+                .hint("`git fetch --all` brings it if a remote has it; `--base REF` names another one")
+        })?;
+        Ok((run.base_ref.clone(), base))
+    }
+
+    /// Refuses a workspace of a run where something has its place.
+    fn check_free(&self, context: &Context) -> Result<(), Refusal> {
+        let (handle, branch) = (context.handle(), context.branch());
+        let taken = |what: String| Refusal::new(Why::Conflict, format!("{what}; nothing was changed"));
+        if self.directory(context).join(FILE).symlink_metadata().is_ok() {
+            return Err(taken(format!("there is a workspace {handle}"))
+                .hint(format!("`aynig workspace show {handle}` shows it")));
+        }
+        let found = self.repo.branch_head(&branch);
+        if found.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?.is_some() {
+            let rename = format!("git branch --move {} NAME", shell_quote(&branch.to_string()));
+            return Err(taken(format!("there is a branch {branch}")).hint(format!("rename it: `{rename}`")));
+        }
+        if occupied(&context.worktree_path) {
+            return Err(
+                taken(format!("something is at {}", context.worktree_path.display())).hint("move it away")
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes the worktree, lets the ledger of the run hear of it, and declares the workspace ready. After an error all
+    /// of it is undone.
+    fn complete(&self, mut held: Held, ledger: Option<Ledger<'_>>) -> Result<Created, Refusal> {
+        reach(Point::WorkspaceBranched);
         let made = self
             .repo
             .add_workspace(
@@ -76,64 +148,87 @@ impl Workspaces<'_> {
             )
             .map_err(|error| Refusal::because("make its worktree", &error))
             .and_then(|worktree| self.make_ready(&held, &worktree));
-        match made {
-            Ok(warnings) => {
-                reach(Point::WorkspaceMade);
-                // The setup command may have changed them.
-                held.context.settings = self.executing()?;
-                let record = self.recorded_now(&held.context)?;
-                self.keep_record(&held.context, &record)?;
-                held.context.state = State::Ready;
-                held.save()?;
-                Ok(Created { context: held.context.clone(), warnings })
-            }
-            Err(mut refusal) => {
-                match self.undo(held) {
-                    Ok(()) => refusal.message.push_str("; nothing of it is left"),
-                    Err(left) => refusal.hints.push(left.message),
+        let warnings = match made {
+            Ok(warnings) => warnings,
+            Err(refusal) => return Err(self.undone(held, refusal)),
+        };
+        reach(Point::WorkspaceMade);
+        // The setup command may have changed them.
+        held.context.settings = self.executing()?;
+        let record = self.recorded_now(&held.context)?;
+        self.keep_record(&held.context, &record)?;
+        if let Some(mut ledger) = ledger {
+            held.save()?;
+            if let Err(error) = ledger.operate(&self.op()?, &[prepares(&held.context)?], &[]) {
+                // Whether it landed says the ledger. If that cannot be read now, the next call looks.
+                match self.is_prepared(&held.context) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(self.undone(held, error.into())),
+                    Err(_) => {
+                        let hint = "whether its run knows it is not certain: the next change of a workspace completes or undoes it";
+                        return Err(Refusal::from(error).hint(hint));
+                    }
                 }
-                Err(refusal)
             }
+            reach(Point::WorkspaceHeard);
         }
+        held.context.state = State::Ready;
+        held.save()?;
+        Ok(Created { context: held.context.clone(), warnings })
     }
 
-    /// Records a workspace that is being made, and makes its branch; `None` if the id's beginning
-    /// is taken.
-    fn begin(
+    /// Undoes what was made, and says so.
+    fn undone(&self, held: Held, mut refusal: Refusal) -> Refusal {
+        match self.undo(held) {
+            Ok(()) => refusal.message.push_str("; nothing of it is left"),
+            Err(left) => refusal.hints.push(left.message),
+        }
+        refusal
+    }
+
+    /// The context of a workspace that is to be made.
+    fn planned(
         &self,
         name: &str,
         root: &std::path::Path,
-        (base_ref, base): (&str, CommitId),
-    ) -> Result<Option<Held>, Refusal> {
-        let run = AttemptId::random();
-        let slug: String = run.to_string().replace('-', "").chars().take(SHORTEST_SLUG).collect();
+        (run, slug): (&str, &str),
+        (base_ref, base): &(String, CommitId),
+    ) -> Result<Context, Refusal> {
         let branch_name = format!("{}{slug}/{name}", self.options.prefix);
-        let Ok(branch) = BranchName::new(branch_name.as_bytes()) else {
+        if BranchName::new(branch_name.as_bytes()).is_err() {
             return Err(Refusal::new(Why::Usage, format!("no branch can be named {branch_name}")));
-        };
-        let context = Context {
+        }
+        Ok(Context {
             version: VERSION,
             repo_root: self.repo.top().to_owned(),
-            worktree_path: root.join(&slug).join(name),
+            worktree_path: root.join(slug).join(name),
             branch_name,
-            base_ref: base_ref.to_owned(),
+            base_ref: base_ref.clone(),
             base_sha: base.to_string(),
             head_sha: base.to_string(),
             remote_branch: None,
             pr_url: None,
-            run_id: run.to_string(),
+            run_id: run.to_owned(),
             created_at: clock::format_utc_millis(clock::wall_millis()),
             generation: 1,
             host: self.repo.runner_id().chars().filter(|c| !c.is_control()).collect(),
-            slug: slug.clone(),
+            slug: slug.to_owned(),
             name: name.to_owned(),
             state: State::Preparing,
             settings: self.executing()?,
             pending: None,
             undo: None,
-        };
+            remade: Vec::new(),
+        })
+    }
+
+    /// Records a workspace that is being made, and makes its branch; `None` if its place is taken, or for one that `is_alone`
+    /// the beginning of its id.
+    fn begin(&self, context: Context, is_alone: bool) -> Result<Option<Held>, Refusal> {
+        let (branch, slug, base) = (context.branch(), context.slug.clone(), context.base());
         let held = {
             let _runs = self.runs_lock()?;
+            let directory = self.directory(&context);
             let taken = std::fs::read_dir(self.runs())
                 .into_iter()
                 .flatten()
@@ -142,14 +237,18 @@ impl Workspaces<'_> {
             let below = format!("refs/heads/{}{slug}/", self.options.prefix);
             let branches =
                 self.repo.tips(&below).map_err(|error| Refusal::because("list branches", &error))?;
-            if taken || !branches.is_empty() || occupied(&context.worktree_path) {
+            let is_there = directory.join(FILE).symlink_metadata().is_ok();
+            if is_there || (is_alone && (taken || !branches.is_empty())) || occupied(&context.worktree_path) {
                 return Ok(None);
             }
-            let directory = self.directory(&context);
             let lock = directory.join(LOCK);
             let trying = format!("write in {}", directory.display());
             let lock = fsutil::create_private_dir_all(&directory)
-                .and_then(|()| fsutil::create(&lock, b""))
+                .and_then(|()| match fsutil::create(&lock, b"") {
+                    // Its maker died before there was a context.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                    created => created,
+                })
                 .and_then(|()| DirLock::acquire(&lock, PATIENCE))
                 .map_err(|error| Refusal::because(&trying, &error))?;
             let held = Held { directory, context, seen: None, _lock: lock };
@@ -205,7 +304,7 @@ impl Workspaces<'_> {
         let contexts = entries.into_iter().filter_map(|entry| entry.context.ok());
         let mut told = Vec::new();
         for context in contexts {
-            let Some((what, next)) = due(&context).filter(|_| self.is_free(&context)) else { continue };
+            let Some((what, next)) = self.due(&context).filter(|_| self.is_free(&context)) else { continue };
             let handle = context.handle();
             if !changes {
                 told.push(format!("{handle} {what}; {next}"));
@@ -224,16 +323,28 @@ impl Workspaces<'_> {
         let handle = context.handle();
         let mut held = self.hold(context)?;
         if held.context.state == State::Preparing {
+            if self.is_prepared(&held.context)? {
+                held.context.state = State::Ready;
+                held.save()?;
+                return Ok(vec![format!(
+                    "{handle} is complete, and its maker died before it said so; it is ready now"
+                )]);
+            }
             self.undo(held)?;
             return Ok(vec![format!("{handle} was never complete, and its maker is gone; it was undone")]);
         }
         let is_ready = held.context.state == State::Ready;
-        let Some(mut words) = self.carry_on(&mut held)? else { return Ok(Vec::new()) };
-        words.push(if is_ready {
-            format!("making the worktree of {handle} anew was interrupted; it is done now")
-        } else {
-            format!("removing {handle} was interrupted; it is removed now")
-        });
+        let Some(mut words) = self.carry_on(&mut held)? else {
+            self.let_hear(&held.context, &[], &[])
+                .map_err(|error| Refusal::new(Why::Remote, unheard_words(&held.context, &error)))?;
+            return Ok(Vec::new());
+        };
+        if is_ready {
+            words.push(format!("making the worktree of {handle} anew was interrupted; it is done now"));
+            self.hears(&held.context, &[]);
+        } else if !held.directory.exists() {
+            words.push(format!("removing {handle} was interrupted; it is removed now"));
+        }
         Ok(words)
     }
 
@@ -287,6 +398,19 @@ impl Workspaces<'_> {
             std::fs::remove_dir(run.parent().unwrap_or(run)).ok();
         }
     }
+}
+
+fn illegal(name: &str, why: &str) -> Refusal {
+    let message = format!("{name:?} is not a legal name of a workspace: {why}; nothing was changed");
+    Refusal::new(Why::Usage, message)
+}
+
+/// The command that makes a workspace known to its run.
+fn prepares(context: &Context) -> Result<Command, Refusal> {
+    let recorded = recorded(context).map(Command::PrepareWorkspace);
+    recorded.ok_or_else(|| {
+        Refusal::new(Why::Setup, "the name or the time of the workspace cannot be in a ledger")
+    })
 }
 
 /// Removes the record of a workspace that is not there.

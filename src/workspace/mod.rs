@@ -21,6 +21,7 @@
 //! | `create` | makes a workspace, and undoes a half-made one |
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
+//! | `heard` | what the ledger of a run hears about its workspaces |
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `condition` | what is wrong with workspaces, for `doctor` |
 //! | `leftovers` | what they left behind, for `clean` |
@@ -37,6 +38,7 @@ mod condition;
 pub mod context;
 mod create;
 mod guard;
+mod heard;
 mod ignored;
 mod leftovers;
 mod place;
@@ -56,6 +58,7 @@ use std::path::PathBuf;
 use globset::GlobSet;
 
 use crate::git::Repo;
+use crate::model::by::By;
 use crate::stop::Stop;
 
 pub use change::Remade;
@@ -84,6 +87,8 @@ pub struct Options {
     pub setup: Option<String>,
     /// This executable.
     pub program: PathBuf,
+    /// Who causes the changes, for the ledgers of runs.
+    pub by: By,
     /// Tells the user something at once.
     pub tell: fn(&str),
     /// Ends long operations early.

@@ -1,5 +1,6 @@
 //! Why a request about a workspace was not fulfilled, in words for people.
 
+use crate::ledger::LedgerError;
 use crate::words::error_chain;
 
 /// What the caller can do about it.
@@ -15,6 +16,8 @@ pub enum Why {
     Failed,
     /// The environment is wrong.
     Setup,
+    /// The remote where a run is decided did not answer or did not take it.
+    Remote,
 }
 
 /// A refused request.
@@ -41,5 +44,32 @@ impl Refusal {
     /// A failure with the text of `error`; `trying` is the action.
     pub(crate) fn because(trying: &str, error: &dyn std::error::Error) -> Self {
         Self::new(Why::Setup, format!("could not {trying}: {}", error_chain(error)))
+    }
+}
+
+impl From<LedgerError> for Refusal {
+    fn from(error: LedgerError) -> Self {
+        let why = match &error {
+            LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } | LedgerError::Deleted { .. } => {
+                Why::NotFound
+            }
+            LedgerError::Refused(_)
+            | LedgerError::Elsewhere { .. }
+            | LedgerError::Foreign { .. }
+            | LedgerError::Version { .. }
+            | LedgerError::Damaged { .. } => Why::Failed,
+            LedgerError::Moved { .. }
+            | LedgerError::Fenced { .. }
+            | LedgerError::Busy { .. }
+            | LedgerError::Leased { .. }
+            | LedgerError::CheckedOut { .. } => Why::Conflict,
+            LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,
+            LedgerError::Object(_)
+            | LedgerError::Ref(_)
+            | LedgerError::Identity { .. }
+            | LedgerError::Masks(_)
+            | LedgerError::Worktrees(_) => Why::Setup,
+        };
+        Self::new(why, error_chain(&error))
     }
 }

@@ -19,6 +19,7 @@ use crate::words::{error_chain, pluralize, shell_quote};
 use super::Workspaces;
 use super::change::left;
 use super::context::{Context, Pending, State};
+use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
 
@@ -195,7 +196,11 @@ impl Workspaces<'_> {
             held.save()?;
             reach(Point::RemovalRecorded);
         }
-        self.retire(held).map_err(|error| because(&error))?;
+        match self.let_hear(&held.context, &[], &[]) {
+            Ok(()) => self.retire(held).map_err(|error| because(&error))?,
+            // The record stays until the ledger of the run has heard.
+            Err(error) => told.push(unheard_words(&held.context, &error)),
+        }
         Ok((archive, told))
     }
 

@@ -53,7 +53,9 @@ impl Workspaces<'_> {
         }
         self.check_branch(&held)?;
         let before = self.save(&held, base)?;
-        self.remake(&mut held, before, (base, None), true).map(Some)
+        let remade = self.remake(&mut held, before, (base, None), true)?;
+        self.hears(&remade.context, &[]);
+        Ok(Some(remade))
     }
 
     /// Brings back what the last rollback, or the last undoing of one, discarded.
@@ -75,7 +77,9 @@ impl Workspaces<'_> {
         })?;
         self.check_branch(&held)?;
         let before = self.save(&held, to)?;
-        self.remake(&mut held, before, (to, Some(&restore)), true)
+        let remade = self.remake(&mut held, before, (to, Some(&restore)), true)?;
+        self.hears(&remade.context, &[]);
+        Ok(remade)
     }
 
     /// Locks a workspace that is complete, after what was interrupted in it is finished.

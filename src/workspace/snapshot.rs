@@ -87,9 +87,13 @@ impl Workspaces<'_> {
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         let mut held = self.ready(context)?;
         let (changes, record) = self.look_outside(&held.context)?;
+        let generation = held.context.generation;
         let mut done = self.snapshot_of(&mut held)?;
         done.changes = changes;
         self.keep_record(&held.context, &record)?;
+        // A worktree that was made anew is one change, whatever was mended before.
+        let mended = if held.context.generation == generation { &done.mended[..] } else { &[] };
+        self.hears(&held.context, mended);
         Ok(done)
     }
 

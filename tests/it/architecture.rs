@@ -22,7 +22,19 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),
     (
         "workspace",
-        &["runner", "git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"],
+        &[
+            "runner",
+            "ledger",
+            "model",
+            "git",
+            "contract",
+            "supervise",
+            "clock",
+            "fsutil",
+            "crashpoint",
+            "stop",
+            "words",
+        ],
     ),
     (
         "ops",

@@ -114,7 +114,7 @@ fn cases(point: Point) -> Vec<Case> {
         Point::SnapshotWritten | Point::SnapshotMoved | Point::RollbackNoted | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
         Point::IgnoredMoved | Point::IgnoredCarried => vec![],
-        Point::RollbackDone => vec![],
+        Point::RollbackDone | Point::WorkspaceUnheard | Point::WorkspaceHeard => vec![],
         Point::RemovalNoted | Point::RemovalArchived | Point::RemovalUnregistered => vec![],
         Point::RemovalUnbranched | Point::RemovalRecorded => vec![],
         // This needs work that cannot be saved: see `kept`.

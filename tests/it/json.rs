@@ -387,6 +387,9 @@ fn workspaces(scenes: &mut Scenes) {
     stage.ask("workspace", &["remove", &made.slug]);
     made.sh(&repo, "rm -r inner");
     stage.ask("workspace", &["remove", &made.slug, "--apply"]);
+    let run = "0a1b2c3d-0000-4000-8000-000000000001";
+    super::orch::make(&repo, run, "");
+    stage.ask("workspace", &["create", "flow", "--run", run, "--base", "main"]);
 }
 
 fn runs(scenes: &mut Scenes) {

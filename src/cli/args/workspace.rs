@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "WORKSPACE is a slug, the beginning of a run's id, slug/name, a branch or a path. A workspace lasts until it is removed. Your \
+    after_help = "WORKSPACE is a slug, the beginning of a run's id, slug/name, a branch or a path. RUN is a slug, the beginning of an id, or an id. A \
+    workspace lasts until it is removed. Your \
     checkout may be dirty, and is not touched.\n\
-    Exit codes: 0 done; 1 not done, no such workspace, or somebody was faster; 2 usage: a name or a base; 3 set-up."
+    Exit codes: 0 done; 1 not done, no such workspace, or somebody was faster; 2 usage: a name or a base; 3 set-up; 4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Workspace {
     /// Print JSON: the workspaces meant, and what was done
@@ -48,15 +49,13 @@ pub(crate) struct Create {
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) workspace_name: String,
 
-    /// The ref or commit to begin from [default: the commit that is checked out here]
-    #[arg(
-        long,
-        value_name = "REF",
-        default_value = "HEAD",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
-    pub(crate) base: String,
+    /// The run that it belongs to: a slug, the beginning of an id, or an id [default: a run by itself]
+    #[arg(long = "run", value_name = "RUN")]
+    pub(crate) run_name: Option<String>,
+
+    /// The ref or commit to begin from [default: the base of the run, else the commit that is checked out here]
+    #[arg(long, value_name = "REF", allow_hyphen_values = true)]
+    pub(crate) base: Option<String>,
 }
 
 /// `aynig workspace rollback`.

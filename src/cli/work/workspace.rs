@@ -9,6 +9,7 @@ use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::runs;
 use aynig::ops::workspace::{self, Context};
 use aynig::words::{pluralize, shows_rescued};
 use aynig::workspace::{
@@ -18,7 +19,7 @@ use aynig::workspace::{
 use crate::cli::args::{One, Workspace, WorkspaceVerb};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
-use crate::cli::ui::signals::shutdown;
+use crate::cli::ui::signals::{authority, shutdown};
 use crate::cli::ui::{FAINT, STRONG, styled, warn};
 
 /// The answer in JSON. The names of its fields are a promise to scripts.
@@ -89,6 +90,8 @@ struct View<'a> {
     slug: &'a str,
     name: &'a str,
     run: &'a str,
+    /// The status of its run; `None` for a run by itself.
+    run_status: Option<&'static str>,
     state: &'static str,
     branch: &'a str,
     /// HEAD of the branch.
@@ -111,6 +114,7 @@ impl<'a> View<'a> {
             slug: &context.slug,
             name: &context.name,
             run: &context.run_id,
+            run_status: workspace::run_of(repo, context).map(|run| run.status.word()),
             state: context.state.word(),
             branch: &context.branch_name,
             commit: repo.branch_head(&context.branch()).ok().flatten(),
@@ -147,7 +151,13 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
     let find = |named: &One| workspaces.find(&named.workspace);
     match &arguments.verb {
         WorkspaceVerb::Create(options) => {
-            let Created { context, warnings } = workspaces.create(&options.workspace_name, &options.base)?;
+            if options.run_name.is_some() {
+                let authority = authority(&repo, None)?;
+                runs::update(&repo, authority.source()).iter().for_each(|trouble| warn(trouble));
+            }
+            let (run, base) = (options.run_name.as_deref(), options.base.as_deref());
+            let made = workspace::create(&workspaces, &options.workspace_name, run, base)?;
+            let Created { context, warnings } = made;
             for words in warnings {
                 warn(&words);
             }
@@ -449,10 +459,15 @@ fn show(repo: &Repo, context: &Context, as_json: bool) {
     let head = repo.branch_head(&context.branch()).ok().flatten();
     let head = head.map_or_else(|| "gone".to_owned(), |head| head.to_string());
     let present = if context.worktree_path.is_dir() { "" } else { " (gone)" };
+    let id = &context.run_id;
+    let run = match workspace::run_of(repo, context) {
+        Some(run) => format!("{id}  {}  {}", run.status.word(), run.label).trim_end().to_owned(),
+        None => id.clone(),
+    };
     let rows = [
         ("workspace", context.handle()),
         ("state", context.state.word().to_owned()),
-        ("run", context.run_id.clone()),
+        ("run", run),
         ("branch", context.branch_name.clone()),
         ("head", head),
         ("base", format!("{} {}", context.base_ref, context.base_sha)),

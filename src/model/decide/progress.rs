@@ -11,7 +11,7 @@ use crate::model::event::{
 };
 use crate::model::node::{NodePatch, NodeStatus, Session};
 use crate::model::step::{Outcome, Step, TurnEnd, TurnStatus};
-use crate::model::workspace::{Workspace, WorkspaceChange};
+use crate::model::workspace::{Workspace, WorkspaceChange, WorkspaceStatus};
 
 /// The longest summary of a node, in characters.
 const MAX_SUMMARY: usize = 120;
@@ -140,7 +140,9 @@ pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<(
 }
 
 pub(super) fn prepare_workspace(draft: &mut Draft<'_>, workspace: &Workspace) -> Result<(), Refusal> {
-    if draft.state.workspaces.contains_key(&workspace.name) {
+    check_not_ended(draft)?;
+    let known = draft.state.workspaces.get(&workspace.name);
+    if known.is_some_and(|known| known.status != WorkspaceStatus::Removed) {
         return Err(Refusal::Workspace { name: workspace.name.clone(), why: "there is one of this name" });
     }
     draft.push(Body::WorkspacePrepared(WorkspacePrepared { workspace: workspace.clone() }))

@@ -195,7 +195,8 @@ pub fn rebuild(repo: &Repo, run: RunId) -> Result<(RunDirectory, Synced), Error>
     Ok((directory, synced))
 }
 
-fn head(repo: &Repo, run: RunId) -> Result<Option<CommitId>, Error> {
+/// The newest commit of a run's ledger, as it is known here.
+pub(super) fn head(repo: &Repo, run: RunId) -> Result<Option<CommitId>, Error> {
     Ok(repo.read_ref(ledger_ref(run).as_str().into()).map_err(LedgerError::from)?)
 }
 

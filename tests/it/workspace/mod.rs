@@ -11,6 +11,7 @@ mod meanwhile;
 mod planted;
 mod remove;
 mod rollback;
+mod runs;
 mod snapshot;
 mod sparse;
 mod tampering;

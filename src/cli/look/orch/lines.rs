@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use aynig::git::Repo;
 use aynig::model::run::RunStatus;
+use aynig::model::workspace::WorkspaceStatus;
 use aynig::ops::runs::{self, Run, RunId, State};
 
 use crate::cli::ui;
@@ -18,7 +19,7 @@ use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, colour_if, coloured, 
 const TEXT: usize = 200;
 
 /// The places of an event that say in a few words what happened, the best first.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 16] = [
     "/message/content",
     "/content",
     "/delta",
@@ -33,6 +34,8 @@ const WORDS: [&str; 14] = [
     "/detail",
     "/limit",
     "/line",
+    "/workspace/name",
+    "/name",
 ];
 
 /// A run of the list.
@@ -81,6 +84,12 @@ pub(super) fn show(state: &State, directory: &str) {
             node.summary
         );
         ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
+    }
+    for one in state.workspaces.values() {
+        let status = if one.status == WorkspaceStatus::Removed { "removed" } else { "ready" };
+        let head = one.head_sha.get(..10).unwrap_or_default();
+        let words = format!("{}  {status}  {} at {head}", one.name, one.branch_name);
+        ui::answer(&format!("{}  {}", styled(FAINT, "workspace"), ui::sanitize(&words)));
     }
     for approval in state.approvals.values().filter(|approval| approval.resolution.is_none()) {
         let words = format!("{} asks to use {}", approval.id, approval.tool.name);
