@@ -73,22 +73,29 @@ impl Workspaces<'_> {
         mended: &[String],
         beside: &[RefChange],
     ) -> Result<(), LedgerError> {
-        let Some((run, mut due)) = self.unheard_of(context)? else { return Ok(()) };
-        if let Some(name) = Alias::parse(&context.name).ok().filter(|_| !mended.is_empty()) {
-            let body = WorkspaceChanged {
-                name,
-                patch: WorkspacePatch::default(),
-                rescue: None,
-                detail: Some(mended.join("; ")),
-            };
+        let Some((run, due)) = self.unheard_of(context)? else { return Ok(()) };
+        if due.is_empty() && mended.is_empty() && beside.is_empty() {
+            return Ok(());
+        }
+        reach(Point::WorkspaceUnheard);
+        let mut ledger = Ledger::open(self.repo, run)?;
+        // A hub may have heard, and its answer may be lost.
+        match ledger.refresh() {
+            Err(LedgerError::Deleted { .. } | LedgerError::Unknown(_)) => return Ok(()),
+            refreshed => refreshed?,
+        }
+        let Some(known) = same(&ledger.tip().state.workspaces, context) else { return Ok(()) };
+        let mut due = unheard(known, context, &|from, to| self.newest_foreign(context, from, to));
+        if !mended.is_empty() {
+            let (name, patch) = (known.name.clone(), WorkspacePatch::default());
+            let body = WorkspaceChanged { name, patch, rescue: None, detail: Some(mended.join("; ")) };
             due.insert(0, Command::ChangeWorkspace(WorkspaceChange::Mended, body));
         }
         if due.is_empty() && beside.is_empty() {
             return Ok(());
         }
-        reach(Point::WorkspaceUnheard);
         let op = self.op().map_err(|refusal| LedgerError::Masks(refusal.message))?;
-        Ledger::open(self.repo, run)?.operate(&op, &due, beside)?;
+        ledger.operate(&op, &due, beside)?;
         reach(Point::WorkspaceHeard);
         Ok(())
     }

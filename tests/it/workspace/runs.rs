@@ -296,14 +296,41 @@ fn a_ledger_that_did_not_hear_of_a_change_hears_of_it_with_the_next() {
     }
 }
 
+/// A hub, a clone, and a run that the hub decides.
+fn field_with_hub() -> (Repo, Repo, RunId) {
+    let (hub, repo) = (Repo::new(), Repo::new());
+    repo.git(["remote", "add", "origin", hub.path.to_str().expect("UTF-8")]);
+    let run = run_at(&repo, &Place::Remote(RemoteName::parse("origin").expect("a name")));
+    (hub, repo, run)
+}
+
+/// CONTRACT 15.19
+#[cfg(debug_assertions)]
+#[test]
+fn what_the_hub_has_heard_is_not_written_again_if_its_answer_was_lost() {
+    let (hub, repo, run) = field_with_hub();
+    let made = made_in(&repo, run, "flow");
+    let other = made_in(&repo, run, "other");
+    let mut wanted = vec!["prepared", "prepared"];
+    for (verb, word) in [("snapshot", "snapshot"), ("rollback", "rolled_back"), ("remove", "removed")] {
+        fs::write(made.path.join("file"), verb).expect("written");
+        let apply = (verb == "remove").then_some("--apply");
+        let arguments: Vec<&str> = [verb, &made.handle].into_iter().chain(apply).collect();
+        killed(&repo, &arguments, "ledger-pushed");
+        repo.workspace_ok(["snapshot", &other.handle]);
+        wanted.push(word);
+        assert_eq!(words(&repo, run), wanted);
+        let ledger = format!("refs/aynig/runs/{run}");
+        assert_eq!(hub.head(&ledger), repo.head(&ledger), "{verb}");
+    }
+    assert_eq!(repo.workspaces().len(), 1);
+    assert_whole(&repo, run);
+}
+
 /// CONTRACT 15.19
 #[test]
 fn a_ledger_that_cannot_be_reached_stops_no_rollback_and_hears_of_it_later() {
-    let hub = Repo::new();
-    let repo = Repo::new();
-    repo.git(["remote", "add", "origin", hub.path.to_str().expect("UTF-8")]);
-    let place = Place::Remote(RemoteName::parse("origin").expect("a name"));
-    let run = run_at(&repo, &place);
+    let (hub, repo, run) = field_with_hub();
     let made = made_in(&repo, run, "flow");
     let other = made_in(&repo, run, "other");
     let away = hub.path.with_file_name("away");
