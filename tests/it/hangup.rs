@@ -7,9 +7,10 @@ use super::support::*;
 
 /// Runs its arguments from the fourth on in a terminal, and closes that when the file of the second exists.
 /// SIGHUP is ignored if the first is `ignored`. Then creates the file of the third, and exits with the
-/// program's status.
+/// program's status. After a minute it ends by SIGALRM, and the program with it.
 const DRIVER: &str = r#"
 import ctypes, os, pty, select, signal, sys
+signal.alarm(60)
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 pid, terminal = pty.fork()
@@ -53,13 +54,16 @@ fn a_run_survives_its_terminal_if_the_hangup_is_ignored() {
     }
 }
 
+/// The kernel first makes writes to a closed terminal fail, and then sends SIGHUP. A watch that writes in between
+/// ends by the failure.
 #[test]
 fn a_watch_ends_with_its_terminal() {
-    for (hangup, code) in [("default", 129), ("ignored", 3)] {
+    for (hangup, codes) in [("default", &[129, 3][..]), ("ignored", &[3])] {
         let repo = Repo::scene(&[("work", "next done")]);
         repo.ready("a", "work");
         repo.release("now");
         let output = hung_up(&repo, hangup, ["now", "closed"], &["status", "--all", "--watch"]);
-        assert_eq!(output.status.code(), Some(code), "{hangup}: {}", told(&output));
+        let code = output.status.code();
+        assert!(code.is_some_and(|code| codes.contains(&code)), "{hangup}: {}", told(&output));
     }
 }

@@ -386,14 +386,14 @@ impl Running {
     /// Waits for its end, with a deadline.
     pub(crate) fn finish(mut self) -> Output {
         let child = self.child.as_mut().expect("running");
-        let mut stdout = child.stdout.take().expect("piped");
-        let mut stderr = child.stderr.take().expect("piped");
-        let out = std::thread::spawn(move || read_all(&mut stdout));
-        let err = std::thread::spawn(move || read_all(&mut stderr));
+        let out = read_all(child.stdout.take().expect("piped"));
+        let err = read_all(child.stderr.take().expect("piped"));
         // If this fails the test, dropping `self` still kills the child.
         let status = wait_for("aynig to end", || child.try_wait().expect("it is ours"));
         self.child = None;
-        Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") }
+        let [stdout, stderr] =
+            [out, err].map(|bytes| bytes.recv_timeout(DEADLINE).expect("nobody else keeps its output open"));
+        Output { status, stdout, stderr }
     }
 }
 
@@ -406,9 +406,14 @@ impl Drop for Running {
     }
 }
 
-fn read_all(source: &mut impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    source.read_to_end(&mut bytes).expect("readable");
+/// Reads to the end in a thread.
+fn read_all(mut source: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, bytes) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes).expect("readable");
+        sender.send(bytes).ok();
+    });
     bytes
 }
 

@@ -4,6 +4,12 @@ use super::*;
 
 const STEP: &str = r#"echo "$AYNIG_BRANCH" >>"$ROOM/ran"; next done"#;
 
+/// A run looks at the remote while steps take longer than two seconds, as they may on a busy machine (CONTRACT 10.8).
+fn assert_few_looks(wrapper: &Wrapper, start: std::time::Instant) {
+    let looks = u64::try_from(wrapper.count("ls-remote")).expect("few");
+    assert!(looks <= start.elapsed().as_secs() / 2, "{looks} looks in {:?}", start.elapsed());
+}
+
 /// CONTRACT 5.17
 #[test]
 fn a_refusing_server_is_heard_and_not_pestered() {
@@ -115,6 +121,7 @@ fn a_pass_costs_one_fetch_and_few_pushes() {
     hub.ready_many(&branches, "work");
     // A connection takes a while, as over a network.
     let wrapper = Wrapper::new(&hub, r#"if [ "$verb" = push ]; then sleep 0.2; fi"#);
+    let start = std::time::Instant::now();
     let runner = wrapper.start(&clone, &["run", "--remote", "origin", "--jobs", "12"]);
     for branch in &branches {
         hub.said(&format!("at-{branch}"));
@@ -129,7 +136,7 @@ fn a_pass_costs_one_fetch_and_few_pushes() {
     let pushes = wrapper.count("push");
     assert!(pushes <= 6, "{pushes} pushes");
     assert_eq!(wrapper.count("fetch"), 1);
-    assert_eq!(wrapper.count("ls-remote"), 0);
+    assert_few_looks(&wrapper, start);
     clone.assert_tidy();
 }
 
@@ -152,6 +159,6 @@ fn forty_steps_cost_few_pushes() {
     }
     assert!(pushes <= 10, "{pushes} pushes");
     assert_eq!(wrapper.count("fetch"), 1);
-    assert_eq!(wrapper.count("ls-remote"), 0);
+    assert_few_looks(&wrapper, start);
     clone.assert_tidy();
 }
