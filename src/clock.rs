@@ -152,6 +152,13 @@ pub(crate) struct LocalTime {
 }
 
 impl LocalTime {
+    /// That many seconds after the epoch, in this host's time zone.
+    pub(crate) fn at(seconds: i64) -> Self {
+        let offset = chrono::DateTime::from_timestamp(seconds, 0)
+            .map_or(0, |utc| utc.with_timezone(&chrono::Local).offset().local_minus_utc());
+        Self { seconds, offset_seconds: offset }
+    }
+
     /// The UTC offset in git's format: `+0200`.
     #[must_use]
     pub(crate) fn offset_text(&self) -> String {
@@ -164,10 +171,7 @@ impl LocalTime {
 /// The current wall-clock time, in this host's time zone.
 #[must_use]
 pub(crate) fn local_time() -> LocalTime {
-    let seconds = wall_seconds();
-    let offset = chrono::DateTime::from_timestamp(seconds, 0)
-        .map_or(0, |utc| utc.with_timezone(&chrono::Local).offset().local_minus_utc());
-    LocalTime { seconds, offset_seconds: offset }
+    LocalTime::at(wall_seconds())
 }
 
 /// Formats seconds since the epoch as `2026-01-31T12:00:00Z`; a number out of range as

@@ -10,7 +10,7 @@ use bstr::{BString, ByteSlice};
 
 use super::commits::renewal_draft;
 use super::head::Event;
-use super::lease::SECONDS_KEY;
+use super::lease::{Lease, SECONDS_KEY};
 use super::message::{Draft, Message};
 use super::report::plain_line;
 use super::titles::request_title;
@@ -110,16 +110,19 @@ pub(crate) fn is_cancelled(event: &Event) -> bool {
     event.state.is_stalled() && event.message.trailers.last(CANCEL_KEY).is_some()
 }
 
-/// Drafts a request on `lease`, which lasts another `left` seconds.
-pub(crate) fn cancel_draft(lease: &Message, then: Then, left: u64, reason: &[u8]) -> Draft {
-    let mut draft = renewal_draft(lease);
+/// Drafts a request on `lease`, and returns the date that its commit needs to end in the same second as the lease.
+/// That is `now`, or the second before the lease's last one.
+pub(crate) fn cancel_draft(lease: &Lease, now: i64, then: Then, reason: &[u8]) -> (Draft, i64) {
+    let end = lease.expires_at();
+    let dated = now.min(end.saturating_sub(1));
+    let mut draft = renewal_draft(&lease.message);
     draft.trailers = draft
         .trailers
         .into_iter()
         .filter(|trailer| trailer.key != CANCEL_KEY)
         .map(|trailer| {
             if trailer.key == SECONDS_KEY {
-                Trailer::new(SECONDS_KEY, left.max(1).to_string())
+                Trailer::new(SECONDS_KEY, end.abs_diff(dated).to_string())
             } else {
                 trailer
             }
@@ -127,22 +130,47 @@ pub(crate) fn cancel_draft(lease: &Message, then: Then, left: u64, reason: &[u8]
         .collect();
     draft.trailers.push(Trailer::new(CANCEL_KEY, then.word()));
     let subject = request_title(&draft.trailers, then == Then::Requeue);
-    Draft { subject, body: BString::from(reason), ..draft }
+    (Draft { subject, body: BString::from(reason), ..draft }, dated)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::ids::CommitId;
+
+    fn lease(committed_at: i64, message: &[u8]) -> Lease {
+        let commit = CommitId::parse_hex([b'1'; 40]).expect("an id");
+        Lease::from_message(commit, committed_at, Message::parse(message))
+    }
+
+    /// CONTRACT 5.30
+    #[test]
+    fn a_request_ends_with_its_lease() {
+        let lease = lease(1000, b"x\n\ndwp-state: working\ndwp-run-id: r\ndwp-lease-seconds: 300\n");
+        // The last second of the lease is 1300. In it, a request of at least one second has to be dated earlier.
+        for (now, dated, seconds) in
+            [(990, 990, 310), (1000, 1000, 300), (1299, 1299, 1), (1300, 1299, 1), (1301, 1299, 1)]
+        {
+            let (draft, at) = cancel_draft(&lease, now, Then::Stall, b"");
+            let text = draft.encode().expect("it can be written");
+            let request = Lease::from_message(lease.commit, at, Message::parse(&text));
+            assert_eq!((at, request.seconds), (dated, seconds), "{now}");
+            assert_eq!(request.expires_at(), lease.expires_at(), "{now}");
+        }
+    }
 
     /// CONTRACT 5.30
     #[test]
     fn a_request_is_the_lease_with_a_trailer() {
-        let lease =
-            "chore: set working\n\ndwp-state: working\ndwp-run-id: r\ndwp-lease-seconds: 300\ndwp-pr: 7\n";
-        let message = Message::parse(lease.as_bytes());
-        assert_eq!(Cancel::of(&message, b"Jane"), None);
-        let text =
-            cancel_draft(&message, Then::Requeue, 12, b"wrong branch.").encode().expect("it can be written");
+        let message =
+            b"chore: set working\n\ndwp-state: working\ndwp-run-id: r\ndwp-lease-seconds: 300\ndwp-pr: 7\n";
+        let held = lease(1000, message);
+        assert_eq!(Cancel::of(&held.message, b"Jane"), None);
+        let draft = |lease: &Lease, now, then, reason: &[u8]| {
+            let (draft, at) = cancel_draft(lease, now, then, reason);
+            (draft.encode().expect("it can be written"), at)
+        };
+        let (text, at) = draft(&held, 1288, Then::Requeue, b"wrong branch.");
         let expected = "cancel: a lease, to run it again\n\nwrong branch.\n\ndwp-state: working\ndwp-run-id: r\n\
                         dwp-lease-seconds: 12\ndwp-pr: 7\naynig-cancel: requeue\n";
         assert_eq!(text, expected);
@@ -152,7 +180,7 @@ mod tests {
             (cancel.then, cancel.to_string().as_str()),
             (Then::Requeue, "cancelled by Jane: wrong branch")
         );
-        let again = cancel_draft(&request, Then::Stall, 0, b"").encode().expect("it can be written");
+        let (again, _) = draft(&lease(at, &text), 1300, Then::Stall, b"");
         assert!(again.ends_with(b"dwp-lease-seconds: 1\ndwp-pr: 7\naynig-cancel: stall\n"), "{again}");
         let cancel = Cancel::of(&Message::parse(&again), b" ").expect("it is one");
         assert_eq!((cancel.then, cancel.to_string().as_str()), (Then::Stall, "cancelled by somebody"));

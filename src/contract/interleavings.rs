@@ -141,8 +141,12 @@ impl World {
     /// Writes a commit on top of `parent`, dated by the runner's clock, and moves the branch if its
     /// HEAD is still `parent`.
     fn swap(&mut self, runner: usize, parent: usize, draft: &Draft) -> Option<usize> {
+        self.swap_dated(self.clock(runner), parent, draft)
+    }
+
+    /// The same with another date.
+    fn swap_dated(&mut self, dated: i64, parent: usize, draft: &Draft) -> Option<usize> {
         let message = draft.encode().expect("drafts of this room encode");
-        let dated = self.clock(runner);
         self.commits.push(Commit { parent: Some(parent), dated, message });
         if self.head != parent {
             return None;
@@ -169,10 +173,10 @@ impl World {
             Happening::Cancel(runner) => {
                 let now = self.clock(*runner);
                 if let Head::Working(lease) = self.read(self.head)
-                    && let Liveness::Live { left } = lease.liveness(now)
+                    && let Liveness::Live { .. } = lease.liveness(now)
                 {
-                    let draft = cancel_draft(&lease.message, Then::Stall, left, b"enough");
-                    self.requests += usize::from(self.swap(*runner, self.head, &draft).is_some());
+                    let (draft, dated) = cancel_draft(&lease, now, Then::Stall, b"enough");
+                    self.requests += usize::from(self.swap_dated(dated, self.head, &draft).is_some());
                 }
             }
             Happening::Ask => {

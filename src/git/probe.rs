@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 
 use super::remote::{PLAIN_PUSH, QUESTION};
+use crate::clock;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::layout::TRIED;
 use crate::fsutil::check_place;
@@ -51,7 +52,14 @@ impl Repo {
         let message = b"aynig doctor: can a commit be signed?\n";
         // Git knows the empty tree without having it stored.
         let new = NewCommit { tree: self.no_files(), parents: &[], message, attempt: None };
-        self.write_signed(&new, None, (Purpose::Signature, SIGNING), Some(elsewhere.path())).map(drop)
+        self.write_signed(
+            &new,
+            None,
+            clock::local_time(),
+            (Purpose::Signature, SIGNING),
+            Some(elsewhere.path()),
+        )
+        .map(drop)
     }
 
     /// Whether git ignores `path` in the checkout at `top`.

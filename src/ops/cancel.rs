@@ -149,7 +149,8 @@ impl Case<'_> {
         let Some(lease) = lease else {
             return nothing("its newest commit declares no state, so nothing runs".to_owned(), true);
         };
-        if let Liveness::Expired { over } = lease.liveness(clock::wall_seconds()) {
+        let now = clock::wall_seconds();
+        if let Liveness::Expired { over } = lease.liveness(now) {
             let (runner, over) = (runner_words(&lease), clock::span(over));
             return nothing(
                 format!(
@@ -166,11 +167,9 @@ impl Case<'_> {
         if let Some(before) = self.already(&lease)?.filter(|before| !self.request.then.outdoes(before.then)) {
             return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id, before.then), before)));
         }
-        let left = lease.expires_at().saturating_sub(clock::wall_seconds());
-        let reason = self.request.reason.clone().unwrap_or_default();
-        let left = u64::try_from(left).unwrap_or(0);
-        let draft = cancel_draft(&lease.message, self.request.then, left, reason.as_bytes());
-        let Some(commit) = self.put(&draft, None, "aynig: ask to cancel")? else { return Ok(None) };
+        let reason = self.request.reason.as_deref().unwrap_or_default();
+        let (draft, dated) = cancel_draft(&lease, now, self.request.then, reason.as_bytes());
+        let Some(commit) = self.put(&draft, dated, None, "aynig: ask to cancel")? else { return Ok(None) };
         Ok(Some(Outcome::Asked(self.asked(&lease, commit, self.request.then))))
     }
 
@@ -252,7 +251,8 @@ impl Case<'_> {
         }
         mark(&mut draft);
         let attempt = lease.and_then(Lease::attempt);
-        let Some(commit) = self.put(&draft, attempt, "aynig: cancel")? else { return Ok(None) };
+        let now = clock::wall_seconds();
+        let Some(commit) = self.put(&draft, now, attempt, "aynig: cancel")? else { return Ok(None) };
         Ok(Some(Outcome::Stalled(Box::new(Written {
             waits: None,
             branch: self.branch.clone(),
@@ -265,7 +265,13 @@ impl Case<'_> {
     }
 
     /// Puts a commit with HEAD's files on the branch. `None` if the branch was moved meanwhile.
-    fn put(&self, draft: &Draft, attempt: Option<AttemptId>, log: &str) -> Result<Option<CommitId>, Error> {
+    fn put(
+        &self,
+        draft: &Draft,
+        dated: i64,
+        attempt: Option<AttemptId>,
+        log: &str,
+    ) -> Result<Option<CommitId>, Error> {
         let (repo, branch) = (self.repo, self.branch);
         self.check_signed()?;
         let message = draft
@@ -273,13 +279,9 @@ impl Case<'_> {
             .map_err(|error| Error::usage(format!("could not cancel {branch}: {}", error_chain(&error))))?;
         let attempt = attempt.and_then(|attempt| self.authority.credential(attempt));
         let parents = [self.stored.id];
+        let new = NewCommit { tree: self.stored.tree, parents: &parents, message: &message, attempt };
         let new = repo
-            .write_commit(&NewCommit {
-                tree: self.stored.tree,
-                parents: &parents,
-                message: &message,
-                attempt,
-            })
+            .write_commit_dated(&new, dated)
             .map_err(|error| Error::because(&format!("write a commit on {branch}"), &error))?;
         let wanted = Move { branch: branch.clone(), expected: self.stored.id, new, within: None };
         Ok(match self.authority.swap(repo, wanted, log)? {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
-use crate::clock;
+use crate::clock::{self, LocalTime};
 use crate::contract::guard::RUN_ID_HEADER;
 use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
@@ -234,7 +234,16 @@ impl Repo {
         purpose: Purpose,
         within: Duration,
     ) -> Result<CommitId, CommitError> {
-        self.write_by(new, None, purpose, within)
+        self.write_by(new, None, clock::local_time(), (purpose, within))
+    }
+
+    /// Writes one commit like [`Repo::write_commit`], dated that many seconds after the epoch.
+    pub(crate) fn write_commit_dated(
+        &self,
+        new: &NewCommit<'_>,
+        seconds: i64,
+    ) -> Result<CommitId, CommitError> {
+        self.write_by(new, None, LocalTime::at(seconds), (Purpose::Signature, SIGNING))
     }
 
     /// Writes one commit like [`Repo::write_commit`], with another author.
@@ -244,23 +253,22 @@ impl Repo {
         author: &Authored,
         purpose: Purpose,
     ) -> Result<CommitId, CommitError> {
-        self.write_by(new, Some(author), purpose, SIGNING)
+        self.write_by(new, Some(author), clock::local_time(), (purpose, SIGNING))
     }
 
     fn write_by(
         &self,
         new: &NewCommit<'_>,
         author: Option<&Authored>,
-        purpose: Purpose,
-        within: Duration,
+        time: LocalTime,
+        limits: (Purpose, Duration),
     ) -> Result<CommitId, CommitError> {
         let unsettled = |error| CommitError::NotSettled(Box::new(error));
         if self.signs().map_err(unsettled)? {
             // Before anything is signed, check that git reads the same settings.
             self.check_settings().map_err(unsettled)?;
-            return self.write_signed(new, author, (purpose, within), None);
+            return self.write_signed(new, author, time, limits, None);
         }
-        let time = clock::local_time();
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
             name: name.clone(),
             email: email.clone(),
@@ -302,10 +310,10 @@ impl Repo {
         &self,
         new: &NewCommit<'_>,
         author: Option<&Authored>,
+        time: LocalTime,
         (purpose, within): (Purpose, Duration),
         elsewhere: Option<&Path>,
     ) -> Result<CommitId, CommitError> {
-        let time = clock::local_time();
         let date = format!("{} {}", time.seconds, time.offset_text());
         let identity = self.identity();
         let own = || (identity.author.clone(), date.clone());
