@@ -15,14 +15,12 @@ use crate::contract::head::CommitFacts;
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::story::Told;
 use crate::fsutil::free_space_text;
+use crate::git::objects::access::again;
 use crate::git::objects::signatures::{SIGNING, headers, is_signed};
 use crate::git::process::call::ProcessError;
 use crate::git::process::cancel::Purpose;
 use crate::git::repo::config::ConfigError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
-
-/// How many times writing an object is tried.
-const OBJECT_TRIES: u32 = 5;
 
 /// Why a commit could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +163,7 @@ impl Repo {
 
     /// Whether there is a tree with this id.
     pub(crate) fn has_tree(&self, id: CommitId) -> bool {
-        self.gix.find_tree(gits(id)).is_ok()
+        self.tree(gits(id)).is_ok()
     }
 
     /// The author of a commit.
@@ -204,7 +202,10 @@ impl Repo {
         take: impl FnOnce(Stored, &gix::objs::CommitRef<'_>) -> T,
     ) -> Result<T, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id, why };
-        let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(gix_chain(&error)))?;
+        let commit = self
+            .object(gits(id))
+            .and_then(gix::Object::try_into_commit)
+            .map_err(|error| unreadable(gix_chain(&error)))?;
         let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
         let committed_at = decoded
             .committer()
@@ -288,19 +289,7 @@ impl Repo {
                 .into_iter()
                 .collect(),
         };
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match self.gix.write_object(&commit) {
-                Ok(id) => return Ok(ours(&id)),
-                // `git gc` removes directories it has emptied, even one that an object is just
-                // being moved into. Writing an object again is harmless.
-                Err(error) if tries < OBJECT_TRIES => {
-                    tracing::debug!(error = gix_chain(&error), tries, "again")
-                }
-                Err(error) => return Err(self.unwritten(&error)),
-            }
-        }
+        self.write(&commit).map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }
 
     /// Lets git sign: it knows `user.signingKey`, `gpg.format` and the programs behind them. With
@@ -391,7 +380,10 @@ impl Repo {
         let mut below = new;
         for id in chain.into_iter().rev() {
             let unreadable = |why: String| CommitError::Unreadable { id, why };
-            let commit = self.gix.find_commit(gits(id)).map_err(|error| unreadable(gix_chain(&error)))?;
+            let commit = self
+                .object(gits(id))
+                .and_then(gix::Object::try_into_commit)
+                .map_err(|error| unreadable(gix_chain(&error)))?;
             let decoded = commit.decode().map_err(|error| unreadable(error.to_string()))?;
             let mut owned: gix::objs::Commit =
                 decoded.to_owned().map_err(|error| unreadable(error.to_string()))?;
@@ -399,7 +391,7 @@ impl Repo {
                 *first = gits(below);
             }
             owned.extra_headers.retain(|(name, _)| !name.starts_with(b"gpgsig"));
-            let written = self.gix.write_object(&owned).map_err(|error| self.unwritten(&error))?;
+            let written = self.write(&owned).map_err(|error| self.unwritten(&error))?;
             below = ours(&written);
         }
         Ok(below)
@@ -412,10 +404,7 @@ impl Repo {
         if commit == ancestor {
             return true;
         }
-        match self.gix.merge_base(gits(commit), gits(ancestor)) {
-            Ok(base) => base.is_some_and(|base| ours(&base) == ancestor),
-            Err(_) => false,
-        }
+        self.merge_base(commit, ancestor).is_ok_and(|base| base == Some(ancestor))
     }
 
     /// Whether the history of this clone is cut off, or may be.
@@ -430,7 +419,7 @@ impl Repo {
 
     /// Writes the empty tree.
     pub(crate) fn empty_tree(&self) -> Result<CommitId, CommitError> {
-        let written = self.gix.write_object(gix::objs::Tree::empty());
+        let written = self.write(&gix::objs::Tree::empty());
         written.map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }
 
@@ -451,9 +440,8 @@ impl Repo {
 
     /// Resolves a revision typed by a user (a hash, a prefix, a ref) to a commit.
     pub fn parse_commit(&self, text: &str) -> Option<CommitId> {
-        let id = self.gix.rev_parse_single(text.as_bytes().as_bstr()).ok()?;
-        let commit = id.object().ok()?.peel_to_kind(gix::object::Kind::Commit).ok()?;
-        Some(ours(&commit.id))
+        let commit = || self.gix.rev_parse_single(text.as_bytes().as_bstr())?.object()?.peel_to_commit();
+        again(commit).ok().map(|commit| ours(&commit.id))
     }
 
     /// First-parent history from `tip`, newest first; ends silently at the edge of a shallow clone.
@@ -461,17 +449,29 @@ impl Repo {
         walk(tip, |id| self.commit(id), |stored| stored)
     }
 
-    /// The commits that `tip` reaches, over all parents, and `seen` does not; nearest first. Those that
-    /// cannot be read are passed over.
-    pub(crate) fn history_above(
+    /// Whether one of the commits fits that `tip` reaches, over all parents, and `seen` does not. Searches the
+    /// nearest `most` of them, and passes over those that cannot be read.
+    pub(crate) fn any_above(
         &self,
         tip: CommitId,
         seen: Option<CommitId>,
-    ) -> impl Iterator<Item = Stored> + '_ {
+        most: usize,
+        fits: impl Fn(&Stored) -> bool,
+    ) -> bool {
         let hidden = seen.filter(|seen| self.commit(*seen).is_ok()).map(gits);
-        let walk = self.gix.rev_walk([gits(tip)]).with_hidden(hidden).all();
-        let ids = walk.into_iter().flatten().filter_map(Result::ok);
-        ids.filter_map(|info| self.commit(ours(&info.id)).ok())
+        let search = |whole: bool| {
+            for found in self.gix.rev_walk([gits(tip)]).with_hidden(hidden).all()?.take(most) {
+                match found {
+                    Ok(found) if self.commit(ours(&found.id)).is_ok_and(|stored| fits(&stored)) => {
+                        return Ok(true);
+                    }
+                    Err(error) if whole => return Err(error),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            gix::Result::Ok(false)
+        };
+        again(|| search(true)).or_else(|_| search(false)).unwrap_or(false)
     }
 
     /// First-parent history with authors. If its last commit names a parent, the history continues

@@ -7,6 +7,7 @@ use bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::CommitId;
+use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
@@ -28,12 +29,21 @@ impl Repo {
         base: Option<CommitId>,
         files: &[(String, Option<Vec<u8>>)],
     ) -> Result<CommitId, CommitError> {
+        // The editor reads trees by itself.
+        again(|| self.edit_tree_once(base, files))
+    }
+
+    fn edit_tree_once(
+        &self,
+        base: Option<CommitId>,
+        files: &[(String, Option<Vec<u8>>)],
+    ) -> Result<CommitId, CommitError> {
         let none = || self.no_files();
         let unreadable = |why: String| CommitError::Unreadable { id: base.unwrap_or_else(none), why };
         let root = match base {
             None => gix::objs::Tree::empty(),
             Some(base) => {
-                let tree = self.gix.find_tree(gits(base)).map_err(|error| unreadable(gix_chain(&error)))?;
+                let tree = self.tree(gits(base)).map_err(|error| unreadable(gix_chain(&error)))?;
                 tree.decode().map_err(|error| unreadable(error.to_string()))?.into()
             }
         };
@@ -42,17 +52,16 @@ impl Repo {
             let parts = path.split('/').map(|part| part.as_bytes().as_bstr());
             match content {
                 Some(content) => {
-                    let blob = self.gix.write_blob(content).map_err(|error| self.unwritten(&error))?;
-                    editor.upsert(parts, EntryKind::Blob, blob.detach())
+                    let blob = self
+                        .write_bytes(gix::objs::Kind::Blob, content)
+                        .map_err(|error| self.unwritten(&error))?;
+                    editor.upsert(parts, EntryKind::Blob, blob)
                 }
                 None => editor.remove(parts),
             }
             .map_err(|error| unreadable(error.to_string()))?;
         }
-        editor
-            .write(|tree| self.gix.write_object(tree).map(|id| id.detach()))
-            .map(|id| ours(&id))
-            .map_err(|error| self.unwritten(&error))
+        editor.write(|tree| self.write(tree)).map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }
 
     /// The files of a tree, recursively, at most `most`.
@@ -88,8 +97,8 @@ impl Repo {
     /// The regular file at `path` of a tree. `None` if nothing is there.
     pub fn file_at(&self, root: CommitId, path: &str) -> Result<Option<Blob>, CommitError> {
         let refuse = |why: String| CommitError::Unreadable { id: root, why };
-        let tree = self.gix.find_tree(gits(root)).map_err(|error| refuse(gix_chain(&error)))?;
-        let found = tree.lookup_entry_by_path(path).map_err(|error| refuse(error.to_string()))?;
+        let tree = self.tree(gits(root)).map_err(|error| refuse(gix_chain(&error)))?;
+        let found = again(|| tree.lookup_entry_by_path(path)).map_err(|error| refuse(error.to_string()))?;
         match found {
             None => Ok(None),
             Some(entry) if entry.mode().is_blob() => {
@@ -103,11 +112,11 @@ impl Repo {
     pub fn read_blob(&self, blob: &Blob, most: u64) -> Result<Vec<u8>, CommitError> {
         let refuse =
             |why: String| CommitError::Unreadable { id: blob.id, why: format!("{}: {why}", blob.path) };
-        let header = self.gix.find_header(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
-        if header.size() > most {
-            return Err(refuse(format!("it has {} bytes, and at most {most} are read", header.size())));
+        let size = self.size(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
+        if size > most {
+            return Err(refuse(format!("it has {size} bytes, and at most {most} are read")));
         }
-        let object = self.gix.find_object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
+        let object = self.object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
         Ok(object.data.clone())
     }
 }

@@ -11,10 +11,11 @@ use gix::ObjectId;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{BRANCHES, FETCHED, TRACKED};
+use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
-use crate::git::repo::open::{Repo, gits, gix_chain, ours};
+use crate::git::repo::open::{Repo, gits, gix_chain};
 
 /// The most paths passed to `git log`.
 const MAX_PATHS: usize = 200;
@@ -88,7 +89,7 @@ impl Repo {
     }
 
     fn common_base(&self, one: CommitId, other: CommitId) -> Option<CommitId> {
-        self.gix.merge_base(gits(one), gits(other)).ok().flatten().map(|id| ours(&id))
+        self.merge_base(one, other).ok().flatten()
     }
 
     fn holds(&self, tree: CommitId, changes: &[Change]) -> Result<bool, CommitError> {
@@ -102,11 +103,8 @@ impl Repo {
 
     fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
         let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: gix_chain(error) };
-        let found = self
-            .gix
-            .find_tree(gits(tree))
-            .and_then(|tree| tree.lookup_entry(path.split_str("/")))
-            .map_err(|error| unreadable(&error))?;
+        let look = || self.tree(gits(tree))?.lookup_entry(path.split_str("/"));
+        let found = again(look).map_err(|error| unreadable(&error))?;
         Ok(found.map(|entry| (entry.mode().value(), entry.object_id())))
     }
 

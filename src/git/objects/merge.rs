@@ -8,7 +8,7 @@ use bstr::{BString, ByteSlice};
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
-use crate::git::repo::open::{Repo, gits, ours};
+use crate::git::repo::open::Repo;
 
 /// Git's exit code for an unknown option.
 const UNKNOWN_OPTION: i32 = 129;
@@ -49,8 +49,7 @@ impl Repo {
 
     /// Merges `theirs` into `ours`.
     pub(crate) fn merge_trees(&self, into: CommitId, from: CommitId) -> Result<Merge, MergeError> {
-        let base = self.gix.merge_base(gits(into), gits(from)).ok().flatten();
-        match base.map(|base| ours(&base)) {
+        match self.merge_base(into, from).ok().flatten() {
             None => return Err(MergeError::Unrelated),
             Some(base) if base == into => return Ok(Merge::Clean(self.commit(from)?.tree)),
             Some(_) => {}

@@ -2,6 +2,7 @@
 //!
 //! | file | contains |
 //! |---|---|
+//! | `access` | reads and writes single objects beside `git gc` |
 //! | `commits` | reads and writes commits |
 //! | `tree` | classifies a path in a tree, and follows its symbolic links |
 //! | `digest` | digests of contents |
@@ -13,6 +14,7 @@
 //! | `quarantine` | the objects of a push that a hook has not accepted yet |
 //! | `bundle` | fetches files of another repository |
 
+mod access;
 pub mod bundle;
 pub mod commits;
 pub mod digest;

@@ -15,6 +15,7 @@ use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{HEADS, TAGS, TRACKED, fetched_from};
+use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
 use crate::git::refs::cas::RefError;
@@ -159,8 +160,8 @@ impl Repo {
 
     /// Peels an annotated tag to its commit.
     fn peel(&self, id: CommitId) -> Result<CommitId, String> {
-        let object = self.gix.find_object(gits(id)).map_err(|error| gix_chain(&error))?;
-        let commit = object.peel_to_commit().map_err(|error| error.to_string())?;
+        let peel = || self.object(gits(id))?.peel_to_commit();
+        let commit = again(peel).map_err(|error| gix_chain(&error))?;
         Ok(ours(&commit.id))
     }
 
@@ -172,8 +173,7 @@ impl Repo {
     /// The tree of the directory `name` at the top of a tree.
     pub fn directory_in(&self, tree: CommitId, name: &str) -> Result<Option<CommitId>, CommitError> {
         let found = self
-            .gix
-            .find_tree(gits(tree))
+            .tree(gits(tree))
             .map_err(|error| CommitError::Unreadable { id: tree, why: gix_chain(&error) })?;
         let entry = found.find_entry(BString::from(name));
         Ok(entry.filter(|entry| entry.mode().is_tree()).map(|entry| ours(&entry.object_id())))
@@ -186,7 +186,7 @@ impl Repo {
         for Walked { path, kind, id } in self.walk(root)? {
             let blob = || {
                 let unreadable = |why: String| CommitError::Unreadable { id: root, why };
-                let blob = self.gix.find_object(id).map_err(|error| unreadable(gix_chain(&error)))?;
+                let blob = self.object(id).map_err(|error| unreadable(gix_chain(&error)))?;
                 Ok::<Vec<u8>, CommitError>(blob.data.clone())
             };
             let content = match kind {

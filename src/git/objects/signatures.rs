@@ -221,7 +221,7 @@ impl Repo {
 
     /// The headers of a commit; `None` for one in quarantine.
     pub(crate) fn head_of(&self, id: CommitId) -> Option<Vec<u8>> {
-        self.gix.find_object(gits(id)).ok().map(|object| headers(&object.data).to_vec())
+        self.object(gits(id)).ok().map(|object| headers(&object.data).to_vec())
     }
 
     /// Replaces git's letter `N`, which stands both for no signature and for some that git cannot

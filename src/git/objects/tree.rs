@@ -77,7 +77,7 @@ impl Repo {
     /// The direct entries of a tree.
     pub(crate) fn entries_of(&self, tree: ObjectId) -> Result<Vec<Entry>, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id: ours(&tree), why };
-        let found = self.gix.find_tree(tree).map_err(|error| unreadable(gix_chain(&error)))?;
+        let found = self.tree(tree).map_err(|error| unreadable(gix_chain(&error)))?;
         let entries = found.iter().map(|entry| {
             let entry = entry.map_err(|error| unreadable(error.to_string()))?;
             Ok(Entry { name: entry.filename().to_owned(), mode: entry.mode(), id: entry.object_id() })
@@ -159,7 +159,7 @@ impl Repo {
                 continue;
             }
             let here = *trees.last().expect("the root is never popped");
-            let tree = self.gix.find_tree(here).map_err(|error| unreadable(&error))?;
+            let tree = self.tree(here).map_err(|error| unreadable(&error))?;
             let Some(entry) = tree.find_entry(name.as_slice().as_bstr().to_owned()) else {
                 return Ok(gone(last_link));
             };
@@ -177,7 +177,7 @@ impl Repo {
                     });
                 }
                 EntryKind::Link => {
-                    let blob = self.gix.find_object(id).map_err(|error| unreadable(&error))?;
+                    let blob = self.object(id).map_err(|error| unreadable(&error))?;
                     let target = BString::from(blob.data.as_slice());
                     links += 1;
                     if target.starts_with(b"/") {

@@ -291,8 +291,8 @@ pub fn undeliverable(
 /// Whether a commit above the HEAD that the sender saw delivers the slot. After a merge it may lie on any side.
 pub fn is_delivered(repo: &Repo, slot: &Stored, head: CommitId) -> bool {
     let Some(event) = deferred_event(&slot.facts()) else { return false };
-    let mut above = repo.history_above(head, slot.parents.first().copied()).take(SEARCHED);
-    above.any(|stored| delivers(&stored.message, &event))
+    let seen = slot.parents.first().copied();
+    repo.any_above(head, seen, SEARCHED, |stored| delivers(&stored.message, &event))
 }
 
 /// The sender of a slot, for messages.

@@ -8,6 +8,7 @@ mod crashes;
 mod deletion;
 mod hubs;
 mod masks;
+mod packing;
 mod strangers;
 mod watch;
 mod writers;

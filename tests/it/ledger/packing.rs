@@ -1,0 +1,52 @@
+//! `git gc` at work beside writers and readers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aynig::ledger::Place;
+
+use super::{Repo, assert_whole, open, run_with_node, sized, writer};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Git packs loose objects, and removes them and their directories. Whoever reads or writes one meanwhile tries again.
+#[test]
+fn a_gc_beside_writers_disturbs_none() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let (run, _) = run_with_node(&store.handle(), &Place::Here);
+    let count = sized(40, 200);
+    let start = |name: &&str| writer(&repo.path, run, name, count).spawn().expect("a process");
+    let writers: Vec<_> = NAMES.iter().map(start).collect();
+    let over = AtomicBool::new(false);
+    let outputs: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                repo.git(["gc", "--quiet"]);
+            }
+        });
+        let outputs = writers.into_iter().map(|writer| writer.wait_with_output().expect("it ends")).collect();
+        over.store(true, Ordering::Relaxed);
+        outputs
+    });
+    for output in outputs {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_whole(&repo, run, &NAMES, count);
+}
+
+/// A process that knows an object from a pack has to write it again when that pack is gone.
+#[test]
+fn an_object_of_a_removed_pack_is_written_again() {
+    let repo = Repo::new();
+    let files = [("file".to_owned(), Some(b"once\n".to_vec()))];
+    let tree = open(&repo.path).handle().edit_tree(None, &files).expect("a tree").to_string();
+    repo.git(["update-ref", "refs/aynig/kept", &tree]);
+    repo.git(["gc", "--quiet"]);
+    let handle = open(&repo.path).handle();
+    assert_eq!(handle.edit_tree(None, &files).expect("a tree").to_string(), tree);
+    repo.git(["update-ref", "-d", "refs/aynig/kept"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    assert!(!repo.git_command().args(["cat-file", "-e", &tree]).status().expect("git runs").success());
+    assert_eq!(handle.edit_tree(None, &files).expect("a tree").to_string(), tree);
+    repo.git(["cat-file", "-e", &format!("{tree}:file")]);
+}
