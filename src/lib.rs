@@ -11,8 +11,8 @@
 //!                       └▶ git ─▶ contract
 //! ```
 //!
-//! Arrows are `use`. [`contract`] and [`model`] are pure: values in, decisions out. The model is that
-//! of orchestrated runs; the runner does not know it. Only [`git`] accesses
+//! Arrows are `use`. [`contract`], [`model`] and [`flow`] are pure: values in, decisions out. The model is
+//! that of orchestrated runs, and flows are files that describe one; the runner knows neither. Only [`git`] accesses
 //! repositories, and only [`supervise`] starts commands; neither uses the other. [`runner`] joins
 //! the two into steps, and [`ops`] offers them to every front end. Only the binary's `cli` parses
 //! arguments, prints and chooses exit codes; the library does not know it.
@@ -37,6 +37,7 @@
 pub mod clock;
 pub mod contract;
 pub mod crashpoint;
+pub mod flow;
 pub mod fsutil;
 pub mod git;
 pub mod journal;

@@ -22,7 +22,7 @@ use aynig::stop::survive_size_limit;
 use crate::cli::args::{Arguments, Verb};
 use crate::cli::exit::{Exit, render};
 use crate::cli::help::{complete, demo, manual};
-use crate::cli::look::{log, logs, orch, status, wait};
+use crate::cli::look::{flow, log, logs, orch, status, wait};
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
@@ -111,6 +111,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Logs(options) => logs::run(&open()?, options),
         Verb::Workspace(options) => workspace::run(&open()?, options),
         Verb::Orch(options) => orch::run(&open()?, options),
+        Verb::Flow(options) => flow::run(&process, options),
         Verb::Clean(options) => clean::run(&open()?, options),
         Verb::Doctor(options) => doctor::run(&process, options),
         Verb::Init(options) => init::run(&open()?, options),

@@ -8,6 +8,7 @@ pub mod authority;
 pub mod cancel;
 pub mod declare;
 pub mod error;
+pub mod flow;
 pub mod history;
 pub mod land;
 pub mod missing;

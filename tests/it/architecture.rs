@@ -6,9 +6,10 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("contract", &[]),
     ("model", &[]),
+    ("flow", &["model", "contract"]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     (
         "ops",
         &[
+            "flow",
             "workspace",
             "journal",
             "ledger",
@@ -57,6 +59,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         "cli",
         &[
             "ops",
+            "flow",
             "workspace",
             "journal",
             "ledger",

@@ -139,7 +139,6 @@ fn every_field_of_every_subcommand_is_documented_and_every_documented_one_exists
     let help = |verb: &str| out(&repo.aynig_ok(verb.split(' ').chain(["--help"])));
     let documented = documented();
     let mut verbs = verbs(&repo);
-    verbs.retain(|verb| help(verb).contains("--json"));
     // A subcommand with subcommands has one section, or one for each of these.
     while let Some(at) =
         verbs.iter().position(|verb| !documented.contains_key(verb) && help(verb).contains("\nCommands:\n"))
@@ -147,6 +146,7 @@ fn every_field_of_every_subcommand_is_documented_and_every_documented_one_exists
         let verb = verbs.remove(at);
         verbs.extend(listed(&help(&verb)).iter().map(|below| format!("{verb} {below}")));
     }
+    verbs.retain(|verb| help(verb).contains("--json") || verb == "flow graph");
     let scenes = scenes();
     for verb in &verbs {
         let rows = documented.get(verb);
@@ -216,6 +216,7 @@ fn scenes() -> Scenes {
     installed(&mut scenes);
     workspaces(&mut scenes);
     runs(&mut scenes);
+    flows(&mut scenes);
     scenes
 }
 
@@ -419,4 +420,18 @@ fn installed(scenes: &mut Scenes) {
     let from = pack.path.to_str().expect("UTF-8");
     stage.ask("install", &[from]);
     stage.ask("install", &[from, "HEAD", "--apply"]);
+}
+
+fn flows(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    let examples = shipped("tests/flows");
+    let text = std::fs::read_to_string(examples.join("contract.yaml")).expect("an example");
+    repo.write("flow.yaml", &text);
+    repo.write("bad.yaml", &text.replace("version: 1", "version: x"));
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("flow check", &["flow.yaml", "--base", "main"]);
+    stage.ask("flow check", &["bad.yaml"]);
+    repo.write("flow.yaml", &std::fs::read_to_string(examples.join("fix.yaml")).expect("an example"));
+    let graph = repo.aynig(["flow", "graph", "flow.yaml", "--format", "json"]);
+    scenes.entry("flow graph").or_default().push(graph);
 }

@@ -47,6 +47,7 @@ mod durations;
 mod events;
 #[cfg(debug_assertions)]
 mod feature;
+mod flow;
 mod generated;
 mod handover;
 mod hangup;

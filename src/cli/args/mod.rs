@@ -17,6 +17,7 @@ use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::trailers::Trailer;
 
 mod cancel;
+mod flow;
 mod land;
 mod look;
 mod orch;
@@ -30,6 +31,7 @@ pub(crate) use crate::cli::args::parse::not_an_interval;
 use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_trailer, seconds};
 
 pub(crate) use crate::cli::args::cancel::Cancel;
+pub(crate) use crate::cli::args::flow::{Flow, FlowCheck, FlowGraph, FlowVerb, Format};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};
@@ -110,6 +112,8 @@ pub(crate) enum Verb {
     Workspace(Workspace),
     /// Show orchestrated runs and their events, and mend their files
     Orch(Orch),
+    /// Check and draw flow files: a task through agents, validators, a planner, gates and rollbacks
+    Flow(Flow),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
     /// Check whether git, the repository, its commands and its remote are as a runner needs them

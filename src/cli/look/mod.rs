@@ -1,5 +1,6 @@
 //! Subcommands that only read.
 
+pub(crate) mod flow;
 pub(crate) mod log;
 pub(crate) mod logs;
 pub(crate) mod orch;

@@ -179,6 +179,41 @@ impl Repo {
         Ok(entry.filter(|entry| entry.mode().is_tree()).map(|entry| ours(&entry.object_id())))
     }
 
+    /// What is at `path` of a commit. `None` if nothing is there, or a submodule. Of a file longer than `most` bytes, nothing
+    /// is read.
+    pub(crate) fn content_at(
+        &self,
+        commit: CommitId,
+        path: &str,
+        most: u64,
+    ) -> Result<Option<Content>, CommitError> {
+        let unreadable = |why: String| CommitError::Unreadable { id: commit, why: format!("{path}: {why}") };
+        let tree = self.commit(commit)?.tree;
+        let tree = self.gix.find_tree(gits(tree)).map_err(|error| unreadable(gix_chain(&error)))?;
+        let found = tree.lookup_entry_by_path(path).map_err(|error| unreadable(error.to_string()))?;
+        let Some(entry) = found else { return Ok(None) };
+        let bytes = || {
+            let size = self
+                .gix
+                .find_header(entry.object_id())
+                .map_err(|error| unreadable(gix_chain(&error)))?
+                .size();
+            if size > most {
+                return Err(unreadable(format!("it has {size} bytes, and at most {most} are read")));
+            }
+            let blob =
+                self.gix.find_object(entry.object_id()).map_err(|error| unreadable(gix_chain(&error)))?;
+            Ok(blob.data.clone())
+        };
+        Ok(match entry.mode().kind() {
+            EntryKind::Tree => Some(Content::Directory),
+            EntryKind::Commit => None,
+            EntryKind::Link => Some(Content::Link(bytes()?.into())),
+            EntryKind::Blob => Some(Content::File { bytes: bytes()?, executable: false }),
+            EntryKind::BlobExecutable => Some(Content::File { bytes: bytes()?, executable: true }),
+        })
+    }
+
     /// All entries of a tree by path, recursively. Submodules are left out: their files are not in
     /// it.
     pub fn files_of(&self, root: CommitId) -> Result<BTreeMap<PathBuf, Content>, CommitError> {

@@ -1,0 +1,116 @@
+//! The files of the base commit that a flow names: prompts and scripts. They are handed in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::document::{Act, Flow, Judge, Prompt, PromptKind, Runs, Script};
+use super::fault::{Note, Notes};
+use super::read::substituted;
+
+/// The longest file that is read, in bytes.
+pub const MAX_FILE: u64 = 1024 * 1024;
+
+/// What the base commit has at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A file.
+    File {
+        /// Its content.
+        content: Vec<u8>,
+        /// Whether it can be executed.
+        executable: bool,
+    },
+    /// A directory, a link or a submodule.
+    Other,
+}
+
+/// A place of a flow that names a file.
+enum Use<'a> {
+    Prompt(&'a Prompt),
+    Script(&'a Script),
+}
+
+impl Use<'_> {
+    fn path(&self) -> String {
+        match self {
+            Self::Prompt(Prompt { kind: PromptKind::Named, text, .. }) => format!(".aynig/prompts/{text}.md"),
+            Self::Prompt(prompt) => prompt.text.clone(),
+            Self::Script(script) => script.entrypoint.name.clone(),
+        }
+    }
+}
+
+fn uses(flow: &Flow) -> Vec<Use<'_>> {
+    let mut all = Vec::new();
+    for step in &flow.steps {
+        match &step.act {
+            Act::RunAgent(agent) => all.push(Use::Prompt(&agent.prompt)),
+            Act::RunValidation(validators) => {
+                all.extend(validators.iter().filter_map(|validator| match &validator.runs {
+                    Runs::Script(script) => Some(Use::Script(script)),
+                    Runs::Builtin | Runs::Harness { .. } => None,
+                }));
+            }
+            Act::Evaluate(evaluate) => {
+                all.push(Use::Prompt(&evaluate.prompt));
+                if let Judge::Script(script) = &evaluate.judge {
+                    all.push(Use::Script(script));
+                }
+            }
+            Act::Gate(_) | Act::Rollback | Act::Stop { .. } => {}
+        }
+    }
+    all.retain(|one| !matches!(one, Use::Prompt(Prompt { kind: PromptKind::Text, .. })));
+    all
+}
+
+/// The paths of the base commit that a flow names.
+#[must_use]
+pub fn paths(flow: &Flow) -> BTreeSet<String> {
+    uses(flow).iter().map(Use::path).collect()
+}
+
+/// Compares a flow with the files of a base commit, whose name is `base`.
+#[must_use]
+pub fn compare(flow: &Flow, base: &str, files: &BTreeMap<String, Found>) -> Vec<Note> {
+    let mut notes = Notes::default();
+    let inputs: Vec<&str> = flow.inputs.iter().map(|input| input.name.as_str()).collect();
+    for one in uses(flow) {
+        let path = one.path();
+        let found = files.get(&path).unwrap_or(&Found::Nothing);
+        match (&one, found) {
+            (Use::Prompt(Prompt { at, kind: PromptKind::Named, text }), Found::Nothing) => notes.warn(
+                *at,
+                format!("{base} has no {path}"),
+                format!("add and commit it, else `{text}` itself is the prompt"),
+            ),
+            (Use::Prompt(Prompt { at, .. }), Found::Nothing) => {
+                notes.fault(*at, format!("{base} has no {path}"), "commit it, or correct the path");
+            }
+            (Use::Prompt(Prompt { at, .. }), Found::File { content, .. }) => {
+                match std::str::from_utf8(content) {
+                    Ok(text) => substituted(*at, text, &inputs, &mut notes),
+                    Err(_) => notes.fault(*at, format!("{path} is not UTF-8"), "save it as UTF-8"),
+                }
+            }
+            (Use::Script(script), Found::Nothing) => {
+                let at = script.entrypoint.at;
+                let instead = "commit it, or correct the path; scripts are taken from the base commit";
+                notes.fault(at, format!("{base} has no {path}"), instead);
+            }
+            (Use::Script(script), Found::File { executable: false, .. }) => {
+                let instead = "make it executable: `git add --chmod=+x`, then commit";
+                notes.fault(script.entrypoint.at, format!("{path} is not executable in {base}"), instead);
+            }
+            (Use::Script(_), Found::File { .. }) => {}
+            (Use::Prompt(Prompt { at, .. }), Found::Other) => {
+                notes.fault(*at, format!("{path} is no file in {base}"), "name a file");
+            }
+            (Use::Script(script), Found::Other) => {
+                notes.fault(script.entrypoint.at, format!("{path} is no file in {base}"), "name a file");
+            }
+        }
+    }
+    notes.sorted()
+}
