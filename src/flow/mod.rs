@@ -19,6 +19,8 @@
 //! | `proofs` | what must hold of all steps together |
 //! | [`base`] | prompts and scripts of the base commit |
 //! | [`graph`] | drawings |
+//! | [`rounds`] | loops, told by their effects |
+//! | [`ruling`] | what comes of a planner's answer |
 //! | [`schema`] | the JSON Schema |
 
 pub mod base;
@@ -28,6 +30,8 @@ mod fields;
 pub mod graph;
 mod proofs;
 mod read;
+pub mod rounds;
+pub mod ruling;
 pub mod schema;
 pub mod yaml;
 
