@@ -79,6 +79,11 @@ pub(crate) fn archive_ref(run: AttemptId, name: &str) -> BString {
     format!("{ARCHIVE}{run}/{name}").into()
 }
 
+/// The ref of the work branch of a workspace, at the remote that decides its run.
+pub(crate) fn work_ref(run: impl std::fmt::Display, name: &str) -> BString {
+    format!("{WORKS}{run}/{name}").into()
+}
+
 /// The ref that has the ledger of a deleted run. No workspace has its name, since an `@` is in none of them.
 pub(crate) fn archived_ledger(run: impl std::fmt::Display) -> BString {
     format!("{ARCHIVE}{run}/{ARCHIVED_LEDGER}").into()

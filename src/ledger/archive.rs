@@ -10,7 +10,7 @@ use super::place::Place;
 use super::tip::ledger_ref;
 use crate::clock;
 use crate::contract::head::Head;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER, HEADS, RUN_PREFIX, SLOTS, WORKS, archived_ledger};
 use crate::contract::lease::Liveness;
 use crate::git::remote::{PATIENCE, QUESTION};
@@ -75,6 +75,9 @@ pub(super) fn follow(repo: &Repo, run: RunId, slug: &Slug) -> Result<(), LedgerE
         }
     }
     let mut changes = refs.moves_of_work(repo, run);
+    // What the hub had is in its archive.
+    let copies = below(repo, &format!("{WORKS}{run}/"))?.into_iter();
+    changes.extend(copies.map(|(name, copy)| RefChange { name, expected: Some(copy), new: None }));
     let name = BString::from(ledger_ref(run));
     if let Some(own) = repo.read_ref(name.as_bstr())? {
         if !repo.descends(ledger, own) {
@@ -87,6 +90,18 @@ pub(super) fn follow(repo: &Repo, run: RunId, slug: &Slug) -> Result<(), LedgerE
         tracing::debug!(%name, "moved meanwhile: the next refresh archives it");
     }
     Ok(())
+}
+
+/// A free name in the archive of `remote` for a commit of the workspace `name`. `None` if the archive has the commit.
+pub(crate) fn free_at(
+    repo: &Repo,
+    remote: &RemoteName,
+    run: RunId,
+    name: &str,
+    commit: CommitId,
+) -> Result<Option<BString>, LedgerError> {
+    let archived = repo.list_refs(remote, &[format!("{ARCHIVE}{run}/*").into()], QUESTION)?;
+    Ok(Refs { archived, ..Refs::default() }.free_name(repo, run, name, commit))
 }
 
 /// The refs of a run at the place where it is decided.

@@ -18,6 +18,7 @@ use super::tip::{Tip, ledger_ref};
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::WORKS;
 use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
@@ -120,7 +121,7 @@ impl<'r> Ledger<'r> {
     }
 
     /// Where the run is decided.
-    pub(super) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
@@ -129,13 +130,14 @@ impl<'r> Ledger<'r> {
         Ok(decide(&self.tip.state, &self.masks.commands(commands), op, self.rules)?)
     }
 
-    /// Reads what the place of decision has now. The refs here of a run that was deleted there go to the archive.
+    /// Reads what the place of decision has now, with its work branches. The refs here of a run that was deleted there go to the archive.
     ///
     /// # Errors
     /// [`LedgerError`] if it cannot be asked, or its ledger is damaged.
     pub fn refresh(&mut self) -> Result<(), LedgerError> {
         if let Place::Remote(remote) = &self.place {
-            let names = [ledger_ref(self.run), archived_ref(self.run)];
+            let works = format!("{WORKS}{}/", self.run);
+            let names = [ledger_ref(self.run), archived_ref(self.run), works];
             let fetch = || self.repo.fetch_refs(remote, &names, PATIENCE);
             // A killed process may have left its lock.
             fetch().or_else(

@@ -3,6 +3,7 @@
 //! Each call that changes something begins with undoing what a dead process left half-made, and any
 //! other says what there is of that; the caller shows the words.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::contract::ids::BranchName;
@@ -84,6 +85,23 @@ pub fn create(
         None => workspaces.create(name, base.unwrap_or("HEAD")),
     };
     Ok(created?)
+}
+
+/// Finds a workspace, or makes one here that only the ledger of its run has. `fetch` fetches ledgers.
+pub fn find_or_take(
+    workspaces: &Workspaces<'_>,
+    named: &OsStr,
+    fetch: impl FnOnce() -> Result<(), Error>,
+) -> Result<Context, Error> {
+    let missing = match workspaces.find(named) {
+        Err(refusal) if refusal.why == Why::NotFound => refusal,
+        found => return Ok(found?),
+    };
+    fetch()?;
+    let Some((run, name)) = workspaces.known_to_a_run(named) else { return Err(missing.into()) };
+    let Created { context, warnings } = workspaces.create_in(run, &name, None)?;
+    warnings.iter().for_each(|words| (workspaces.options.tell)(words));
+    Ok(context)
 }
 
 /// The directory of all runs and records.

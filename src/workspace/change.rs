@@ -26,6 +26,17 @@ use super::context::{Context, Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
 use super::store::{Held, Seen};
 
+/// Why a worktree is made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// It is set right.
+    Mend,
+    /// It is rolled back, or that is undone: what there was can be brought back.
+    Rollback,
+    /// Another host did so.
+    Follow,
+}
+
 /// How often a branch that others move is saved and moved.
 const TRIES: u32 = 10;
 
@@ -160,13 +171,12 @@ impl Workspaces<'_> {
     }
 
     /// Makes the worktree anew, with the branch at `to` and the files of `restore` or else of `to`.
-    /// After a rollback, what there was can be brought back.
     pub(super) fn remake(
         &self,
         held: &mut Held,
         before: Before,
         (to, restore): (CommitId, Option<&Restore>),
-        is_rollback: bool,
+        aim: Aim,
     ) -> Result<Remade, Refusal> {
         let Before { restore: old, tip, head, registration, keep, ignored, seen, .. } = before;
         held.seen = Some(seen);
@@ -184,7 +194,8 @@ impl Workspaces<'_> {
             head: head.to_string(),
             registration,
             rescue: old.rescue.clone(),
-            undo: is_rollback.then_some(old.clone()),
+            undo: (aim == Aim::Rollback).then_some(old.clone()),
+            follows: aim == Aim::Follow,
         });
         held.save()?;
         reach(Point::RollbackNoted);
@@ -233,19 +244,23 @@ impl Workspaces<'_> {
                 Err(why) => warnings.push(format!("could not move its ignored files: {why}")),
             }
         }
-        held.context.generation = held.context.generation.saturating_add(1);
+        if !pending.follows {
+            held.context.generation = held.context.generation.saturating_add(1);
+        }
         warnings.extend(self.make_ready(held, &worktree).unwrap_or_else(|refusal| vec![refusal.message]));
         reach(Point::RollbackAdded);
         held.context.head_sha = to.to_string();
         held.context.state = State::Ready;
         held.context.pending = None;
-        held.context.remade.push(Remaking {
-            generation: held.context.generation,
-            is_rollback: pending.undo.is_some(),
-            is_undone: pending.undo.is_some() && pending.files.is_some(),
-            head: to.to_string(),
-            rescue: pending.rescue.clone(),
-        });
+        if !pending.follows {
+            held.context.remade.push(Remaking {
+                generation: held.context.generation,
+                is_rollback: pending.undo.is_some(),
+                is_undone: pending.undo.is_some() && pending.files.is_some(),
+                head: to.to_string(),
+                rescue: pending.rescue.clone(),
+            });
+        }
         let more = held.context.remade.len().saturating_sub(REMEMBERED);
         held.context.remade.drain(..more);
         let earlier = held.context.undo.clone();

@@ -126,6 +126,9 @@ pub struct Pending {
     pub(super) rescue: Option<String>,
     /// The way back, after a rollback.
     pub(super) undo: Option<Restore>,
+    /// Whether it is made as another host has it, so that it counts as no worktree of its own.
+    #[serde(default)]
+    pub(super) follows: bool,
 }
 
 /// The contents of a workspace that were discarded, and are saved.
@@ -161,6 +164,24 @@ impl Pending {
             && self.registration.as_deref().is_none_or(is_name)
             && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
             && self.undo.as_ref().is_none_or(Restore::is_legal)
+    }
+
+    /// A worktree that is made as another host has it. Nothing is there yet.
+    pub(super) fn follow(from: Option<CommitId>, to: CommitId, aside: &Path) -> Self {
+        Self {
+            from: from.map(|from| from.to_string()),
+            to: to.to_string(),
+            files: None,
+            index: None,
+            aside: aside.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            keep: None,
+            ignored: false,
+            head: to.to_string(),
+            registration: None,
+            rescue: None,
+            undo: None,
+            follows: true,
+        }
     }
 
     /// The commit that the branch goes to.
@@ -225,7 +246,7 @@ impl Context {
         context.check(run, name).map(|()| context)
     }
 
-    fn check(&self, run: &str, name: &str) -> Result<(), String> {
+    pub(super) fn check(&self, run: &str, name: &str) -> Result<(), String> {
         let wrong = |field: &str| Err(format!("{field} has no legal value"));
         let id = AttemptId::parse(self.run_id.as_bytes());
         if self.run_id != run || id.is_none_or(|id| id.to_string() != run) {

@@ -20,6 +20,7 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::model::decide::Command;
 use crate::model::ids::{Alias, RunId};
 use crate::model::run::Run;
+use crate::model::workspace::WorkspaceStatus;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::words::shell_quote;
 
@@ -65,7 +66,7 @@ impl Workspaces<'_> {
     /// Makes a workspace of a run, from the commit that `base` leads to, or else from the base of the run.
     pub fn create_in(&self, run: RunId, name: &str, base: Option<&str>) -> Result<Created, Refusal> {
         check_name(name).map_err(|why| illegal(name, why))?;
-        Alias::parse(name).map_err(|why| {
+        let alias = Alias::parse(name).map_err(|why| {
             Refusal::new(
                 Why::Usage,
                 format!("in a run, workspaces have other names: {why}; nothing was changed"),
@@ -77,6 +78,15 @@ impl Workspaces<'_> {
         };
         let mut ledger = Ledger::open(self.repo, run).map_err(unchanged)?;
         ledger.refresh().map_err(unchanged)?;
+        let is_here = self.directory_of(&run.to_string(), name).join(FILE).symlink_metadata().is_ok();
+        let known = ledger.tip().state.workspaces.get(&alias);
+        if let Some(known) = known.filter(|known| known.status == WorkspaceStatus::Ready)
+            && base.is_none()
+            && !is_here
+        {
+            self.check_prefix()?;
+            return self.take(&ledger, known, &self.fit(&self.root()?)?);
+        }
         let state = &ledger.tip().state.run;
         let base = base.map_or_else(|| self.base_of(state), |base| self.base(base))?;
         self.check_prefix()?;
@@ -84,6 +94,7 @@ impl Workspaces<'_> {
         let context = self.planned(name, &root, (&run.to_string(), state.slug.as_str()), &base)?;
         ledger.decide(&[prepares(&context)?], &self.op()?).map_err(unchanged)?;
         self.check_free(&context)?;
+        self.forget_published(&context)?;
         let handle = context.handle();
         let held = self.begin(context, false)?.ok_or_else(|| {
             Refusal::new(Why::Conflict, format!("another process is making {handle}; nothing was changed"))
@@ -159,7 +170,8 @@ impl Workspaces<'_> {
         self.keep_record(&held.context, &record)?;
         if let Some(mut ledger) = ledger {
             held.save()?;
-            if let Err(error) = ledger.operate(&self.op()?, &[prepares(&held.context)?], &[]) {
+            let published = self.publishes(&ledger, &held.context)?;
+            if let Err(error) = ledger.operate(&self.op()?, &[prepares(&held.context)?], &published) {
                 // Whether it landed says the ledger. If that cannot be read now, the next call looks.
                 match self.is_prepared(&held.context) {
                     Ok(true) => {}
@@ -170,6 +182,7 @@ impl Workspaces<'_> {
                     }
                 }
             }
+            self.note_published(&held.context, &published);
             reach(Point::WorkspaceHeard);
         }
         held.context.state = State::Ready;
@@ -187,7 +200,7 @@ impl Workspaces<'_> {
     }
 
     /// The context of a workspace that is to be made.
-    fn planned(
+    pub(super) fn planned(
         &self,
         name: &str,
         root: &std::path::Path,
@@ -225,36 +238,8 @@ impl Workspaces<'_> {
     /// Records a workspace that is being made, and makes its branch; `None` if its place is taken, or for one that `is_alone`
     /// the beginning of its id.
     fn begin(&self, context: Context, is_alone: bool) -> Result<Option<Held>, Refusal> {
-        let (branch, slug, base) = (context.branch(), context.slug.clone(), context.base());
-        let held = {
-            let _runs = self.runs_lock()?;
-            let directory = self.directory(&context);
-            let taken = std::fs::read_dir(self.runs())
-                .into_iter()
-                .flatten()
-                .flatten()
-                .any(|run| run.file_name().to_string_lossy().replace('-', "").starts_with(&slug));
-            let below = format!("refs/heads/{}{slug}/", self.options.prefix);
-            let branches =
-                self.repo.tips(&below).map_err(|error| Refusal::because("list branches", &error))?;
-            let is_there = directory.join(FILE).symlink_metadata().is_ok();
-            if is_there || (is_alone && (taken || !branches.is_empty())) || occupied(&context.worktree_path) {
-                return Ok(None);
-            }
-            let lock = directory.join(LOCK);
-            let trying = format!("write in {}", directory.display());
-            let lock = fsutil::create_private_dir_all(&directory)
-                .and_then(|()| match fsutil::create(&lock, b"") {
-                    // Its maker died before there was a context.
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                    created => created,
-                })
-                .and_then(|()| DirLock::acquire(&lock, PATIENCE))
-                .map_err(|error| Refusal::because(&trying, &error))?;
-            let held = Held { directory, context, seen: None, _lock: lock };
-            held.save()?;
-            held
-        };
+        let (branch, base) = (context.branch(), context.base());
+        let Some(held) = self.record(context, is_alone)? else { return Ok(None) };
         reach(Point::WorkspaceNoted);
         let log = "aynig: a workspace";
         match self.repo.swap(branch.full_ref().as_bstr(), None, base, log) {
@@ -268,6 +253,37 @@ impl Workspaces<'_> {
                 Err(Refusal::because(&format!("make the branch {branch}"), &error))
             }
         }
+    }
+
+    /// Writes the context of a new workspace, and locks it; `None` if its place is taken.
+    pub(super) fn record(&self, context: Context, is_alone: bool) -> Result<Option<Held>, Refusal> {
+        let slug = context.slug.clone();
+        let _runs = self.runs_lock()?;
+        let directory = self.directory(&context);
+        let taken = std::fs::read_dir(self.runs())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|run| run.file_name().to_string_lossy().replace('-', "").starts_with(&slug));
+        let below = format!("refs/heads/{}{slug}/", self.options.prefix);
+        let branches = self.repo.tips(&below).map_err(|error| Refusal::because("list branches", &error))?;
+        let is_there = directory.join(FILE).symlink_metadata().is_ok();
+        if is_there || (is_alone && (taken || !branches.is_empty())) || occupied(&context.worktree_path) {
+            return Ok(None);
+        }
+        let lock = directory.join(LOCK);
+        let trying = format!("write in {}", directory.display());
+        let lock = fsutil::create_private_dir_all(&directory)
+            .and_then(|()| match fsutil::create(&lock, b"") {
+                // Its maker died before there was a context.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                created => created,
+            })
+            .and_then(|()| DirLock::acquire(&lock, PATIENCE))
+            .map_err(|error| Refusal::because(&trying, &error))?;
+        let held = Held { directory, context, seen: None, _lock: lock };
+        held.save()?;
+        Ok(Some(held))
     }
 
     /// Refuses to begin where a branch of a person has the name of a directory of ours.

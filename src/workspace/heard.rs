@@ -37,7 +37,8 @@ impl Workspaces<'_> {
         Ok(Op { id: OpId::random(), at, by: self.options.by.clone() })
     }
 
-    fn ledger_of(&self, context: &Context) -> Result<Option<(RunId, CommitId)>, LedgerError> {
+    /// The run of a workspace and the newest commit of its ledger here, if it has one.
+    pub(super) fn ledger_of(&self, context: &Context) -> Result<Option<(RunId, CommitId)>, LedgerError> {
         let Some(run) = RunId::parse(&context.run_id) else { return Ok(None) };
         Ok(self.repo.read_ref(ledger_ref(run).as_str().into())?.map(|head| (run, head)))
     }
@@ -95,7 +96,9 @@ impl Workspaces<'_> {
             return Ok(());
         }
         let op = self.op().map_err(|refusal| LedgerError::Masks(refusal.message))?;
-        ledger.operate(&op, &due, beside)?;
+        let published = self.publishes(&ledger, context)?;
+        ledger.operate(&op, &due, &[beside, &published].concat())?;
+        self.note_published(context, &published);
         reach(Point::WorkspaceHeard);
         Ok(())
     }
@@ -148,12 +151,12 @@ pub(super) fn recorded(context: &Context) -> Option<Workspace> {
 }
 
 /// How often a worktree was made anew: a context counts from 1.
-fn remade(generation: u32) -> u64 {
+pub(super) fn remade(generation: u32) -> u64 {
     u64::from(generation.saturating_sub(1))
 }
 
 /// This very workspace in a ledger. One that was made again has another time.
-fn same<'a>(known: &'a BTreeMap<Alias, Workspace>, context: &Context) -> Option<&'a Workspace> {
+pub(super) fn same<'a>(known: &'a BTreeMap<Alias, Workspace>, context: &Context) -> Option<&'a Workspace> {
     let known = known.get(&Alias::parse(&context.name).ok()?)?;
     (known.created_at.to_string() == context.created_at).then_some(known)
 }

@@ -29,6 +29,7 @@
 //! | `tampering` | compares them with what there is after it |
 //! | `withheld` | files that look like keys |
 //! | `settings` | git settings that execute, compared with those at the beginning |
+//! | `elsewhere` | workspaces that other hosts use, too |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
@@ -37,6 +38,7 @@ mod change;
 mod condition;
 pub mod context;
 mod create;
+mod elsewhere;
 mod guard;
 mod heard;
 mod ignored;

@@ -94,6 +94,7 @@ impl Workspaces<'_> {
             registration: before.registration,
             rescue: before.restore.rescue.clone(),
             undo: None,
+            follows: false,
         });
         held.context.state = State::Removing;
         held.seen = Some(before.seen);

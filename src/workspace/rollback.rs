@@ -7,7 +7,7 @@ use crate::fsutil;
 use crate::supervise::detach;
 
 use super::Workspaces;
-use super::change::Remade;
+use super::change::{Aim, Remade};
 use super::context::{Context, Restore, State, is_left};
 use super::refusal::{Refusal, Why};
 use super::remove::leftovers;
@@ -53,7 +53,7 @@ impl Workspaces<'_> {
         }
         self.check_branch(&held)?;
         let before = self.save(&held, base)?;
-        let remade = self.remake(&mut held, before, (base, None), true)?;
+        let remade = self.remake(&mut held, before, (base, None), Aim::Rollback)?;
         self.hears(&remade.context, &[]);
         Ok(Some(remade))
     }
@@ -77,7 +77,7 @@ impl Workspaces<'_> {
         })?;
         self.check_branch(&held)?;
         let before = self.save(&held, to)?;
-        let remade = self.remake(&mut held, before, (to, Some(&restore)), true)?;
+        let remade = self.remake(&mut held, before, (to, Some(&restore)), Aim::Rollback)?;
         self.hears(&remade.context, &[]);
         Ok(remade)
     }
@@ -91,7 +91,11 @@ impl Workspaces<'_> {
         for gone in leftovers(&held.context.worktree_path, ".gone-") {
             self.discard(&gone);
         }
-        self.settled(held)
+        let mut held = self.settled(held)?;
+        for words in self.follow(&mut held)? {
+            (self.options.tell)(&words);
+        }
+        Ok(held)
     }
 
     /// Passes on a workspace that is complete.

@@ -18,6 +18,7 @@ use crate::git::worktrees::held::Worktree;
 use crate::words::{error_chain, shell_quote};
 
 use super::Workspaces;
+use super::change::Aim;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
@@ -230,7 +231,7 @@ impl Workspaces<'_> {
                 drop(worktree);
                 let before = self.save(held, tip)?;
                 let rescue = before.restore.rescue.clone();
-                let remade = self.remake(held, before, (tip, None), false)?;
+                let remade = self.remake(held, before, (tip, None), Aim::Mend)?;
                 let rescue = remade.rescue.or(rescue);
                 done.mended.extend(remade.warnings);
                 let saved =

@@ -164,6 +164,11 @@ impl Workspaces<'_> {
                 let mut refusal = Refusal::new(Why::NotFound, format!("there is no workspace {shown}")).hint(
                     "`aynig workspace list` lists them; one is named by its slug, slug/name, branch or path",
                 );
+                if let Some((run, name)) = self.known_to_a_run(named) {
+                    refusal = refusal.hint(format!(
+                        "its run has it: `aynig workspace create {name} --run {run}` makes it on this host"
+                    ));
+                }
                 let faults = entries.iter().filter_map(|entry| entry.context.as_ref().err());
                 for Fault { file, why } in faults {
                     refusal = refusal.hint(format!("{} cannot be used: {why}", file.display()));

@@ -149,11 +149,15 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         warn(&words);
     }
     let find = |named: &One| workspaces.find(&named.workspace);
+    let fetch = || -> Result<(), Error> {
+        let authority = authority(&repo, None)?;
+        runs::update(&repo, authority.source()).iter().for_each(|trouble| warn(trouble));
+        Ok(())
+    };
     match &arguments.verb {
         WorkspaceVerb::Create(options) => {
             if options.run_name.is_some() {
-                let authority = authority(&repo, None)?;
-                runs::update(&repo, authority.source()).iter().for_each(|trouble| warn(trouble));
+                fetch()?;
             }
             let (run, base) = (options.run_name.as_deref(), options.base.as_deref());
             let made = workspace::create(&workspaces, &options.workspace_name, run, base)?;
@@ -191,7 +195,11 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         }
         WorkspaceVerb::Rollback(options) => {
             check_target(options.to.as_deref().unwrap_or(PRE_RUN))?;
-            let context = find(&options.one)?;
+            let context = if options.undo {
+                find(&options.one)?
+            } else {
+                workspace::find_or_take(&workspaces, &options.one.workspace, fetch)?
+            };
             let remade = if options.undo {
                 Some(workspaces.undo_rollback(&context)?)
             } else {

@@ -5,6 +5,7 @@ mod attacks;
 mod crashes;
 mod create;
 mod guards;
+mod hosts;
 mod leftovers;
 #[cfg(debug_assertions)]
 mod meanwhile;
