@@ -9,6 +9,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use bstr::ByteSlice;
+
 use super::JournalError;
 use super::directory::RunDirectory;
 
@@ -17,6 +19,9 @@ const SEQ: &[u8] = b"{\"seq\":";
 
 /// How much is read at once when a file is read backwards.
 const CHUNK: u64 = 64 * 1024;
+
+/// More bytes are no event.
+const LONGEST: u64 = 64 * 1024 * 1024;
 
 /// The log of a run, open for appending. The caller holds the lock of the run directory.
 #[derive(Debug)]
@@ -216,27 +221,26 @@ impl Log {
 }
 
 /// The line that ends at `end` (its newline included, if there is one), and its beginning. `None` at the beginning of
-/// the file.
+/// the file. One that is longer than any event is returned without its bytes.
 pub(super) fn line_before(file: &File, end: u64) -> std::io::Result<Option<(u64, Vec<u8>)>> {
     if end == 0 {
         return Ok(None);
     }
-    let (mut start, mut bytes) = (end, Vec::new());
-    loop {
+    let bytes = |from: u64, to: u64| {
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, from).map(|()| bytes)
+    };
+    let body = if bytes(end - 1, end)? == b"\n" { end - 1 } else { end };
+    let mut start = body;
+    // Only what was not searched yet is read, since the end may be gigabytes of zeros.
+    while start > 0 {
         let from = start.saturating_sub(CHUNK);
-        let mut chunk = vec![0; usize::try_from(start - from).unwrap_or(0)];
-        file.read_exact_at(&mut chunk, from)?;
-        chunk.extend_from_slice(&bytes);
-        bytes = chunk;
+        if let Some(newline) = bytes(from, start)?.rfind_byte(b'\n') {
+            start = from + u64::try_from(newline).unwrap_or(0) + 1;
+            break;
+        }
         start = from;
-        let body = bytes.len() - usize::from(bytes.last() == Some(&b'\n'));
-        if let Some(newline) = bytes[..body].iter().rposition(|byte| *byte == b'\n') {
-            let line = bytes[newline + 1..body].to_vec();
-            return Ok(Some((start + u64::try_from(newline).unwrap_or(0) + 1, line)));
-        }
-        if start == 0 {
-            bytes.truncate(body);
-            return Ok(Some((0, bytes)));
-        }
     }
+    let line = if body - start > LONGEST { Vec::new() } else { bytes(start, body)? };
+    Ok(Some((start, line)))
 }

@@ -8,6 +8,7 @@ use super::archive::{Archived, Refs, archived, archived_ref, follow};
 use super::error::LedgerError;
 use super::operate::{Ledger, move_together, pause, write};
 use super::place::Place;
+use super::runs;
 use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::git::{Repo, Together};
@@ -36,6 +37,9 @@ pub fn delete(repo: &Repo, run: RunId, op: &Op, force: bool) -> Result<Archived,
             return done(error);
         }
         let slug = ledger.tip().state.run.slug.clone();
+        if let Some(other) = runs::others_with(repo, run, &slug)? {
+            return Err(LedgerError::Shared { run, other, slug });
+        }
         let refs = Refs::of(repo, ledger.place(), run, &slug)?;
         if !force {
             refs.check_leases(repo)?;

@@ -5,7 +5,7 @@ use crate::git::remote::RemoteError;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::{CommitError, RefError, Unmoved};
 use crate::model::decide::Refusal;
-use crate::model::ids::{OpId, RunId};
+use crate::model::ids::{OpId, RunId, Slug};
 
 /// An operation that was not carried out, or a ledger that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,19 @@ pub enum LedgerError {
         run: RunId,
         /// The ref of its ledger now.
         archive: String,
+    },
+    /// Another run has the same slug.
+    #[error(
+        "run {other} has the slug {slug} too, so the branches of the two cannot be told apart and nothing was deleted: \
+         remove the ref of the one that is not genuine"
+    )]
+    Shared {
+        /// The run that is to be deleted.
+        run: RunId,
+        /// The other one.
+        other: RunId,
+        /// Their slug.
+        slug: Slug,
     },
     /// A driver of a run that is to be deleted is under a live lease.
     #[error(

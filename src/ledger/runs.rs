@@ -45,6 +45,13 @@ fn slug_of(repo: &Repo, run: RunId) -> Option<Slug> {
     Some(Tip::read_run(repo, run, head).ok()?.state.run.slug)
 }
 
+/// Another run with this slug. Only a stranger can have made one of the two ([`fresh`]).
+pub(super) fn others_with(repo: &Repo, run: RunId, slug: &Slug) -> Result<Option<RunId>, LedgerError> {
+    let others = all(repo)?.into_iter().map(|(other, _)| other).filter(|other| *other != run);
+    let mut same = others.filter(|other| Slug::of(*other, slug.as_str().len()) == *slug);
+    Ok(same.find(|other| slug_of(repo, *other).as_ref() == Some(slug)))
+}
+
 /// A new random id whose first eight digits are no other run's, and its slug.
 ///
 /// # Errors

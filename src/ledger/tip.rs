@@ -5,7 +5,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::layout::RUNS;
 use crate::git::Repo;
 use crate::git::objects::edit::Blob;
-use crate::model::ids::RunId;
+use crate::model::ids::{RunId, Slug};
 use crate::model::run::{CONTRACT_VERSION, SCHEMA};
 use crate::model::state::{Entry, State};
 
@@ -97,6 +97,10 @@ impl Tip {
         let mut state = State::from_run(&content).map_err(|error| damaged(error.to_string()))?;
         if state.run.id != run {
             return Err(damaged(format!("it is the ledger of {}", state.run.id)));
+        }
+        let slug = &state.run.slug;
+        if *slug != Slug::of(run, slug.as_str().len()) {
+            return Err(damaged(format!("its slug is {slug}, which is not how its id begins")));
         }
         for blob in &blobs {
             match Entry::parse(&blob.path) {

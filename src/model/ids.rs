@@ -19,10 +19,12 @@ macro_rules! ids {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Reads the hyphenated form, in either case. `None` for anything else.
+            /// Reads the hyphenated form in lower case. `None` for anything else, so that an id has one spelling.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
-                (text.len() == uuid::fmt::Hyphenated::LENGTH).then(|| Uuid::try_parse(text).ok()).flatten().map(Self)
+                let hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
+                let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+                (hyphenated && lower).then(|| Uuid::try_parse(text).ok()).flatten().map(Self)
             }
 
             /// The UUID.

@@ -61,6 +61,7 @@ impl From<LedgerError> for Refusal {
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }
+            | LedgerError::Shared { .. }
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => Why::Conflict,
             LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,

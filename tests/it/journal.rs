@@ -143,7 +143,7 @@ fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
     let wanted = of_record(&directory);
     let zeros = |length: usize| [whole.as_slice(), &vec![0; length]].concat();
     let mut torn: Vec<Vec<u8>> = (1..700).step_by(7).map(|cut| whole[..whole.len() - cut].to_vec()).collect();
-    torn.extend([zeros(1), zeros(5000), [zeros(64).as_slice(), b"\n"].concat()]);
+    torn.extend([zeros(1), zeros(5000), zeros(32 * 1024 * 1024), [zeros(64).as_slice(), b"\n"].concat()]);
     torn.extend([
         [&whole[..], b"{\"seq\":"].concat(),
         [&whole[..], b"nonsense\n"].concat(),

@@ -25,6 +25,7 @@ impl From<LedgerError> for Error {
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }
+            | LedgerError::Shared { .. }
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => new(Kind::Conflict),
             LedgerError::Unmoved { remote, .. } => {

@@ -13,7 +13,7 @@ use aynig::model::ids::{NodeId, OpId, RunId};
 
 use super::companions::locks;
 use super::writers::clone;
-use super::{Repo, chat, op, open, run_with_node, writer};
+use super::{Repo, chat, create_with_node, new_run, op, open, run_with_node, writer};
 use crate::scene::told;
 
 fn slug(run: RunId) -> String {
@@ -239,4 +239,28 @@ fn a_guarded_hub_loses_no_ledger() {
     works("b");
     works("delete");
     assert_eq!(hub.git(["for-each-ref", "--format=%(refname)", "refs/aynig"]), archive);
+}
+
+/// CONTRACT 16.8
+#[test]
+fn of_two_runs_with_one_slug_none_is_deleted() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let handle = store.handle();
+    let (run, _) = run_with_node(&handle, &Place::Here);
+    furnish(&repo, run, false);
+    // A stranger can choose an id that begins in the same way.
+    let forged = format!("{}-0000-4000-8000-000000000001", slug(run));
+    let forged = RunId::parse(&forged).expect("an id");
+    let new = new_run(&handle, &Place::Here, forged, here(&handle, run).expect("a run").state.run.slug);
+    create_with_node(&handle, &Place::Here, &new);
+    let before = repo.git(["for-each-ref"]);
+    for (one, other) in [(forged, run), (run, forged)] {
+        let error = delete(&handle, one, &op(OpId::random()), true).expect_err("the branches of both");
+        assert!(error.to_string().contains(&other.to_string()), "{error}");
+    }
+    assert_eq!(repo.git(["for-each-ref"]), before);
+    repo.git(["update-ref", "-d", &format!("refs/aynig/runs/{forged}")]);
+    delete(&handle, run, &op(OpId::random()), false).expect("deleted");
+    assert_deleted(&repo, run);
 }

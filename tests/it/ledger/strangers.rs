@@ -38,7 +38,7 @@ fn blob(repo: &Repo, text: &str) -> String {
 fn a_ledger_of_a_stranger_is_refused_with_a_reason() {
     let id = "0a000000-0000-4000-8000-000000000001";
     type Case = (&'static str, fn(&Repo, &str) -> String, &'static str);
-    let cases: [Case; 7] = [
+    let cases: [Case; 8] = [
         (
             "another version",
             |repo, run| format!("100644,{},run.json", blob(repo, &run.replace("\"1\"", "\"2\""))),
@@ -49,6 +49,13 @@ fn a_ledger_of_a_stranger_is_refused_with_a_reason() {
             "another run",
             |repo, run| format!("100644,{},run.json", blob(repo, &another_id(run))),
             "it is the ledger of",
+        ),
+        (
+            "the slug of another run",
+            |repo, run| {
+                format!("100644,{},run.json", blob(repo, &run.replace("\"slug\": \"", "\"slug\": \"abc")))
+            },
+            "is not how its id begins",
         ),
         ("a link", |repo, _| format!("120000,{},nodes/x", blob(repo, "/etc/passwd")), "no plain file"),
         ("a program", |repo, _| format!("100755,{},nodes/x", blob(repo, "#!/bin/sh")), "no plain file"),
