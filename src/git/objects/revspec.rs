@@ -189,20 +189,15 @@ impl Repo {
     ) -> Result<Option<Content>, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id: commit, why: format!("{path}: {why}") };
         let tree = self.commit(commit)?.tree;
-        let tree = self.gix.find_tree(gits(tree)).map_err(|error| unreadable(gix_chain(&error)))?;
+        let tree = self.tree(gits(tree)).map_err(|error| unreadable(gix_chain(&error)))?;
         let found = tree.lookup_entry_by_path(path).map_err(|error| unreadable(error.to_string()))?;
         let Some(entry) = found else { return Ok(None) };
         let bytes = || {
-            let size = self
-                .gix
-                .find_header(entry.object_id())
-                .map_err(|error| unreadable(gix_chain(&error)))?
-                .size();
+            let size = self.size(entry.object_id()).map_err(|error| unreadable(gix_chain(&error)))?;
             if size > most {
                 return Err(unreadable(format!("it has {size} bytes, and at most {most} are read")));
             }
-            let blob =
-                self.gix.find_object(entry.object_id()).map_err(|error| unreadable(gix_chain(&error)))?;
+            let blob = self.object(entry.object_id()).map_err(|error| unreadable(gix_chain(&error)))?;
             Ok(blob.data.clone())
         };
         Ok(match entry.mode().kind() {
