@@ -22,8 +22,9 @@ use crate::runner::survey::{Branch, Question, Survey, Verdict, survey};
 use super::app::Process;
 use super::error::Error;
 use super::run::survey_options;
-use super::view::branch::{Act, BranchView, row};
+use super::view::branch::{Act, BranchView};
 use super::view::deferred::deferred;
+use super::view::row::row;
 use super::{missing, settings, workspace};
 
 /// The most commits on top of a state that are searched for it.

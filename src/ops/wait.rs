@@ -27,8 +27,9 @@ use super::outer::OuterCommand;
 use super::run::survey_options;
 use super::settings::globs;
 use super::target::selected;
-use super::view::branch::{BranchView, row};
+use super::view::branch::BranchView;
 use super::view::deferred::deferred;
+use super::view::row::row;
 
 /// The longest time without a fetch: a remote's answer shows branches only, no deferred states.
 const LONGEST_BLIND: Duration = Duration::from_secs(60);

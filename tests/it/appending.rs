@@ -19,8 +19,8 @@ use aynig::model::decide::{Command, NewArtifact};
 use aynig::model::ids::{FileName, OpId, RunId, Slug};
 use serde_json::{Value, json};
 
-use super::journal::{lines, of_record, say, state};
-use super::ledger::{create_with_node, new_run, op, open, run_with_node};
+use super::journal::{Scene, lines, of_record, say, state};
+use super::ledger::{create_with_node, new_run, op, open};
 use super::orch::falsify;
 use super::support::*;
 
@@ -50,11 +50,7 @@ fn add(repo: &Opened, run: RunId, name: &str, content: &[u8]) -> Artifact {
 /// CONTRACT 17.9
 #[test]
 fn a_long_event_becomes_an_artifact_and_all_files_are_private() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, directory, .. } = Scene::new();
     let (short, long) =
         (event("tool.completed", &"x".repeat(16_000)), event("tool.completed", &"y".repeat(17_000)));
     let mut writer = Writer::open(&handle, &directory).expect("a journal");
@@ -102,11 +98,7 @@ fn secrets_are_masked_in_a_journal() {
 /// CONTRACT 17.10
 #[test]
 fn a_journal_that_is_too_long_gets_no_more_deltas_and_says_so_once() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, run, node, directory } = Scene::new();
     for _ in 0..2 {
         let mut writer = Writer::open(&handle, &directory).expect("a journal").bounded(100);
         let delta = || event("message.assistant.delta", "part");
@@ -126,11 +118,7 @@ fn a_journal_that_is_too_long_gets_no_more_deltas_and_says_so_once() {
 /// CONTRACT 17.10
 #[test]
 fn while_somebody_appends_the_state_follows_at_intervals() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, run, node, directory } = Scene::new();
     let mut writer = Writer::open(&handle, &directory).expect("a journal");
     let (begun, mut states, mut appended) = (Instant::now(), BTreeSet::new(), 0_usize);
     while begun.elapsed().as_millis() < 500 || appended < 20 {
@@ -159,11 +147,7 @@ fn while_somebody_appends_the_state_follows_at_intervals() {
 /// CONTRACT 17.9
 #[test]
 fn a_content_is_kept_if_it_is_that_of_its_artifact() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, directory, .. } = Scene::new();
     let artifact = add(&handle, run, "notes.txt", b"content");
     sync(&handle, &directory).expect("a journal");
     let shown = |run: &RunDirectory| state(run)["artifacts"][artifact.id.to_string()].clone();
@@ -188,11 +172,7 @@ fn a_content_is_kept_if_it_is_that_of_its_artifact() {
 /// CONTRACT 17.9
 #[test]
 fn contents_of_the_ledger_come_with_it() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, directory, .. } = Scene::new();
     let artifact = add(&handle, run, "notes.txt", b"content");
     let inside = artifacts::path_in_tree(&artifact).expect("a digest");
     let place = artifacts::place(&directory, artifact.id);

@@ -20,6 +20,25 @@ use serde_json::{Value, json};
 use super::ledger::{chat, op, open, run_with_node, writer};
 use super::support::*;
 
+/// A repository with a run of one node.
+pub(super) struct Scene {
+    pub(super) repo: Repo,
+    pub(super) handle: Opened,
+    pub(super) run: RunId,
+    pub(super) node: NodeId,
+    pub(super) directory: RunDirectory,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let repo = Repo::new();
+        let handle = open(&repo.path).handle();
+        let (run, node) = run_with_node(&handle, &Place::Here);
+        let directory = RunDirectory::of(&handle, run);
+        Self { repo, handle, run, node, directory }
+    }
+}
+
 pub(super) fn say(repo: &Opened, run: RunId, node: NodeId, text: &str) {
     let mut ledger = Ledger::open(repo, run).expect("a ledger");
     ledger.operate(&op(OpId::random()), &[chat(node, text)], &[]).expect("an operation");
@@ -68,12 +87,8 @@ pub(super) fn state(directory: &RunDirectory) -> Value {
 /// CONTRACT 17.1, 17.5, 17.6
 #[test]
 fn a_journal_has_the_events_and_the_state_of_the_contract() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
+    let Scene { repo: _repo, handle, run, node, directory } = Scene::new();
     say(&handle, run, node, "hello");
-    let directory = RunDirectory::of(&handle, run);
     let synced = sync(&handle, &directory).expect("a journal");
     let lines = lines(&directory);
     assert_eq!(usize::try_from(synced.last_seq).expect("few"), lines.len());
@@ -132,11 +147,7 @@ fn two_hosts_have_the_same_events_in_the_same_order() {
 /// CONTRACT 17.2
 #[test]
 fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, run, node, directory } = Scene::new();
     say(&handle, run, node, "ünïcödé ✓✓✓");
     sync(&handle, &directory).expect("a journal");
     let whole = fs::read(directory.events()).expect("a file");
@@ -170,11 +181,7 @@ fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
 /// CONTRACT 17.3, 17.4
 #[test]
 fn a_damaged_or_missing_journal_is_made_anew_and_old_positions_are_refused() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, node, directory } = Scene::new();
     let mut journal = sync(&handle, &directory).expect("a journal").journal;
     let wanted = of_record(&directory);
     let damages: [fn(&RunDirectory); 4] = [
@@ -209,11 +216,7 @@ fn a_damaged_or_missing_journal_is_made_anew_and_old_positions_are_refused() {
 /// CONTRACT 17.1
 #[test]
 fn an_event_of_this_host_does_not_pass_for_one_of_record() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, node, directory } = Scene::new();
     sync(&handle, &directory).expect("a journal");
     let head = repo.head(&format!("refs/aynig/runs/{run}~1"));
     for text in [
@@ -232,11 +235,7 @@ fn an_event_of_this_host_does_not_pass_for_one_of_record() {
 
 #[test]
 fn a_ledger_that_cannot_be_read_leaves_the_journal_as_it_is() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, directory, .. } = Scene::new();
     append(&handle, &directory, &[delta(1)]).expect("a line");
     let before = fs::read(directory.events()).expect("a file");
     repo.git(["update-ref", &format!("refs/aynig/runs/{run}"), "main"]);
@@ -247,11 +246,7 @@ fn a_ledger_that_cannot_be_read_leaves_the_journal_as_it_is() {
 
 #[test]
 fn pages_are_found_by_number_in_a_long_journal() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, directory, .. } = Scene::new();
     let first = usize::try_from(sync(&handle, &directory).expect("a journal").last_seq).expect("few");
     let deltas: Vec<Vec<u8>> = (first..3000).map(delta).collect();
     append(&handle, &directory, &deltas).expect("lines");
@@ -305,11 +300,7 @@ fn pages_are_found_by_number_in_a_long_journal() {
 /// CONTRACT 17.4, 17.7
 #[test]
 fn a_follower_goes_on_after_a_torn_end_and_leaves_a_journal_that_was_made_anew() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, _) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo: _repo, handle, directory, .. } = Scene::new();
     append(&handle, &directory, &[delta(1)]).expect("a line");
     let mut reader = Reader::open(&directory).expect("a file").expect("a journal");
     let last = reader.next_lines().expect("lines").last().expect("a line").seq;
@@ -376,11 +367,7 @@ pub(super) fn dies(repo: &Repo, run: RunId, point: &str) -> bool {
 /// CONTRACT 17.3
 #[test]
 fn killed_between_journal_and_state_nothing_is_there_twice() {
-    let repo = Repo::new();
-    let store = open(&repo.path);
-    let handle = store.handle();
-    let (run, node) = run_with_node(&handle, &Place::Here);
-    let directory = RunDirectory::of(&handle, run);
+    let Scene { repo, handle, run, node, directory } = Scene::new();
     for point in ["journal-written", "file-drafted"] {
         say(&handle, run, node, point);
         assert!(dies(&repo, run, point), "{point} was not reached");

@@ -3,7 +3,7 @@
 use super::support::*;
 
 #[path = "../benches/suite/mod.rs"]
-mod suite;
+pub(super) mod suite;
 
 /// Not a test: the body of a writer on a ledger.
 #[test]

@@ -50,11 +50,21 @@ fn text(die: u8) -> String {
 
 /// A command about what the state holds, or about nothing that exists.
 fn command(state: &State, dice: Dice) -> Command {
-    let (kind, a, b, c) = dice;
+    let (kind, a, b, _) = dice;
     let nodes: Vec<NodeId> = state.nodes.keys().copied().collect();
     let stranger = NodeId::from(uuid::Uuid::from_u128(7));
     let one = pick(&nodes, a).unwrap_or(stranger);
     let two = if b.is_multiple_of(16) { stranger } else { pick(&nodes, b).unwrap_or(stranger) };
+    match kind % 18 {
+        0..=8 => graph(state, dice, [one, two]),
+        9..=13 => talk(state, dice, [one, two]),
+        14..=16 => work(state, dice, one),
+        _ => workspace(dice),
+    }
+}
+
+/// A command about the run, its nodes and its edges.
+fn graph(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Command {
     match kind % 18 {
         0 => Command::SetRun(RunEdit {
             status: pick(&STATUSES, a),
@@ -95,10 +105,16 @@ fn command(state: &State, dice: Dice) -> Command {
             bidirectional: (c.is_multiple_of(3)).then_some(c.is_multiple_of(2)),
             ..edge(one, two)
         }),
-        8 => {
+        _ => {
             let edges: Vec<_> = state.edges.keys().copied().collect();
             Command::RemoveEdge(pick(&edges, a).unwrap_or(OpId::from(uuid::Uuid::nil()).derive("edge", 1)))
         }
+    }
+}
+
+/// A command about messages and approvals.
+fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Command {
+    match kind % 18 {
         9 => Command::Chat {
             node: (!a.is_multiple_of(4)).then_some(one),
             content: text(b),
@@ -121,7 +137,7 @@ fn command(state: &State, dice: Dice) -> Command {
             context: (b.is_multiple_of(2)).then(|| text(b)),
             expires_at: Timestamp::from_millis(i64::from(b)),
         },
-        13 => {
+        _ => {
             let asked: Vec<_> = state.approvals.keys().copied().collect();
             Command::Answer {
                 approval: pick(&asked, a).unwrap_or(OpId::from(uuid::Uuid::nil()).derive("approval", 1)),
@@ -132,6 +148,12 @@ fn command(state: &State, dice: Dice) -> Command {
                 },
             }
         }
+    }
+}
+
+/// A command about turns, artifacts and steps.
+fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
+    match kind % 18 {
         14 => {
             let inbox = state.inbox(one);
             let read = inbox.iter().take(usize::from(b) % 4).map(|item| item.id());
@@ -166,13 +188,12 @@ fn command(state: &State, dice: Dice) -> Command {
             id: StepId::parse(["plan", "fix"][usize::from(b) % 2]).unwrap(),
             opcode: pick(&[Opcode::RunAgent, Opcode::Evaluate, Opcode::Gate], c).unwrap(),
         }),
-        16 => Command::EndStep {
+        _ => Command::EndStep {
             number: state.run.counts.steps + u64::from(c.is_multiple_of(8)),
             outcome: pick(&OUTCOMES, b).unwrap(),
             route: (!c.is_multiple_of(3)).then(|| "STOP".to_owned()),
             evidence: (c.is_multiple_of(2)).then(|| text(c)),
         },
-        _ => workspace(dice),
     }
 }
 

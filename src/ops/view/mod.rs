@@ -8,6 +8,7 @@ pub mod branch;
 pub mod declared;
 pub mod deferred;
 pub mod lease;
+pub(crate) mod row;
 pub mod standing;
 pub mod story;
 

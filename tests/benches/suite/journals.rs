@@ -7,24 +7,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aynig::fsutil::{Followed, News};
-use aynig::git::repo::open::GitVariables;
-use aynig::git::{Repo, Store};
 use aynig::journal::directory::RunDirectory;
 use aynig::journal::pages::Reader;
 use aynig::journal::sync::sync;
 use aynig::journal::writer::Writer;
 use aynig::ledger::operate::here;
-use aynig::ledger::{Ledger, Place, runs};
-use aynig::model::by::By;
-use aynig::model::decide::{Command as Request, NewRun, NodeSpec, Op};
 use aynig::model::event::Event;
-use aynig::model::ids::{NodeId, OpId, ProviderName, RunId};
-use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind};
+use aynig::model::ids::{NodeId, OpId, RunId};
 use aynig::model::state::State;
-use aynig::model::time::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
+use super::ledgers::{begin, open};
 use super::measure::Sample;
 use super::room::Room;
 use super::{Row, Sizes};
@@ -39,9 +33,8 @@ const PAGE: usize = 200;
 pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
     let room = Room::new();
     let path = room.repository("repository", 0, &[], None);
-    let store = Store::open(&path, &GitVariables::default(), None).expect("a repository");
-    let repo = store.handle();
-    let run = begin(&repo);
+    let repo = open(&path).handle();
+    let run = begin(&repo, 1);
     let directory = RunDirectory::of(&repo, run);
     sync(&repo, &directory).expect("a journal");
     let state = here(&repo, run).expect("a ledger").state;
@@ -77,42 +70,6 @@ pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
     );
     let appended = Row { what, steps: None, git: plain, ours };
     vec![appended, newest_page(sizes, &directory), fold(sizes, &room.path("folded"), &state, node)]
-}
-
-/// Makes a run with one node.
-fn begin(repo: &Repo) -> RunId {
-    let by = By::Runner { runner: "bench".to_owned() };
-    let op =
-        |by: &By| Op { id: OpId::random(), at: Timestamp::from_millis(0).expect("a time"), by: by.clone() };
-    let (id, slug) = runs::fresh(repo).expect("refs");
-    let new = NewRun {
-        id,
-        slug,
-        kind: RunKind::Graph,
-        label: String::new(),
-        mode: Mode::Interactive,
-        global_mode: GlobalMode::Implementation,
-        base_ref: "refs/heads/main".to_owned(),
-        base_sha: "0".repeat(40),
-        decided_by: Place::Here.named(repo).expect("a place"),
-        done_when: None,
-        limits: Limits::default(),
-        replicate: Replicate::All,
-    };
-    let mut ledger = Ledger::create(repo, Place::Here, &new, &op(&by), &[]).expect("a run");
-    let spec = NodeSpec {
-        alias: None,
-        label: "node".to_owned(),
-        role_template: "orchestrator".to_owned(),
-        role_text: None,
-        provider: ProviderName::parse("custom").expect("a name"),
-        model: None,
-        capabilities: None,
-        permissions: None,
-        limits: Limits::default(),
-    };
-    ledger.operate(&op(&by), &[Request::AddNode(Box::new(spec))], &[]).expect("a node");
-    id
 }
 
 /// Measures work of this process.

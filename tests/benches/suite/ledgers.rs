@@ -6,17 +6,18 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use aynig::git::Store;
 use aynig::git::repo::open::GitVariables;
+use aynig::git::{Repo, Store};
 use aynig::ledger::{Ledger, Place, runs};
 use aynig::model::artifact::ArtifactKind;
 use aynig::model::by::By;
-use aynig::model::decide::{Command as Request, EndedTurn, NewArtifact, NewRun, NodeSpec, Op};
-use aynig::model::ids::{Alias, FileName, NodeId, OpId, ProviderName, RunId};
-use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind, Usage};
+use aynig::model::decide::{Command as Request, EndedTurn, NewArtifact, Op};
+use aynig::model::ids::{FileName, NodeId, OpId, RunId};
+use aynig::model::run::Usage;
 use aynig::model::step::TurnStatus;
 use aynig::model::time::Timestamp;
 
+use super::made::{new_run, node};
 use super::measure::{measure, median};
 use super::room::Room;
 use super::{Row, Sizes};
@@ -67,7 +68,7 @@ fn case(sizes: &Sizes, writers: usize, turns: usize) -> Row {
         };
         git.push(measure(&mut together(&room, &copy, (0..writers).map(calls).collect())));
         let copy = room.copy(&template);
-        let run = begin(&copy);
+        let run = begin(&open(&copy).handle(), NODES);
         let calls = |index: usize| {
             let mut command = room.program(std::env::current_exe().expect("this program"), &copy);
             command.args(&sizes.worker).env(ORDER, format!("{run} {index} {writers} {turns}"));
@@ -140,43 +141,17 @@ fn op() -> Op {
     Op { id: OpId::random(), at, by }
 }
 
-fn open(path: &Path) -> Store {
+pub(super) fn open(path: &Path) -> Store {
     Store::open(path, &GitVariables::default(), None).expect("a repository")
 }
 
-/// Makes a run with its nodes.
-fn begin(path: &Path) -> RunId {
-    let store = open(path);
-    let repo = store.handle();
-    let (id, slug) = runs::fresh(&repo).expect("refs");
-    let new = NewRun {
-        id,
-        slug,
-        kind: RunKind::Graph,
-        label: String::new(),
-        mode: Mode::Interactive,
-        global_mode: GlobalMode::Implementation,
-        base_ref: "refs/heads/main".to_owned(),
-        base_sha: "0".repeat(40),
-        decided_by: Place::Here.named(&repo).expect("a place"),
-        done_when: None,
-        limits: Limits::default(),
-        replicate: Replicate::All,
-    };
-    let mut ledger = Ledger::create(&repo, Place::Here, &new, &op(), &[]).expect("a run");
-    for number in 0..NODES {
-        let alias = Alias::parse(&format!("node-{number}")).expect("an alias");
-        let spec = NodeSpec {
-            label: alias.to_string(),
-            alias: Some(alias),
-            role_template: "orchestrator".to_owned(),
-            role_text: None,
-            provider: ProviderName::parse("custom").expect("a name"),
-            model: None,
-            capabilities: None,
-            permissions: None,
-            limits: Limits::default(),
-        };
+/// Makes a run with nodes.
+pub(super) fn begin(repo: &Repo, nodes: usize) -> RunId {
+    let (id, slug) = runs::fresh(repo).expect("refs");
+    let new = new_run(repo, &Place::Here, id, slug);
+    let mut ledger = Ledger::create(repo, Place::Here, &new, &op(), &[]).expect("a run");
+    for number in 0..nodes {
+        let spec = node(&format!("node-{number}"));
         ledger.operate(&op(), &[Request::AddNode(Box::new(spec))], &[]).expect("a node");
     }
     id

@@ -7,6 +7,7 @@
 mod idle;
 mod journals;
 mod ledgers;
+pub(crate) mod made;
 mod measure;
 mod room;
 mod steps;

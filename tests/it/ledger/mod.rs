@@ -23,11 +23,12 @@ use aynig::ledger::history::{Operation, operations, replay};
 use aynig::ledger::operate::{Ledger, here};
 use aynig::ledger::{Place, Tip, runs};
 use aynig::model::by::By;
-use aynig::model::decide::{Command, NewRun, NodeSpec, Op};
-use aynig::model::ids::{Alias, NodeId, OpId, ProviderName, RunId, Slug};
-use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind};
+use aynig::model::decide::{Command, NewRun, Op};
+use aynig::model::ids::{NodeId, OpId, RunId};
 use aynig::model::time::Timestamp;
 
+pub(super) use super::speed::suite::made::new_run;
+use super::speed::suite::made::node;
 use super::support::*;
 
 pub(super) fn open(path: &Path) -> Store {
@@ -40,23 +41,6 @@ pub(super) fn op(id: OpId) -> Op {
     Op { id, at: Timestamp::from_millis(clock::wall_millis()).expect("a time"), by }
 }
 
-pub(super) fn new_run(repo: &Opened, place: &Place, id: RunId, slug: Slug) -> NewRun {
-    NewRun {
-        id,
-        slug,
-        kind: RunKind::Graph,
-        label: String::new(),
-        mode: Mode::Interactive,
-        global_mode: GlobalMode::Implementation,
-        base_ref: "refs/heads/main".to_owned(),
-        base_sha: "0".repeat(40),
-        decided_by: place.named(repo).expect("a place"),
-        done_when: None,
-        limits: Limits::default(),
-        replicate: Replicate::All,
-    }
-}
-
 /// Makes a run with one node, and returns both ids.
 pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
     let (id, slug) = runs::fresh(repo).expect("refs");
@@ -67,18 +51,7 @@ pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
 pub(super) fn create_with_node(repo: &Opened, place: &Place, new: &NewRun) -> (RunId, NodeId) {
     let mut ledger =
         Ledger::create(repo, place.clone(), new, &op(OpId::random()), &[]).expect("a new ledger");
-    let spec = NodeSpec {
-        alias: Some(Alias::parse("a").expect("an alias")),
-        label: "a".to_owned(),
-        role_template: "orchestrator".to_owned(),
-        role_text: None,
-        provider: ProviderName::parse("custom").expect("a name"),
-        model: None,
-        capabilities: None,
-        permissions: None,
-        limits: Limits::default(),
-    };
-    ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(spec))], &[]).expect("a node");
+    ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(node("a")))], &[]).expect("a node");
     (new.id, *ledger.tip().state.nodes.keys().next().expect("a node"))
 }
 
