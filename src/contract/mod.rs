@@ -64,6 +64,7 @@ pub mod lease;
 pub mod ledger_guard;
 pub mod manual;
 pub mod message;
+pub mod namespace;
 pub(crate) mod ownership;
 pub mod parking;
 pub(crate) mod preference;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::layout::OURS;
 use crate::git::process::cancel::Purpose;
 use crate::git::refs::transaction::{RefChange, Together};
 use crate::git::remote::{
@@ -89,16 +90,18 @@ impl Repo {
     ) -> Result<Pushed, RemoteError> {
         let unreachable =
             |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source };
+        let names = self.namespace()?;
+        let there = |change: &RefChange| names.there(change.name.as_bstr());
         let mut git = self.without_tracking(remote).map_err(unreachable)?;
         git = git.args(PLAIN_PUSH).args(["--porcelain", "--atomic"]);
-        for RefChange { name, expected, .. } in changes {
-            let expected = expected.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg(format!("--force-with-lease={name}:{expected}"));
+        for change in changes {
+            let expected = change.expected.map(|id| id.to_string()).unwrap_or_default();
+            git = git.arg(format!("--force-with-lease={}:{expected}", there(change)));
         }
         git = git.arg("--end-of-options").arg(UNTRACKED);
-        for RefChange { name, new, .. } in changes {
-            let new = new.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg(format!("{new}:{name}"));
+        for change in changes {
+            let new = change.new.map(|id| id.to_string()).unwrap_or_default();
+            git = git.arg(format!("{new}:{}", there(change)));
         }
         let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
         let output = git.run_unchecked().map_err(unreachable)?;
@@ -108,7 +111,7 @@ impl Repo {
         }
         let rows = parse_push(&output.stdout);
         let answers = changes.iter().map(|change| {
-            let row = rows.iter().find(|row| row.reference == change.name);
+            let row = rows.iter().find(|row| row.reference == there(change));
             row.map_or(Pushed::Unknown, |row| row.outcome.clone())
         });
         let said = server_words(&output.stderr);
@@ -145,6 +148,30 @@ impl Repo {
 
     /// Queries the current values of the refs of `remote` that match one of `patterns`; `*` also matches `/`.
     pub(crate) fn list_refs(
+        &self,
+        remote: &RemoteName,
+        patterns: &[BString],
+        within: Duration,
+    ) -> Result<Vec<(BString, CommitId)>, RemoteError> {
+        let names = self.namespace()?;
+        let there: Vec<BString> = patterns.iter().map(|name| names.there(name.as_bstr())).collect();
+        let listed = self.list_there(remote, &there, within)?.into_iter();
+        Ok(listed.filter_map(|(name, id)| Some((names.here(name.as_bstr())?, id))).collect())
+    }
+
+    /// The refs of `remote` below `refs/aynig/`, if ours are elsewhere there.
+    ///
+    /// # Errors
+    /// [`RemoteError`].
+    pub fn misplaced_refs(&self, remote: &RemoteName) -> Result<usize, RemoteError> {
+        if self.namespace()?.is_default() {
+            return Ok(0);
+        }
+        Ok(self.list_there(remote, &[format!("{OURS}*").into()], QUESTION)?.len())
+    }
+
+    /// Queries refs by the names that they have there.
+    fn list_there(
         &self,
         remote: &RemoteName,
         patterns: &[BString],

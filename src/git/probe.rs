@@ -5,12 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
+use super::atomic::Unmoved;
+use super::refs::transaction::RefChange;
 use super::remote::{PLAIN_PUSH, QUESTION};
 use crate::clock;
-use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::ids::{AttemptId, CommitId, RemoteName};
 use crate::contract::layout::TRIED;
+use crate::contract::namespace::Namespace;
 use crate::fsutil::check_place;
 use crate::git::objects::commits::{CommitError, NewCommit};
 use crate::git::objects::signatures::SIGNING;
@@ -70,14 +73,27 @@ impl Repo {
 
     /// Checks push access: a dry run of a push of `commit` to a new name.
     pub fn try_push(&self, remote: &RemoteName, commit: CommitId) -> Result<(), ProcessError> {
+        let name = format!("{TRIED}{}", AttemptId::random());
+        let name = self.namespace().unwrap_or_default().there(name.as_str().into());
         self.remote_git(Purpose::Other)
             .args(PLAIN_PUSH)
             .args(["--dry-run", "--quiet"])
             .args(["--end-of-options", remote.as_str()])
-            .arg(format!("{commit}:{TRIED}{}", crate::contract::ids::AttemptId::random()))
+            .arg(format!("{commit}:{name}"))
             .timeout(QUESTION)
             .run()
             .map(drop)
+    }
+
+    /// Makes a runners' ref on `remote`, and deletes it. `commit` is there already.
+    pub fn try_ref(&self, remote: &RemoteName, commit: CommitId) -> Result<(), Unmoved> {
+        let name = BString::from(format!("{TRIED}{}", AttemptId::random()));
+        for (expected, new) in [(None, Some(commit)), (Some(commit), None)] {
+            // Nobody else has the name.
+            let _won =
+                self.move_together(remote, &[RefChange { name: name.clone(), expected, new }], QUESTION)?;
+        }
+        Ok(())
     }
 
     /// The git directory of a remote on this host; `None` if the remote is elsewhere.
@@ -94,11 +110,17 @@ impl Repo {
 
     /// The hooks directory of the repository at `git_dir`, by its own configuration.
     pub fn hooks_of(git_dir: &Path) -> PathBuf {
-        let config =
-            gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local);
-        let named = config
-            .ok()
-            .and_then(|config| config.string("core.hooksPath").map(|path| path.to_path_lossy().into_owned()));
-        git_dir.join(named.unwrap_or_else(|| PathBuf::from("hooks")))
+        git_dir.join(config_of(git_dir, "core.hooksPath").unwrap_or_else(|| "hooks".to_owned()))
     }
+
+    /// The names of runners' refs by the configuration of the repository at `git_dir`. `None` if its value is wrong.
+    pub fn namespace_of(git_dir: &Path) -> Option<Namespace> {
+        Namespace::parse(&config_of(git_dir, "aynig.refNamespace").unwrap_or_default()).ok()
+    }
+}
+
+/// A setting in the file of the repository at `git_dir`.
+fn config_of(git_dir: &Path, key: &str) -> Option<String> {
+    let config = gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local);
+    config.ok()?.string(key).map(|value| value.to_str_lossy().into_owned())
 }

@@ -22,6 +22,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{
     FETCHED_RUNS, HEADS, Own, RUNS, SLOTS, TRACKED, fetched_from, fetched_ref, fetched_slots, slot_ref,
 };
+use crate::contract::namespace::Namespace;
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::{Interrupt, Purpose};
@@ -91,6 +92,12 @@ pub enum RemoteError {
     /// Local refs could not be read or written.
     #[error(transparent)]
     Refs(#[from] RefError),
+    /// The names that refs have there are set wrongly.
+    #[error("aynig.refNamespace: {why}")]
+    Namespace {
+        /// What to write instead.
+        why: String,
+    },
 }
 
 /// A branch to be moved on the remote.
@@ -127,7 +134,7 @@ impl RemoteError {
     pub(crate) fn remote(&self) -> Option<&RemoteName> {
         match self {
             Self::Unknown { remote } | Self::Unreachable { remote, .. } => Some(remote),
-            Self::Refs(_) => None,
+            Self::Refs(_) | Self::Namespace { .. } => None,
         }
     }
 }
@@ -150,9 +157,11 @@ impl Repo {
 
     /// Fetches all branches of `remote` and their deferred states in one connection, and prunes.
     pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
+        let names = self.namespace()?;
         let all = format!("+{HEADS}*:{}*", fetched_from(remote));
-        let slots = format!("+{SLOTS}*:{}*", fetched_slots(remote));
-        self.fetch(remote, &[all, slots], Purpose::Scan, PATIENCE)
+        let slots = format!("+{}*:{}*", names.there(SLOTS.into()), fetched_slots(remote));
+        let specs = [vec![all, slots], names.exclusions()].concat();
+        self.fetch(remote, &specs, Purpose::Scan, PATIENCE)
     }
 
     /// Fetches the named branches of `remote` that exist.
@@ -264,7 +273,7 @@ impl Repo {
         branch: &BranchName,
         within: Duration,
     ) -> Result<(), RemoteError> {
-        let spec = slot_ref(branch).to_string();
+        let spec = self.namespace()?.there(slot_ref(branch).as_bstr()).to_string();
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
@@ -275,8 +284,10 @@ impl Repo {
         names: &[String],
         within: Duration,
     ) -> Result<(), RemoteError> {
+        let there = self.namespace()?;
         // A pattern may match nothing, where a name that is missing fails the fetch.
-        let specs: Vec<String> = names.iter().map(|name| format!("+{name}*:{name}*")).collect();
+        let specs: Vec<String> =
+            names.iter().map(|name| format!("+{}*:{name}*", there.there(name.as_str().into()))).collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 
@@ -287,27 +298,45 @@ impl Repo {
         names: &[BString],
         within: Duration,
     ) -> Result<(), RemoteError> {
-        let specs: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let there = self.namespace()?;
+        let specs: Vec<String> = names.iter().map(|name| there.there(name.as_bstr()).to_string()).collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 
     /// Fetches all ledgers of `remote` in one connection, and prunes. They are kept aside, below
     /// [`FETCHED_RUNS`].
     pub(crate) fn fetch_ledgers(&self, remote: &RemoteName) -> Result<(), RemoteError> {
-        let all = format!("+{RUNS}*:{FETCHED_RUNS}{remote}/*");
+        let all = format!("+{}*:{FETCHED_RUNS}{remote}/*", self.namespace()?.there(RUNS.into()));
         self.fetch(remote, &[all], Purpose::Scan, QUESTION)
     }
 
     /// The branches of `remote` as last fetched.
     pub fn fetched_branches(&self, remote: &RemoteName) -> Result<Vec<Tip>, RefError> {
-        self.tips(&fetched_from(remote))
+        self.branches_below(&fetched_from(remote))
+    }
+
+    /// The names that runners' refs have on remotes.
+    ///
+    /// # Errors
+    /// [`RemoteError::Namespace`]: nothing is said to a remote by a wrong name.
+    pub fn namespace(&self) -> Result<Namespace, RemoteError> {
+        let value = self.config("aynig.refNamespace").unwrap_or_default();
+        Namespace::parse(&value).map_err(|why| RemoteError::Namespace { why })
+    }
+
+    /// The branches below a prefix, without runners' refs that are branches on the hub.
+    pub(crate) fn branches_below(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
+        let names = self.namespace().unwrap_or_default();
+        let mut tips = self.tips(prefix)?;
+        tips.retain(|tip| !names.has_branch(&tip.branch));
+        Ok(tips)
     }
 
     /// All branches that `remote` is known to have, from runners' fetches and from the user's;
     /// unreadable refs are left out.
     pub(crate) fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {
         let places = [fetched_from(remote), format!("{TRACKED}{remote}/")];
-        let tips = places.iter().flat_map(|place| self.tips(place).unwrap_or_default());
+        let tips = places.iter().flat_map(|place| self.branches_below(place).unwrap_or_default());
         // A symbolic ref is the remote's HEAD.
         tips.filter(|tip| tip.target.is_ok()).map(|tip| tip.branch).collect()
     }
@@ -350,7 +379,7 @@ impl Repo {
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
         let purpose = if branches.is_empty() { Purpose::Scan } else { Purpose::Other };
-        list(self.remote_git(purpose), remote, branches, within)
+        list(self.remote_git(purpose), &self.namespace()?, remote, branches, within)
     }
 
     /// Queries branches of `remote` for work under way; `call` ends the call.
@@ -362,7 +391,7 @@ impl Repo {
         within: Duration,
     ) -> Result<HashMap<BranchName, CommitId>, RemoteError> {
         let git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other);
-        list(git, remote, branches, within)
+        list(git, &self.namespace()?, remote, branches, within)
     }
 
     /// Fetches the commits of branches of `remote`, and moves no ref; `call` ends the call.
@@ -507,6 +536,7 @@ pub(super) fn server_words(stderr: &[u8]) -> String {
 /// Runs `ls-remote` by a prepared call of git. No branches stand for all.
 fn list(
     git: Git,
+    names: &Namespace,
     remote: &RemoteName,
     branches: &[BranchName],
     within: Duration,
@@ -522,7 +552,8 @@ fn list(
         remote: remote.clone(),
         source,
     })?;
-    Ok(output.stdout.lines().filter_map(parse_listed).collect())
+    let listed = output.stdout.lines().filter_map(parse_listed);
+    Ok(listed.filter(|(branch, _)| !names.has_branch(branch)).collect())
 }
 
 #[cfg(test)]

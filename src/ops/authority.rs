@@ -36,10 +36,10 @@ pub fn for_branch(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, 
 /// HEAD, else `aynig.remote`, else this repository.
 pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Error> {
     let Some(remote) = named.cloned().or_else(|| source_at_head(repo)) else {
-        return Ok(settings::remote(repo)?.map_or(Authority::Local, Authority::remote));
+        return settings::remote(repo)?.map_or(Ok(Authority::Local), |remote| decides(repo, remote));
     };
     if repo.has_remote(&remote) {
-        return Ok(Authority::remote(remote));
+        return decides(repo, remote);
     }
     let from = if named.is_some() { "--remote" } else { "dwp-source at HEAD" };
     let error =
@@ -48,6 +48,15 @@ pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Err
         Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
         None => error
             .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
+    })
+}
+
+/// Makes a remote the authority, if it is known how refs are named there.
+fn decides(repo: &Repo, remote: RemoteName) -> Result<Authority, Error> {
+    let named = repo.namespace().map(|_| Authority::remote(remote));
+    named.map_err(|error| {
+        Error::setup(format!("{error}; nothing was changed"))
+            .hint("`git config --show-origin --get-all aynig.refNamespace` shows where it is set")
     })
 }
 
@@ -77,7 +86,7 @@ pub fn unset(repo: &Repo, authority: &Authority) -> Option<Unset> {
     }
     repo.remote_names().iter().find_map(|name| {
         let remote = RemoteName::parse(name).ok()?;
-        let tips = repo.tips(&format!("{TRACKED}{remote}/")).unwrap_or_default();
+        let tips = repo.branches_below(&format!("{TRACKED}{remote}/")).unwrap_or_default();
         // A symbolic ref is the remote's HEAD.
         let found = tips.into_iter().find(|tip| declares(repo, tip))?;
         Some(Unset { remote, there: found.branch, head: found.target.ok()? })

@@ -67,8 +67,9 @@ pub(crate) struct Clean {
 /// `aynig doctor`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every line is ok, a warning or an error; what is not ok says what to type. Nothing is changed: a push is tried as a dry run, and \
-    a signature on a commit that is thrown away. But a remote that decides is fetched from, into refs/aynig/remotes/ and .git/aynig/.\n\
+    after_help = "Every line is ok, a warning or an error; what is not ok says what to type. Nothing here is changed: a push is tried as a dry run, and \
+    a signature on a commit that is thrown away. But a remote that decides is fetched from, into refs/aynig/remotes/ and .git/aynig/, and is asked to \
+    make a ref below refs/aynig/doctor/ (aynig.refNamespace) and to delete it.\n\
     Exit codes: 0 no error, though there may be warnings; 2 usage; 3 an error."
 )]
 pub(crate) struct Doctor {

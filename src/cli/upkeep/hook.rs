@@ -16,6 +16,7 @@ use aynig::contract::guard::{Breach, RUN_ID_OPTION, Server, Violation, judge};
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::contract::lease::MAX_LEASE_SECONDS;
 use aynig::contract::ledger_guard;
+use aynig::contract::namespace::Namespace;
 use aynig::git::Repo;
 use aynig::git::objects::quarantine::Quarantine;
 use aynig::git::process::cancel::Purpose;
@@ -53,7 +54,13 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
         .read_to_end(&mut text)
         .map_err(|error| Error::because("read what git tells the hook", &error))?;
     let repo = app.repo();
-    let updates = updates(&text, |name| repo.meant(name))?;
+    let names = repo.namespace().map_err(|error| Error::because("read how refs are named here", &error))?;
+    // A runners' ref may have the name of a branch.
+    let meant = |name: &BStr| {
+        let meant = repo.meant(name);
+        names.of_runners(meant.as_bstr()).unwrap_or(meant)
+    };
+    let updates = updates(&text, meant)?;
     let quarantine = Quarantine::new(repo.common_dir(), &app.process.variables.objects);
     let next = format!(
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
@@ -103,8 +110,8 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     };
     let (shown, without) = (shown_run_ids(), unsigned.keys().copied().collect());
     let server = Server { shown: &shown, refused: &without, now: clock::wall_seconds(), tolerance };
-    let mut refused = unsigned_slots(&repo, &text, &app.process.variables.objects)?;
-    refused += broken_ledgers(&repo, &text, &quarantine)?;
+    let mut refused = unsigned_slots(&repo, &names, &text, &app.process.variables.objects)?;
+    refused += broken_ledgers(&repo, &names, &text, &quarantine)?;
     for update in &updates {
         let (Update { branch, new, .. }, old) = (update, old_of(update));
         let (before, after) = (old.and_then(|id| tips.get(&id)), new.and_then(|id| tips.get(&id)));
@@ -126,11 +133,17 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
 }
 
 /// Refuses what would lose operations of runs (CONTRACT 12.12). Returns how many ledgers there are.
-fn broken_ledgers(repo: &Repo, text: &[u8], quarantine: &Quarantine) -> Result<u32, Error> {
+fn broken_ledgers(
+    repo: &Repo,
+    names: &Namespace,
+    text: &[u8],
+    quarantine: &Quarantine,
+) -> Result<u32, Error> {
     let mut updates = Vec::new();
-    for (new, name) in refs(text).filter(|(_, name)| name.starts_with(b"refs/aynig/")) {
+    for (new, name) in refs(text) {
+        let Some(known) = names.of_runners(name) else { continue };
         let old = repo.read_ref(name).map_err(|error| Error::because(&format!("read {name}"), &error))?;
-        updates.push(ledger_guard::Update { name: name.to_owned(), old, new });
+        updates.push(ledger_guard::Update { name: known, old, new });
     }
     let broken = ledger_guard::judge(&updates, |new, old| quarantine.descends(new, old))
         .map_err(|error| Error::because("read the ledgers of this push", &error))?;
@@ -145,7 +158,7 @@ fn broken_ledgers(repo: &Repo, text: &[u8], quarantine: &Quarantine) -> Result<u
                 "fetch, and let aynig write on top of what is there now",
             ),
         };
-        for line in [format!("{name}: {what}"), next.to_owned()] {
+        for line in [format!("{}: {what}", names.there(name.as_bstr())), next.to_owned()] {
             ui::narrate(&format!("aynig: {}", sanitize(&line)));
         }
     }
@@ -163,9 +176,15 @@ fn refs(text: &[u8]) -> impl Iterator<Item = (Option<CommitId>, &BStr)> {
 }
 
 /// Refuses deferred states that no runner would deliver (CONTRACT 12.11). Returns how many there are.
-fn unsigned_slots(repo: &Repo, text: &[u8], objects: &[(&'static str, OsString)]) -> Result<u32, Error> {
+fn unsigned_slots(
+    repo: &Repo,
+    names: &Namespace,
+    text: &[u8],
+    objects: &[(&'static str, OsString)],
+) -> Result<u32, Error> {
+    let slot = |name| deferred_branch(names.of_runners(name)?.as_bstr());
     let slots: Vec<(BranchName, CommitId)> =
-        refs(text).filter_map(|(new, name)| Some((deferred_branch(name)?, new?))).collect();
+        refs(text).filter_map(|(new, name)| Some((slot(name)?, new?))).collect();
     if slots.is_empty() || !settings::require_signed(repo)? {
         return Ok(0);
     }

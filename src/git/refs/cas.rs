@@ -93,7 +93,7 @@ pub struct Tip {
 impl Repo {
     /// All local branches, sorted by name.
     pub fn branches(&self) -> Result<Vec<Tip>, RefError> {
-        self.tips(HEADS)
+        self.branches_below(HEADS)
     }
 
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {

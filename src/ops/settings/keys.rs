@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use crate::contract::duration::{FORMS, parse_duration};
 use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::lease::MAX_LEASE_SECONDS;
+use crate::contract::namespace::Namespace;
 use crate::git::repo::config::boolean;
 use crate::runner::options::{CurrentBranch, Takeover};
 
@@ -235,7 +236,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 34] = [
+pub static KEYS: [Key; 35] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -324,6 +325,14 @@ pub static KEYS: [Key; 34] = [
         }),
         default: Fallback::Value("work/"),
         help: "Branches whose name begins so are never run: work is kept there, not asked for",
+        ..PLAIN
+    },
+    Key {
+        name: "refNamespace",
+        // Read by `git`.
+        value: Value::Name(|_, name| Namespace::parse(name).map(drop)),
+        default: Fallback::Value("refs/aynig"),
+        help: "The beginning of the names that aynig's own refs have on remotes, for hubs that refuse the default",
         ..PLAIN
     },
     Key {

@@ -20,6 +20,7 @@ pub(crate) mod guard;
 mod hanging;
 mod interrupted;
 mod landings;
+mod namespace;
 mod observed;
 mod places;
 mod races;

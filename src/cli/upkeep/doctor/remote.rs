@@ -13,7 +13,7 @@ use aynig::git::Repo;
 use aynig::git::remote::QUESTION;
 use aynig::ops::authority::{Unset, elsewhere, unset};
 use aynig::runner::authority::Authority;
-use aynig::runner::{error_chain, shell_quote};
+use aynig::runner::{error_chain, pluralize, shell_quote};
 
 use crate::cli::ui::signals;
 use crate::cli::upkeep::doctor::{Finding, head};
@@ -86,6 +86,7 @@ fn deciding(repo: &Repo, authority: &Authority, remote: &RemoteName) -> (Vec<Fin
     });
     let refreshed = authority.refresh(repo);
     let fresh = refreshed.is_ok();
+    findings.extend(refs(repo, remote, here.as_deref()));
     findings.push(match refreshed {
         Err(error) => Finding::error("clock", error_chain(&error), format!("git fetch {remote}")),
         Ok(()) => {
@@ -100,7 +101,8 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
     let Some(commit) = head(repo) else {
         return Finding::warning("push", "there is no commit yet to try a push with", "git commit");
     };
-    let next = format!("git push --dry-run {remote} HEAD:refs/aynig/doctor/try");
+    let names = repo.namespace().unwrap_or_default();
+    let next = format!("git push --dry-run {remote} HEAD:{}doctor/try", names.as_str());
     if let Err(error) = repo.try_push(remote, commit) {
         return Finding::error("push", error_chain(&error), next);
     }
@@ -109,6 +111,59 @@ fn push(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Finding {
         return Finding::error("push", format!("{remote} cannot be written: {error}"), next);
     }
     Finding::ok("push", format!("{remote} takes pushes, as far as a dry run tells"))
+}
+
+/// Tries a runners' ref, and looks whether others name them differently.
+fn refs(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Vec<Finding> {
+    let Ok(names) = repo.namespace() else { return Vec::new() };
+    let (prefix, value) = (names.as_str(), names.as_str().trim_end_matches('/'));
+    let mut findings = Vec::new();
+    // What the remote has already, so that nothing is published.
+    let known = repo.fetched_branches(remote).unwrap_or_default().into_iter().find_map(|tip| tip.target.ok());
+    if let Some(commit) = known {
+        findings.push(match repo.try_ref(remote, commit) {
+            Ok(()) => Finding::ok("refs", format!("{remote} takes refs below {prefix}")),
+            Err(error) => {
+                let next = if names.is_default() {
+                    "in every clone of it, and in its repository if `aynig hook pre-receive` guards it: \
+                     git config aynig.refNamespace refs/heads/aynig"
+                } else {
+                    "git config aynig.refNamespace refs/… with a prefix below which it takes and deletes refs"
+                };
+                Finding::warning(
+                    "refs",
+                    format!(
+                        "{remote} does not take refs below {prefix}, so there can be no deferred states and no runs: {}",
+                        error_chain(&error)
+                    ),
+                    next,
+                )
+            }
+        });
+    }
+    if let Ok(count @ 1..) = repo.misplaced_refs(remote) {
+        findings.push(Finding::warning(
+            "refs",
+            format!(
+                "{remote} has {} below refs/aynig/, where aynig.refNamespace ({value}) does not look",
+                pluralize(count, "ref")
+            ),
+            format!(
+                "in the clones that made them: git config aynig.refNamespace {value} (git ls-remote {remote} 'refs/aynig/*' lists them)"
+            ),
+        ));
+    }
+    if let Some(git_dir) = here
+        && Repo::namespace_of(git_dir).as_ref() != Some(&names)
+    {
+        let at = shell_quote(&git_dir.display().to_string());
+        findings.push(Finding::warning(
+            "refs",
+            format!("aynig.refNamespace is {value} here and something else in {at}, which its guard reads"),
+            format!("git -C {at} config aynig.refNamespace {value}"),
+        ));
+    }
+    findings
 }
 
 fn guard(git_dir: &Path) -> Finding {
