@@ -224,6 +224,11 @@ impl Repo {
             if purpose == Purpose::Scan {
                 git = git.arg("--prune");
             }
+            // All contents of a ledger are read, so a partial clone leaves out none.
+            if specs.iter().any(|spec| [RUNS, FETCHED_RUNS].iter().any(|to| spec.contains(&format!(":{to}"))))
+            {
+                git = git.arg("--no-filter");
+            }
             let done = git
                 .arg("--end-of-options")
                 .arg(remote.as_str())

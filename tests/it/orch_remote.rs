@@ -53,3 +53,32 @@ fn runs_of_another_clone_are_listed_and_followed() {
     assert!(err(&output).contains("runs are shown as they were last fetched"), "{}", told(&output));
     assert!(out(&output).contains(&id), "{}", told(&output));
 }
+
+/// CONTRACT 16.7
+#[test]
+fn a_partial_clone_shows_runs() {
+    let hub = Repo::new();
+    hub.git(["config", "uploadpack.allowFilter", "true"]);
+    let (one, partial) = (clone(&hub), clone(&hub));
+    for (key, value) in [
+        ("core.repositoryformatversion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialclonefilter", "blob:none"),
+    ] {
+        partial.git(["config", key, value]);
+    }
+    let store = open(&one.path);
+    let place = Place::Remote(RemoteName::parse("origin").expect("a name"));
+    let (run, node) = run_with_node(&store.handle(), &place);
+    let id = run.to_string();
+    for text in ["first", "second"] {
+        let handle = store.handle();
+        let mut ledger = Ledger::open(&handle, run).expect("a ledger");
+        ledger.operate(&op(OpId::random()), &[chat(node, text)], &[]).expect("an operation");
+        let shown = out(&partial.aynig_ok(["orch", "show", &id]));
+        assert!(shown.contains(&id), "{shown}");
+        let events = out(&partial.aynig_ok(["orch", "events", &id]));
+        assert!(events.contains(text), "{events}");
+    }
+}
