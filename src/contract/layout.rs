@@ -106,7 +106,7 @@ pub(crate) fn rescue_ref(branch: &BranchName, label: &str) -> BString {
 }
 
 /// The runners' directory in the shared git directory.
-pub(crate) fn own_directory(common_dir: &Path) -> PathBuf {
+pub fn own_directory(common_dir: &Path) -> PathBuf {
     common_dir.join("aynig")
 }
 

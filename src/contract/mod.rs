@@ -59,7 +59,7 @@ pub mod ids;
 mod interleavings;
 pub mod kept;
 pub(crate) mod landing;
-pub(crate) mod layout;
+pub mod layout;
 pub mod lease;
 pub mod ledger_guard;
 pub mod manual;

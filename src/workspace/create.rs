@@ -5,7 +5,6 @@
 //! nothing that the next call cannot find and undo. A base that cannot be used, a name in the way or
 //! a place that is refused is found before anything is written.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -28,7 +27,7 @@ use super::Workspaces;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
-use super::store::{Held, LOCK, leave};
+use super::store::{Held, LOCK, leave, make_lock};
 
 /// How long to wait for another process that begins or undoes a workspace.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -274,11 +273,7 @@ impl Workspaces<'_> {
         let lock = directory.join(LOCK);
         let trying = format!("write in {}", directory.display());
         let lock = fsutil::create_private_dir_all(&directory)
-            .and_then(|()| match fsutil::create(&lock, b"") {
-                // Its maker died before there was a context.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                created => created,
-            })
+            .and_then(|()| make_lock(&lock))
             .and_then(|()| DirLock::acquire(&lock, PATIENCE))
             .map_err(|error| Refusal::because(&trying, &error))?;
         let held = Held { directory, context, seen: None, _lock: lock };

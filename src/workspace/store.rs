@@ -197,7 +197,13 @@ impl Workspaces<'_> {
         let lock = directory.join(LOCK);
         let trying = format!("lock {}", context.handle());
         let because = |error| Refusal::because(&trying, &error);
+        let gone = || Refusal::new(Why::NotFound, format!("{} was removed meanwhile", context.handle()));
+        // People remove lock files.
+        if directory.join(FILE).symlink_metadata().is_ok() {
+            make_lock(&lock).map_err(because)?;
+        }
         let held = match DirLock::acquire(&lock, QUIET) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
                 let holder = process_with(&lock)
                     .map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
@@ -206,7 +212,6 @@ impl Workspaces<'_> {
             }
             held => held.map_err(because)?,
         };
-        let gone = || Refusal::new(Why::NotFound, format!("{} was removed meanwhile", context.handle()));
         // The lock moves with the directory, and another workspace of the same name has its own.
         let entry = entry_at(directory).filter(|_| held.is_at(&lock)).ok_or_else(gone)?;
         match entry.context {
@@ -226,7 +231,10 @@ impl Workspaces<'_> {
     /// Whether no process changes the workspace now.
     pub(super) fn is_free(&self, context: &Context) -> bool {
         let lock = self.directory(context).join(LOCK);
-        matches!(FileLock::try_acquire(&lock), Ok(Some(_)))
+        match FileLock::try_acquire(&lock) {
+            Ok(lock) => lock.is_some(),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
     }
 
     /// The directory of all worktrees.
@@ -290,6 +298,14 @@ impl Workspaces<'_> {
             ),
         )
         .hint("if aynig.workspaceRoot was changed, set it back to what it was"))
+    }
+}
+
+/// Creates the lock of a workspace if it is missing.
+pub(super) fn make_lock(lock: &Path) -> std::io::Result<()> {
+    match fsutil::create(lock, b"") {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        created => created,
     }
 }
 

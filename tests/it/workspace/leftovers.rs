@@ -11,13 +11,13 @@ use super::rollback::field;
 
 impl Repo {
     /// `aynig …` where workspaces are; any exit code is fine.
-    fn ask(&self, arguments: &[&str]) -> std::process::Output {
+    pub(super) fn ask(&self, arguments: &[&str]) -> std::process::Output {
         let mut command = self.aynig_command();
         command.env("XDG_STATE_HOME", self.beside("state")).args(arguments).output().expect("aynig runs")
     }
 
     /// The items of `clean` of these kinds: name, fate and reason.
-    fn items(&self, arguments: &[&str]) -> Vec<[String; 3]> {
+    pub(super) fn items(&self, arguments: &[&str]) -> Vec<[String; 3]> {
         let report = json(&self.ask(&[&["clean", "--json"], arguments].concat()));
         let text = |item: &Value, field: &str| item[field].as_str().expect(field).to_owned();
         let items = report["items"].as_array().expect("a list").iter();
@@ -28,7 +28,7 @@ impl Repo {
     }
 
     /// The findings of `doctor` about workspaces: level, text and next step.
-    fn findings(&self) -> Vec<[String; 3]> {
+    pub(super) fn findings(&self) -> Vec<[String; 3]> {
         let report = json(&self.ask(&["doctor", "--json"]));
         let findings = report["findings"].as_array().expect("a list").iter();
         let its = findings.filter(|finding| finding["check"] == "workspaces");

@@ -1,5 +1,6 @@
 //! Managed workspaces.
 
+mod advice;
 mod attacks;
 #[cfg(debug_assertions)]
 mod crashes;

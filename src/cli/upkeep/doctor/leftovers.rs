@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use aynig::clock;
+use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::fsutil::process_with;
@@ -140,7 +141,8 @@ fn locks(common_dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// All `*.lock` files in the git directory, except in the directories of loose objects.
+/// All `*.lock` files of git in the git directory. The runners' directory has none: its locks stay when nobody holds
+/// them, and worktrees and artifacts in it have files such as `Cargo.lock`. The directories of loose objects are left out.
 fn lock_files(common_dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![common_dir.to_owned()];
@@ -148,8 +150,9 @@ fn lock_files(common_dir: &Path) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let loose = directory.ends_with("objects") && name.len() == 2;
+            let is_own = path == own_directory(common_dir);
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && !loose => ahead.push(path),
+                Ok(kind) if kind.is_dir() && !loose && !is_own => ahead.push(path),
                 Ok(kind)
                     if kind.is_file() && path.extension().is_some_and(|extension| extension == "lock") =>
                 {

@@ -1,0 +1,52 @@
+//! What aynig tells people to do is right, also for what they did on their own.
+
+use std::fs;
+use std::path::Path;
+
+use super::super::support::*;
+use super::rollback::field;
+
+/// The findings of `doctor` about lock files.
+fn locks(repo: &Repo) -> Vec<String> {
+    let report = json(&repo.ask(&["doctor", "--json"]));
+    let findings = report["findings"].as_array().expect("a list").iter();
+    let its = findings.filter(|finding| finding["check"] == "locks");
+    its.map(|finding| format!("{} {}", finding["level"], finding["text"])).collect()
+}
+
+/// CONTRACT 15.13
+#[test]
+fn only_locks_of_git_are_to_be_removed() {
+    let (repo, made, _) = field();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    let lock = made.record(&repo).join("workspace.lock");
+    let artifact = repo.path.join(".git/aynig/pool/1/Cargo.lock");
+    let of_git = repo.path.join(".git/index.lock");
+    let old = |path: &Path| {
+        fs::create_dir_all(path.parent().expect("above")).expect("made");
+        fs::File::create(path).and_then(|file| file.set_modified(long_ago)).expect("dated");
+    };
+    old(&lock);
+    old(&artifact);
+    assert_eq!(locks(&repo), ["\"ok\" \"no lock file was left\""]);
+    old(&of_git);
+    let [only] = &locks(&repo)[..] else { panic!("{:?}", locks(&repo)) };
+    assert!(only.contains("warning") && only.contains("index.lock is"), "{only}");
+}
+
+/// CONTRACT 15.17
+#[test]
+fn a_lock_that_somebody_removed_is_made_again() {
+    let (repo, made, _) = field();
+    let lock = made.record(&repo).join("workspace.lock");
+    for arguments in [&["snapshot"][..], &["rollback"], &["rollback", "--undo"], &["remove", "--apply"]] {
+        made.sh(&repo, "echo more >>b");
+        fs::remove_file(&lock).expect("removed");
+        let output = repo.workspace(arguments.iter().copied().chain([made.slug.as_str()]));
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+    }
+    let (repo, made, _) = field();
+    fs::remove_file(made.record(&repo).join("workspace.lock")).expect("removed");
+    fs::remove_dir_all(&made.path).expect("removed");
+    assert!(repo.findings()[0][1].contains("its worktree is gone"), "{:?}", repo.findings());
+}
