@@ -158,9 +158,8 @@ impl Pending {
         let is_name = |text: &str| !text.contains('/') && !text.starts_with('.') && !text.is_empty();
         let mut ids = optional.chain([&self.to, &self.head]);
         ids.all(|id| CommitId::parse_hex(id).is_some())
-            && is_left(&self.aside)
             && is_name(&self.aside)
-            && self.aside.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+            && self.aside.strip_prefix(name).is_some_and(is_left)
             && self.registration.as_deref().is_none_or(is_name)
             && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
             && self.undo.as_ref().is_none_or(Restore::is_legal)
@@ -347,8 +346,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
         Err("only letters, digits, dots, underscores and dashes are allowed")
     } else if name.starts_with(['.', '-']) {
         Err("it begins with a dot or a dash")
-    } else if is_left(name) {
-        Err("its end is that of a directory that a rollback leaves")
+    } else if LEFT.iter().any(|mark| name.split(mark).skip(1).any(|rest| rest.starts_with(is_digit))) {
+        Err("directories that a rollback leaves have such names")
     } else if BranchName::new(format!("x/{name}").as_bytes()).is_err() {
         Err("no branch can be named so")
     } else {
@@ -356,11 +355,23 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a directory's name is one that a rollback leaves beside a worktree: `NAME.kept-1`, or
-/// `NAME.gone-1` while it is being removed.
-pub(crate) fn is_left(name: &str) -> bool {
-    let number = [".kept-", ".gone-"].iter().find_map(|mark| Some(name.rsplit_once(mark)?.1));
-    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+/// The marks of directories that a rollback leaves beside a worktree: `NAME.kept-1`, or `NAME.gone-1` while it is being
+/// removed. A second one of a worktree is `NAME.kept-1-2`.
+const LEFT: [&str; 2] = [".kept-", ".gone-"];
+
+/// Whether this follows a worktree's name in the name of a directory that a rollback leaves beside it.
+fn is_left(end: &str) -> bool {
+    LEFT.iter().any(|mark| end.strip_prefix(mark).is_some_and(is_numbered))
+}
+
+/// Whether a directory with this after the mark in its name is one that a rollback leaves.
+pub(super) fn is_numbered(end: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(is_digit);
+    end.split_once('-').map_or(is_number(end), |(generation, more)| is_number(generation) && is_number(more))
+}
+
+fn is_digit(character: char) -> bool {
+    character.is_ascii_digit()
 }
 
 /// A context for tests.
@@ -439,15 +450,51 @@ mod tests {
     /// CONTRACT 15.1
     #[test]
     fn names() {
-        for name in ["a", "fix-1", "A.b_c", "x.kept", "y.kept-z"] {
+        for name in ["a", "fix-1", "A.b_c", "x.kept", "y.kept-z", "z.kept-.gone-"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         let long = "x".repeat(51);
         for name in [
-            "", ".", "..", "-a", ".a", "a/b", "a b", "ä", "a.lock", "a..b", "a.", "a.kept-1", "a.gone-2",
+            "",
+            ".",
+            "..",
+            "-a",
+            ".a",
+            "a/b",
+            "a b",
+            "ä",
+            "a.lock",
+            "a..b",
+            "a.",
+            "a.kept-1",
+            "a.gone-2",
+            "a.gone-1.gone-x",
+            "a.kept-1x",
+            "a.gone-x.kept-1",
             &long,
         ] {
             assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+
+    /// CONTRACT 15.7
+    #[test]
+    fn names_of_leftovers() {
+        for end in [".kept-1", ".gone-12", ".gone-1-2", ".kept-10-23"] {
+            assert!(is_left(end), "{end}");
+        }
+        for end in [
+            "",
+            ".kept-",
+            ".gone-x",
+            ".gone-1-",
+            ".gone-1-notes",
+            ".gone-1.bak",
+            ".gone--1",
+            ".gone-1-2-3",
+            "1",
+        ] {
+            assert!(!is_left(end), "{end}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::words::{error_chain, pluralize, shell_quote};
 
 use super::Workspaces;
 use super::change::left;
-use super::context::{Context, Pending, State};
+use super::context::{Context, Pending, State, is_numbered};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
@@ -263,7 +263,7 @@ pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
     let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());
     let is_its = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.strip_prefix(&begin).is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+        name.strip_prefix(&begin).is_some_and(is_numbered)
     };
     let mut found: Vec<PathBuf> = names.filter(is_its).collect();
     found.sort();

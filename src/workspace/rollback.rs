@@ -8,7 +8,7 @@ use crate::supervise::detach;
 
 use super::Workspaces;
 use super::change::{Aim, Remade};
-use super::context::{Context, Restore, State, is_left};
+use super::context::{Context, Restore, State, is_numbered};
 use super::refusal::{Refusal, Why};
 use super::remove::leftovers;
 use super::store::Held;
@@ -153,7 +153,8 @@ impl Workspaces<'_> {
 /// name is such a one.
 pub fn discard(directory: &Path) -> bool {
     let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if !directory.is_absolute() || !is_left(&name) || !name.contains(".gone-") {
+    let is_gone = name.split_once(".gone-").is_some_and(|(_, end)| is_numbered(end));
+    if !directory.is_absolute() || !is_gone {
         return false;
     }
     if let Err(error) = fsutil::remove_all(directory) {

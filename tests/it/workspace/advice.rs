@@ -50,3 +50,25 @@ fn a_lock_that_somebody_removed_is_made_again() {
     fs::remove_dir_all(&made.path).expect("removed");
     assert!(repo.findings()[0][1].contains("its worktree is gone"), "{:?}", repo.findings());
 }
+
+/// CONTRACT 15.7, 15.9
+#[test]
+fn what_has_almost_the_name_of_a_leftover_stays() {
+    let (repo, made, _) = field();
+    let beside = |name: &str| made.path.with_file_name(name);
+    let others = ["fix.gone-1-notes", "fix.gone-1.bak", "fix.gone-1x"].map(beside);
+    let left = ["fix.gone-1", "fix.gone-1-2"].map(beside);
+    for directory in others.iter().chain(&left) {
+        fs::create_dir(directory).expect("made");
+        fs::write(directory.join("note"), "mine").expect("written");
+    }
+    let listed: Vec<String> = repo.items(&["--workspaces"]).into_iter().map(|[name, ..]| name).collect();
+    assert_eq!(listed, left.each_ref().map(|path| path.display().to_string()));
+    repo.workspace_ok(["snapshot", &made.slug]);
+    wait_until("the leftovers to be removed", || !left.iter().any(|path| path.exists()));
+    repo.workspace_ok(["remove", "--apply", &made.slug]);
+    for directory in &others {
+        assert_eq!(fs::read_to_string(directory.join("note")).expect("still there"), "mine");
+    }
+    assert_refused(&repo.workspace(["create", "fix.gone-1.gone-x"]), 2, &["legal name", "rollback"]);
+}
