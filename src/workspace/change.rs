@@ -322,6 +322,9 @@ impl Workspaces<'_> {
         for place in new {
             self.repo.forget_worktree(&place).map_err(|error| words(&error))?;
         }
+        if !old.is_empty() && !is_there(aside) {
+            told.push(absent(&path));
+        }
         for place in old {
             if pending.keep.is_none() {
                 told.extend(self.save_again(held, aside)?);
@@ -453,6 +456,14 @@ impl Workspaces<'_> {
             (State::Ready | State::Preparing, None) => Ok(None),
         }
     }
+}
+
+/// What the user should know if there is nothing at the place of a registered worktree.
+pub(super) fn absent(path: &Path) -> String {
+    format!(
+        "there is no worktree at {}: if it was moved, its files are where they are now, and are not saved",
+        path.display()
+    )
 }
 
 /// Whether a directory has nothing in it but git's link.

@@ -11,6 +11,7 @@ use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::{Context, State};
+use super::moved::moved;
 use super::refusal::Refusal;
 use super::store::{Entry, Fault, whose};
 
@@ -115,7 +116,7 @@ impl Broken {
                     .to_owned()
             }
             Self::NoWorktree => format!(
-                "`aynig workspace rollback {handle}` makes it anew at the base, then `aynig workspace rollback --undo {handle}` brings its commits back"
+                "if it was moved, `git worktree repair PLACE` notes where it is; else `aynig workspace rollback {handle}` makes it anew at the base, then `aynig workspace rollback --undo {handle}` brings its commits back"
             ),
             Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
                 format!("`aynig workspace rollback {handle}` makes it anew; what is there stays beside it")
@@ -212,6 +213,9 @@ impl Workspaces<'_> {
         };
         if let Some((what, next)) = self.due(context) {
             return Some(Flaw { due: Some(Box::new(context.clone())), ..flaw(what.to_owned(), next, true) });
+        }
+        if let Some((what, next)) = moved(context, registered) {
+            return Some(flaw(what, next, true));
         }
         let facts = self.facts(context, registered);
         if let Some(broken) = judge(facts) {

@@ -360,7 +360,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
 const LEFT: [&str; 2] = [".kept-", ".gone-"];
 
 /// Whether this follows a worktree's name in the name of a directory that a rollback leaves beside it.
-fn is_left(end: &str) -> bool {
+pub(super) fn is_left(end: &str) -> bool {
     LEFT.iter().any(|mark| end.strip_prefix(mark).is_some_and(is_numbered))
 }
 

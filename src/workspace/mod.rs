@@ -43,6 +43,7 @@ mod guard;
 mod heard;
 mod ignored;
 mod leftovers;
+mod moved;
 mod place;
 mod ready;
 mod record;

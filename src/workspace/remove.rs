@@ -17,7 +17,7 @@ use crate::supervise::settled_occupants;
 use crate::words::{error_chain, pluralize, shell_quote};
 
 use super::Workspaces;
-use super::change::left;
+use super::change::{absent, left};
 use super::context::{Context, Pending, State, is_numbered};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
@@ -57,6 +57,10 @@ impl Workspaces<'_> {
             let message = format!("{} is being made anew; nothing was changed", held.context.handle());
             return Err(Refusal::new(Why::Conflict, message)
                 .hint("`aynig workspace snapshot` or `aynig workspace rollback` finishes it"));
+        }
+        let path = &held.context.worktree_path;
+        if path.symlink_metadata().is_err() {
+            (self.options.tell)(&format!("{}; `git worktree repair PLACE` notes where it is", absent(path)));
         }
         self.survey(&held)
     }

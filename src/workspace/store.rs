@@ -18,6 +18,7 @@ use crate::git::contents::snapshot::Inside;
 
 use super::Workspaces;
 use super::context::{Context, FILE, MOST_BYTES, State};
+use super::moved::moved;
 use super::place::{checkouts_around, default_root, judge, resolved};
 use super::refusal::{Refusal, Why};
 
@@ -187,6 +188,13 @@ impl Workspaces<'_> {
         let held = self.hold_as_it_is(context)?;
         if held.context.state != State::Preparing {
             self.check_settings(&held.context)?;
+        }
+        let trying = format!("look at {}", held.context.handle());
+        let registered =
+            self.repo.workspace_worktrees().map_err(|error| Refusal::because(&trying, &error))?;
+        if let Some((what, next)) = moved(&held.context, &registered) {
+            let message = format!("{}: {what}; nothing was changed", held.context.handle());
+            return Err(Refusal::new(Why::Conflict, message).hint(format!("{next}; then again")));
         }
         Ok(held)
     }

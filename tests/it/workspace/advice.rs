@@ -72,3 +72,65 @@ fn what_has_almost_the_name_of_a_leftover_stays() {
     }
     assert_refused(&repo.workspace(["create", "fix.gone-1.gone-x"]), 2, &["legal name", "rollback"]);
 }
+
+/// CONTRACT 15.13, 15.22
+#[test]
+fn a_worktree_that_was_moved_is_not_forgotten() {
+    for (what, script, place) in [
+        ("git worktree move", "git worktree move -f -f . ../moved", "moved"),
+        ("beside", "mv -T \"$PWD\" ../moved", "moved"),
+        ("elsewhere", "mv -T \"$PWD\" ../../moved; git -C \"$REPO\" worktree repair ../../moved", "../moved"),
+        ("a link", "mv -T \"$PWD\" ../../moved; ln -s ../moved \"$PWD\"", "../moved"),
+        ("another", "mv -T \"$PWD\" ../moved; mkdir \"$PWD\"; git -C ../moved worktree repair", "moved"),
+    ] {
+        let (repo, made, _) = field();
+        made.sh(&repo, "echo dirty >>b; echo new >untracked");
+        made.sh(
+            &repo,
+            &format!("p=$PWD; cd -P .; {script}")
+                .replace("../../moved", "\"$(dirname \"$(dirname \"$p\")\")\"/moved"),
+        );
+        let there = made.path.with_file_name(place);
+        let there = there.canonicalize().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let shown = there.display().to_string();
+        let refs = repo.git(["for-each-ref"]);
+        for arguments in
+            [&["snapshot"][..], &["rollback"], &["rollback", "--undo"], &["remove"], &["remove", "--apply"]]
+        {
+            let output = repo.workspace(arguments.iter().copied().chain([made.slug.as_str()]));
+            assert_refused(&output, 1, &["was moved to", &shown, "nothing was changed", "then again"]);
+        }
+        assert_eq!(repo.git(["for-each-ref"]), refs, "{what}");
+        let [[level, text, next]] = &repo.findings()[..] else { panic!("{what}: {:?}", repo.findings()) };
+        assert!(level == "warning" && text.contains(&shown), "{what}: {text}");
+        if ["a link", "another"].contains(&what) {
+            assert!(next.contains("out of the way"), "{what}: {next}");
+            fs::rename(&made.path, made.path.with_file_name("away")).expect("renamed");
+        }
+        let command = next.split('`').nth(1).expect("a command");
+        let mut shell = std::process::Command::new("/bin/sh");
+        let done = hermetic(&mut shell).current_dir(&repo.path).args(["-euc", command]).output();
+        assert!(done.as_ref().is_ok_and(|done| done.status.success()), "{what}: {command}: {done:?}");
+        assert_eq!(repo.findings()[0][0], "ok", "{what}: {:?}", repo.findings());
+        repo.workspace_ok(["rollback", &made.slug]);
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        assert_eq!(fs::read_to_string(made.path.join("b")).expect("b"), "b\ndirty\n", "{what}");
+    }
+}
+
+/// CONTRACT 15.22
+#[test]
+fn a_worktree_that_is_at_no_known_place_is_spoken_of() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "mv -T \"$PWD\" \"$REPO/../moved\"");
+    let [[_, text, next]] = &repo.findings()[..] else { panic!("{:?}", repo.findings()) };
+    assert!(text.contains("is gone") && next.contains("`git worktree repair PLACE`"), "{text}: {next}");
+    let shown = repo.workspace_ok(["remove", &made.slug]);
+    assert!(
+        err(&shown).contains("if it was moved") && err(&shown).contains("git worktree repair"),
+        "{}",
+        err(&shown)
+    );
+    let done = repo.workspace_ok(["rollback", &made.slug]);
+    assert!(err(&done).contains("if it was moved"), "{}", err(&done));
+}

@@ -170,7 +170,8 @@ fn what_is_wrong_is_named_with_the_command_that_mends_it() {
             is_left,
             "{what}: {items:?}"
         );
-        let commands: Vec<&str> = next.split('`').skip(1).step_by(2).collect();
+        let mut commands: Vec<&str> = next.split('`').skip(1).step_by(2).collect();
+        commands.retain(|command| command.starts_with("aynig "));
         assert!(!commands.is_empty(), "{what}: {next}");
         for command in commands {
             let words: Vec<&str> = command.split(' ').skip(1).collect();
