@@ -145,7 +145,7 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Finds a workspace by its slug or the beginning of its run's id, by `slug/name`, branch or path.
+    /// Finds a workspace by its slug or the beginning of its run's id, by its name, `slug/name`, branch or path.
     pub fn find(&self, named: &OsStr) -> Result<Context, Refusal> {
         let entries = self.all()?;
         let contexts: Vec<&Context> =
@@ -163,7 +163,7 @@ impl Workspaces<'_> {
                     }
                 }
                 let mut refusal = Refusal::new(Why::NotFound, format!("there is no workspace {shown}")).hint(
-                    "`aynig workspace list` lists them; one is named by its slug, slug/name, branch or path",
+                    "`aynig workspace list` lists them; one is named by its slug, name, slug/name, branch or path",
                 );
                 if let Some((run, name)) = self.known_to_a_run(named) {
                     refusal = refusal.hint(format!(
@@ -376,8 +376,10 @@ fn read(file: &Path, run: &str, name: &str) -> Result<Context, String> {
 /// Whether a text names the workspace.
 fn is_named(context: &Context, named: &OsStr) -> bool {
     let path = Path::new(named);
-    if path.is_absolute() {
-        let real = resolved(path).unwrap_or_else(|_| path.to_owned());
+    // No name, and no branch, begins with a dot.
+    if path.is_absolute() || named.as_bytes().starts_with(b".") {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let real = resolved(&path).unwrap_or(path);
         return real.starts_with(&context.worktree_path);
     }
     let Ok(text) = named.as_bytes().to_str() else { return false };
@@ -388,6 +390,7 @@ fn is_named(context: &Context, named: &OsStr) -> bool {
         text.len() >= FEWEST && id.starts_with(&text.to_lowercase())
     };
     text == context.branch_name
+        || text == context.name
         || is_run(text)
         || text.rsplit_once('/').is_some_and(|(run, name)| name == context.name && is_run(run))
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "WORKSPACE is a slug, the beginning of a run's id, slug/name, a branch or a path. RUN is a slug, the beginning of an id, or an id. A \
+    after_help = "WORKSPACE is a slug, the beginning of a run's id, a name, slug/name, a branch or a path in it. RUN is a slug, the beginning of an id, or an id. A \
     workspace lasts until it is removed. Your \
     checkout may be dirty, and is not touched.\n\
     Exit codes: 0 done; 1 not done, no such workspace, or somebody was faster; 2 usage: a name or a base; 3 set-up; 4 the remote cannot be reached or refuses."

@@ -376,12 +376,13 @@ fn snapped(snapshot: &Snapshot) {
     kept_words(snapshot.kept.as_ref());
     let shown = snapshot.changes.iter().filter(|change| change.is_violation || change.is_protected);
     for Change { thing, name, how, undo, is_violation, .. } in shown {
-        let thing = thing.word();
-        let what = if *is_violation { "violation: " } else { "" };
-        warn(&format!(
-            "{what}the {thing} {name} was {} since the last snapshot; this undoes it: {undo}",
-            how.word()
-        ));
+        let what = format!("the {} {name} was {} since the last snapshot", thing.word(), how.word());
+        if *is_violation {
+            warn(&format!("violation: {what}; this undoes it: {undo}"));
+        } else {
+            // Probably somebody's ordinary commit, which a command would drop.
+            warn(&format!("{what}, and not under the address of the workspace"));
+        }
     }
     if snapshot.changes.iter().any(|change| change.is_violation) {
         let handle = snapshot.context.handle();
@@ -402,10 +403,12 @@ fn rolled_back(context: &Context, remade: Option<&Remade>) {
     let (count, bytes) = remade.ignored;
     if count > 0 {
         let files = pluralize(count, "ignored file");
-        ui::narrate(&format!("{files} ({bytes} bytes) were not saved"));
+        let hint = "with `aynig.rollbackKeepIgnored` the old directory stays for them";
+        ui::narrate(&format!("not saved: {files} ({bytes} bytes); {hint}"));
     }
     kept_words(remade.kept.as_ref());
-    let undo = format!("`aynig workspace rollback --undo {}` takes it back", context.handle());
+    let but = if count > 0 { ", but for ignored files" } else { "" };
+    let undo = format!("`aynig workspace rollback --undo {}` takes it back{but}", context.handle());
     ui::narrate(&styled(FAINT, undo));
 }
 

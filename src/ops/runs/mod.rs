@@ -41,6 +41,9 @@ use crate::words::error_chain;
 use super::error::{Error, Kind};
 use super::settings;
 
+/// The words where there are none.
+pub const NO_RUNS: &str = "this repository has no runs; no command of this version makes one";
+
 /// The most runs that an error lists.
 const LISTED: usize = 8;
 
@@ -139,7 +142,7 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
     let error = Error::new(Kind::NotFound, error_chain(&error));
     Err(match (near, words.is_empty()) {
         (Some(near), _) if among.is_none() => error.hint(format!("did you mean {near}?")),
-        (_, true) => error.hint("this repository has no runs"),
+        (_, true) => error.hint(NO_RUNS),
         (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
     })
 }

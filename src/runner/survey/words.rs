@@ -111,8 +111,8 @@ impl Display for Exclusion {
             }
             Self::BelowWorkPrefix { prefix } => write!(
                 f,
-                "is below {prefix} (aynig.workPrefix), where nothing is ever run; rename the branch, or set another prefix \
-                 with `git config aynig.workPrefix PREFIX/`"
+                "is below {prefix} (aynig.workPrefix) like the branches of workspaces, which are never run; a branch that is to be \
+                 run needs another name, or workspaces another prefix: `git config aynig.workPrefix PREFIX/`"
             ),
             Self::NotSelected => f.write_str("does not match --branch"),
             Self::NotCurrent => f.write_str("is not the current branch (--current-branch only)"),

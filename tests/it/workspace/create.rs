@@ -97,10 +97,19 @@ fn it_is_found_by_slug_id_name_branch_and_path() {
     }
     let shown = out(&repo.workspace_ok(["show", &two.handle]));
     assert!(shown.contains(&two.branch) && shown.contains("ready"), "{shown}");
-    for wrong in ["nothing", "fix", "abc", "/", "work/", "main"] {
+    for wrong in ["nothing", ".", "../..", "abc", "/", "work/", "main"] {
         assert_refused(&repo.workspace(["show", wrong]), 1, &["no workspace", "aynig workspace list"]);
     }
-    assert_eq!(repo.workspaces().len(), 2);
+    assert_refused(&repo.workspace(["show", "fix"]), 2, &[&one.handle, &two.handle]);
+    let other = repo.made("other");
+    assert!(out(&repo.workspace_ok(["show", "other"])).contains(&other.branch));
+    for named in [".", "./README", "../fix/README"] {
+        let mut inside = repo.aynig_command();
+        let output =
+            inside.current_dir(&one.path).args(["workspace", "path", named]).output().expect("it runs");
+        assert_eq!(out(&output).trim_end(), one.path.to_str().expect("UTF-8"), "{named}");
+    }
+    assert_eq!(repo.workspaces().len(), 3);
 }
 
 /// CONTRACT 15.4

@@ -116,6 +116,16 @@ fn what_is_not_known_to_be_of_the_agent_is_no_violation() {
 
 /// CONTRACT 15.15
 #[test]
+fn no_command_that_drops_somebodys_commit_is_shown() {
+    let (repo, made) = guarded();
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "of the operator"]);
+    let said = err(&repo.workspace_ok(["snapshot", &made.slug]));
+    assert!(said.contains("refs/heads/main was changed since the last snapshot, and not under"), "{said}");
+    assert!(!said.contains("update-ref"), "{said}");
+}
+
+/// CONTRACT 15.15
+#[test]
 fn which_branches_are_protected_is_set() {
     let (repo, made) = guarded();
     repo.git(["config", "aynig.protectedBranches", "x/*"]);

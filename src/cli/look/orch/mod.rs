@@ -81,7 +81,7 @@ fn list(repo: &Repo, json: bool) -> Result<Exit, Error> {
         warn(&format!("run {} cannot be read: {why}", one.id));
     }
     if all.is_empty() {
-        ui::remark(&styled(FAINT, "this repository has no runs"));
+        ui::remark(&styled(FAINT, runs::NO_RUNS));
     }
     Ok(Exit::Done)
 }
