@@ -335,10 +335,18 @@ pub(crate) fn gix_chain(error: &gix::Error) -> String {
     words.join(": ")
 }
 
+/// The packs that a process can know of, for each there is when it starts, and at least. gix keeps the places of
+/// removed packs for a while, fails if it needs another one, and may panic if it reuses one. Each fetch and each
+/// `git gc` makes a pack, and a runner may live for months.
+const PACKS: gix::odb::store::init::Slots =
+    gix::odb::store::init::Slots::AsNeededByDiskState { multiplier: 2.0, minimum: 1024 };
+
 /// Opens a git directory, if it belongs to this user or to a trusted one.
 fn opened(git_dir: &Path) -> gix::Result<gix::Repository> {
-    let options =
-        gix::open::Options::default().bail_if_untrusted(true).open_path_as_is(git_dir.ends_with(".git"));
+    let options = gix::open::Options::default()
+        .bail_if_untrusted(true)
+        .open_path_as_is(git_dir.ends_with(".git"))
+        .object_store_slots(PACKS);
     gix::ThreadSafeRepository::open_opts(git_dir, options).map(|shared| shared.to_thread_local())
 }
 

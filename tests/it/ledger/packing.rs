@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aynig::contract::ids::CommitId;
+use aynig::git::objects::edit::Blob;
 use aynig::ledger::Place;
 
 use super::{Repo, assert_whole, open, run_with_node, sized, writer};
@@ -49,4 +51,27 @@ fn an_object_of_a_removed_pack_is_written_again() {
     assert!(!repo.git_command().args(["cat-file", "-e", &tree]).status().expect("git runs").success());
     assert_eq!(handle.edit_tree(None, &files).expect("a tree").to_string(), tree);
     repo.git(["cat-file", "-e", &format!("{tree}:file")]);
+}
+
+/// A process sees every new pack, and the removal of old ones, also after more of them than gix expects.
+#[test]
+fn packs_that_come_and_go_are_followed() {
+    let repo = Repo::new();
+    let handle = open(&repo.path).handle();
+    // gix has 32 places by default. The pack in the last one is kept; the others take turns.
+    for number in 0..40 {
+        let content = format!("{number}\n");
+        let id = repo.git_with_input(&["hash-object", "-w", "--stdin"], content.as_bytes());
+        repo.git(["update-ref", &format!("refs/aynig/test/{number}"), &id]);
+        repo.git(["repack", "-adq"]);
+        let id = CommitId::parse_hex(id.as_bytes()).expect("an id");
+        let blob = Blob { path: "file".to_owned(), id };
+        assert_eq!(handle.read_blob(&blob, 100).expect("it is there"), content.as_bytes());
+        if number == 31 {
+            let packs = std::fs::read_dir(repo.path.join(".git/objects/pack")).expect("packs").flatten();
+            let mut packs = packs.map(|entry| entry.path());
+            let pack = packs.find(|path| path.extension().is_some_and(|name| name == "pack")).expect("one");
+            std::fs::write(pack.with_extension("keep"), "").expect("a file");
+        }
+    }
 }
