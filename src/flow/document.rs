@@ -387,6 +387,12 @@ pub fn word<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static st
     table.iter().find(|(_, one)| one == value).map_or("", |(word, _)| word)
 }
 
+/// What a step of this opcode is called in messages.
+pub(crate) fn a_step(opcode: Opcode) -> String {
+    let article = if opcode == Opcode::Evaluate { "an" } else { "a" };
+    format!("{article} {} step", word(&OPCODES, &opcode))
+}
+
 /// The outcomes with which a step of this opcode ends.
 #[must_use]
 pub fn outcomes_of(opcode: Opcode) -> &'static [(&'static str, Outcome)] {

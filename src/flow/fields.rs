@@ -6,7 +6,7 @@ use crate::contract::alike::nearest;
 use crate::contract::duration::parse_duration;
 
 /// The longest duration, in seconds: a year.
-const MAX_SECONDS: u64 = 365 * 86_400;
+pub(crate) const MAX_SECONDS: u64 = 365 * 86_400;
 
 /// The fields of a map.
 #[derive(Clone, Copy)]
@@ -52,17 +52,25 @@ pub(crate) fn choose<'a>(word: &str, words: impl IntoIterator<Item = &'a str> + 
     }
 }
 
-/// Reports a value of the wrong type.
-fn mistyped(node: &Node, name: &str, wanted: &str, notes: &mut Notes) {
+/// Reports a value of the wrong type; `right` is what to write instead.
+fn mistyped(node: &Node, name: &str, wanted: &str, right: &str, notes: &mut Notes) {
     if node.value != Value::Refused {
         let instead = match &node.value {
             Value::Number(text) if wanted == "text" => format!("write it in quotes: \"{text}\""),
             Value::Flag(flag) if wanted == "text" => format!("write it in quotes: \"{flag}\""),
             Value::Text(text) if text == "yes" || text == "no" => "write true or false".to_owned(),
-            _ => format!("write {wanted}"),
+            Value::Text(text) if wanted == "a list of texts" && is_short(text) => {
+                format!("write a list: [\"{text}\"]")
+            }
+            _ => format!("write {right}"),
         };
         notes.fault(node.at, format!("{name} is {}, and not {wanted}", node.value.kind()), instead);
     }
+}
+
+/// Whether a text fits into a message as it is, in quotes.
+fn is_short(text: &str) -> bool {
+    text.len() <= 64 && !text.contains(|c: char| c.is_control() || "\"\\".contains(c))
 }
 
 impl<'a> Fields<'a> {
@@ -82,6 +90,10 @@ impl<'a> Fields<'a> {
             } else if !known.contains(&key.as_str()) {
                 let advice = match key.as_str() {
                     "<<" => "write the fields themselves".to_owned(),
+                    "command" | "run" if what == "a script" => {
+                        "write a command line into a script of the repository, and name that in `entrypoint`"
+                            .to_owned()
+                    }
                     "on_fail" => "write `error: STEP` below `routes`".to_owned(),
                     _ => choose(key, known.iter().copied()),
                 };
@@ -94,7 +106,7 @@ impl<'a> Fields<'a> {
     /// The fields of `node`, whatever their names are.
     pub(crate) fn all(node: &'a Node, what: &str, notes: &mut Notes) -> Option<Self> {
         let Value::Map(entries) = &node.value else {
-            mistyped(node, what, "a map of fields", notes);
+            mistyped(node, what, "a map of fields", "fields, each as `NAME: VALUE`", notes);
             return None;
         };
         Some(Self { at: node.at, entries })
@@ -160,7 +172,7 @@ impl<'a> Fields<'a> {
         let Some(node) = self.get(name) else { return Vec::new() };
         let named = format!("`{name}`");
         let Value::List(items) = &node.value else {
-            mistyped(node, &named, "a list of texts", notes);
+            mistyped(node, &named, "a list of texts", "one, as in [\"a\", \"b\"]", notes);
             return Vec::new();
         };
         items.iter().filter_map(|item| as_text(item, &format!("an entry of {named}"), notes)).collect()
@@ -176,7 +188,7 @@ impl<'a> Fields<'a> {
         match self.get(name) {
             Some(Node { value: Value::Flag(flag), .. }) => *flag,
             Some(node) => {
-                mistyped(node, &format!("`{name}`"), "true or false", notes);
+                mistyped(node, &format!("`{name}`"), "true or false", "true or false", notes);
                 false
             }
             None => false,
@@ -190,7 +202,7 @@ impl<'a> Fields<'a> {
         let read = match &node.value {
             Value::Number(text) => text.parse().ok().filter(|number| (least..=most).contains(number)),
             _ => {
-                mistyped(node, &format!("`{name}`"), &format!("a whole number, {range}"), notes);
+                mistyped(node, &format!("`{name}`"), "a whole number", &range, notes);
                 return None;
             }
         };
@@ -210,7 +222,13 @@ impl<'a> Fields<'a> {
         let read = match &node.value {
             Value::Number(text) | Value::Text(text) => parse_duration(text),
             _ => {
-                mistyped(node, &format!("`{name}`"), "a duration", notes);
+                mistyped(
+                    node,
+                    &format!("`{name}`"),
+                    "a duration",
+                    "seconds, or a text such as 90s, 10m or 2h",
+                    notes,
+                );
                 return None;
             }
         };
@@ -228,7 +246,7 @@ pub(crate) fn as_text<'a>(node: &'a Node, name: &str, notes: &mut Notes) -> Opti
     match &node.value {
         Value::Text(text) => Some(Words { at: node.at, text }),
         _ => {
-            mistyped(node, name, "text", notes);
+            mistyped(node, name, "text", "a text, in quotes if it has {, [ or `: `", notes);
             None
         }
     }

@@ -53,7 +53,8 @@ impl Graph {
         for step in &self.steps {
             let mark = if step.id == self.entry_step { '>' } else { ' ' };
             let detail = step.detail.as_ref().map(|detail| format!("  {detail}")).unwrap_or_default();
-            text.push_str(&format!("\n{mark} {}  {}{detail}\n", step.id, step.opcode));
+            let line = format!("{mark} {}  {}{detail}", step.id, step.opcode);
+            text.push_str(&format!("\n{}\n", line.trim_end()));
             for Edge { outcome, target } in &step.routes {
                 text.push_str(&format!("    {outcome:<14}  -> {target}\n"));
             }

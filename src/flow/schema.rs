@@ -4,7 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use super::document::{MAX_STEPS, MAX_VISITS, OPCODES, RETRIES, outcomes_of};
-use super::read::{APPROVAL, EXECUTION, NETWORK};
+use super::fields::MAX_SECONDS;
+use super::read::{APPROVAL, ARTIFACTS, EXECUTION, NETWORK};
+use crate::contract::duration::UNITS;
 use crate::model::step::Opcode;
 
 /// The schema, as indented JSON.
@@ -54,6 +56,50 @@ fn words<T>(what: &str, table: &[(&str, T)]) -> Value {
     json!({ "description": what, "enum": words })
 }
 
+/// A text that is not blank.
+fn filled(what: &str) -> Value {
+    json!({ "description": what, "type": "string", "pattern": "\\S" })
+}
+
+/// Patterns of paths below the top of the worktree.
+fn globs(what: &str) -> Value {
+    let glob = json!({ "type": "string", "not": { "pattern": format!("^$|//$|{OUTSIDE}") } });
+    json!({ "description": what, "type": "array", "items": glob })
+}
+
+/// What no path below the top of a repository contains. Its `.git` is no part of it.
+const OUTSIDE: &str = r"^/|(^|/)\.\.(/|$)|^\.(/|$)|^\.git(/|$)";
+
+/// `value`, in which only one of these two fields may be.
+fn either(mut value: Value, one: &str, other: &str) -> Value {
+    value["not"] = json!({ "required": [one, other] });
+    value
+}
+
+/// The expression of a whole number up to `most`.
+fn up_to(most: u64) -> String {
+    let digits = most.to_string();
+    let mut all: Vec<String> = Vec::new();
+    for (index, digit) in digits.bytes().enumerate().filter(|(_, digit)| *digit > b'0') {
+        let (before, lower) = (&digits[..index], char::from(digit - 1));
+        all.push(format!("{before}[0-{lower}][0-9]{{{}}}", digits.len() - index - 1));
+    }
+    if digits.len() > 1 {
+        all.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+    }
+    format!("0*({}|{digits})", all.join("|"))
+}
+
+/// The expression of a duration, each of whose parts is a year at most.
+fn durations() -> String {
+    let parts: Vec<String> = UNITS
+        .iter()
+        .rev()
+        .map(|(unit, length)| format!("({}{unit})?", up_to(MAX_SECONDS / length)))
+        .collect();
+    format!("^({}|{})$", up_to(MAX_SECONDS), parts.concat())
+}
+
 fn ignored() -> Value {
     json!({ "description": "Means nothing to aynig." })
 }
@@ -94,21 +140,20 @@ fn value() -> Value {
     );
     let mut input = input;
     input["type"] = json!(["object", "null"]);
+    input["not"] =
+        json!({ "required": ["required", "default"], "properties": { "required": { "const": true } } });
     let mut schema = object(
         "A flow of aynig: a task through agents, validators, a planner, gates and rollbacks.",
         &[
-            (
-                "workflow_id!",
-                json!({ "description": "The name of the flow.", "type": "string", "minLength": 1 }),
-            ),
+            ("workflow_id!", filled("The name of the flow.")),
             ("version!", number("The version of the flow.", 1, u32::MAX.into())),
             ("description", text_of("What the flow does.")),
-            ("entry_step!", text_of("The id of the first step.")),
+            ("entry_step!", filled("The id of the first step.")),
             ("defaults", defaults),
             ("limits", limits),
             (
                 "inputs",
-                json!({ "description": "Inputs, by name. `{{inputs.NAME}}` stands for the value.", "type": "object", "additionalProperties": input }),
+                json!({ "description": "Inputs, by name. `{{inputs.NAME}}` stands for the value.", "type": "object", "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$" }, "additionalProperties": input }),
             ),
             (
                 "policies",
@@ -133,8 +178,8 @@ fn policy() -> Value {
             ("execution_posture", words("What it may write.", &EXECUTION)),
             ("network_posture", words("Whether it may use the network.", &NETWORK)),
             ("approval_posture", words("What is done when it asks for permission.", &APPROVAL)),
-            ("allowed_paths", texts("Patterns of the only paths that may change.")),
-            ("forbidden_paths", texts("Patterns of paths that must not change.")),
+            ("allowed_paths", globs("Patterns of the only paths that may change.")),
+            ("forbidden_paths", globs("Patterns of paths that must not change.")),
             ("forbidden_operations", texts("Operations that must not happen.")),
         ],
     )
@@ -147,15 +192,15 @@ fn defs() -> Value {
         "duration": {
             "description": "Seconds, or a text such as 90s, 10m or 2h.",
             "anyOf": [
-                { "type": "integer", "minimum": 1, "maximum": 31_536_000 },
-                { "type": "string", "pattern": "^([0-9]+|([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?)$", "minLength": 1 },
+                { "type": "integer", "minimum": 1, "maximum": MAX_SECONDS },
+                { "type": "string", "pattern": durations(), "not": { "pattern": "^[0wdhms]*$" } },
             ],
         },
         "name": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" },
         "prompt": {
             "description": "A text; one word that ends in .md is a path of the base commit, and NAME.vN is .aynig/prompts/NAME.vN.md of it.",
             "type": "string",
-            "minLength": 1,
+            "pattern": "\\S",
         },
         "step": { "oneOf": steps },
         "validator": {
@@ -179,14 +224,20 @@ fn defs() -> Value {
 fn validators() -> [(&'static str, Value); 4] {
     let name = || json!({ "description": "Its name.", "$ref": "#/$defs/name" });
     let timeout = || seconds("Its longest time.");
-    let artifacts = || texts("Patterns of the files that are kept.");
-    let entrypoint =
-        || json!({ "description": "Its path in the base commit.", "type": "string", "minLength": 1 });
+    let artifacts = || globs("Patterns of the files that are kept.");
+    let entrypoint = |outside: &str| {
+        let path = format!("^\\s*$|/$|{OUTSIDE}{outside}");
+        json!({ "description": "Its path in the base commit.", "type": "string", "not": { "pattern": path } })
+    };
+    let named = |mut value: Value| {
+        value["anyOf"] = json!([{ "required": ["id"] }, { "required": ["name"] }]);
+        either(value, "timeout", "timeout_seconds")
+    };
     let cwd = || json!({ "description": "The top of the worktree.", "const": "." });
     [
         (
             "builtin",
-            object(
+            named(object(
                 "A validator that the host configures.",
                 &[
                     ("kind!", json!({ "const": "builtin" })),
@@ -196,17 +247,17 @@ fn validators() -> [(&'static str, Value); 4] {
                     ("timeout", timeout()),
                     ("timeout_seconds", timeout()),
                 ],
-            ),
+            )),
         ),
         (
             "script",
-            object(
+            named(object(
                 "A script of the base commit. Below .tnh/run/${run_id}/ it is a harness.",
                 &[
                     ("kind!", json!({ "const": "script" })),
                     ("id", name()),
                     ("name", name()),
-                    ("entrypoint!", entrypoint()),
+                    ("entrypoint!", entrypoint("")),
                     ("args", texts("Its arguments.")),
                     ("cwd", cwd()),
                     ("artifacts", artifacts()),
@@ -214,11 +265,11 @@ fn validators() -> [(&'static str, Value); 4] {
                     ("timeout_seconds", timeout()),
                     ("may_propose_goldens", flag("Of a harness: whether it may propose golden files.")),
                 ],
-            ),
+            )),
         ),
         (
             "harness",
-            object(
+            named(object(
                 "A program that an agent has written.",
                 &[
                     ("kind!", json!({ "const": "harness" })),
@@ -229,21 +280,25 @@ fn validators() -> [(&'static str, Value); 4] {
                     ("timeout_seconds", timeout()),
                     ("may_propose_goldens", flag("Whether it may propose golden files.")),
                 ],
-            ),
+            )),
         ),
         (
             "judge",
-            object(
-                "A script of the base commit that judges.",
-                &[
-                    ("kind", json!({ "const": "script" })),
-                    ("id", name()),
-                    ("entrypoint!", entrypoint()),
-                    ("args", texts("Its arguments.")),
-                    ("cwd", cwd()),
-                    ("timeout", timeout()),
-                    ("timeout_seconds", timeout()),
-                ],
+            either(
+                object(
+                    "A script of the base commit that judges.",
+                    &[
+                        ("kind", json!({ "const": "script" })),
+                        ("id", name()),
+                        ("entrypoint!", entrypoint(r"|^\.tnh/run/\$\{run_id\}/")),
+                        ("args", texts("Its arguments.")),
+                        ("cwd", cwd()),
+                        ("timeout", timeout()),
+                        ("timeout_seconds", timeout()),
+                    ],
+                ),
+                "timeout",
+                "timeout_seconds",
             ),
         ),
     ]
@@ -299,7 +354,7 @@ fn step(word: &str, opcode: Opcode) -> Value {
             fields.extend([
                 ("agent", name("The name of a provider.")),
                 ("prompt!", json!({ "$ref": "#/$defs/prompt" })),
-                ("inputs", texts("diff, validation_report, fix_instructions, or ID.response.")),
+                ("inputs", artifacts()),
                 ("model", text_of("The model.")),
                 ("session", json!({ "description": "A new session, or that of the last visit.", "enum": ["fresh", "continue"] })),
                 ("allow_empty", flag("Whether it may end without a change.")),
@@ -324,10 +379,10 @@ fn step(word: &str, opcode: Opcode) -> Value {
         }
         Opcode::Gate => {
             fields.extend([
-                ("gate!", json!({ "description": "The label.", "type": "string", "minLength": 1 })),
+                ("gate!", filled("The label.")),
                 ("question", text_of("The question.")),
                 ("timeout", seconds("The time for an answer.")),
-                ("approvers", texts("Mail addresses, key:FINGERPRINT, or labels that the host knows.")),
+                ("approvers", approvers()),
                 ("required", number("How many different people must approve (1).", 1, 100)),
             ]);
             "Asks a person."
@@ -338,7 +393,26 @@ fn step(word: &str, opcode: Opcode) -> Value {
         }
         Opcode::Stop => "",
     };
-    object(what, &fields)
+    match opcode {
+        Opcode::Evaluate => either(object(what, &fields), "agent", "command"),
+        Opcode::Gate => either(object(what, &fields), "timeout", "timeout_seconds"),
+        _ => object(what, &fields),
+    }
+}
+
+/// What an agent can be handed.
+fn artifacts() -> Value {
+    let words: Vec<&str> = ARTIFACTS.iter().map(|(word, _)| *word).collect();
+    let others = r"^(harness_report|component_kind|(.|\n)+\.response)$";
+    let item = json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": others }] });
+    json!({ "description": "diff, validation_report, fix_instructions, or ID.response.", "type": "array", "items": item })
+}
+
+/// Who may answer.
+fn approvers() -> Value {
+    let one = r"^(key:\S+|[^@\s]+@\S+|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$";
+    let item = json!({ "type": "string", "pattern": one });
+    json!({ "description": "Mail addresses, key:FINGERPRINT, or labels that the host knows.", "type": "array", "items": item })
 }
 
 #[cfg(test)]

@@ -74,11 +74,10 @@ pub(crate) fn parse(bytes: &[u8], notes: &mut Notes) -> Option<Node> {
         match event {
             Ok((event, span)) => tree.take(event, span, notes)?,
             Err(error) => {
-                notes.fault(
-                    place(error.marker()),
-                    format!("this is no YAML: {}", error.info()),
-                    "mend it, or put a text with special characters in quotes",
-                );
+                let at = place(error.marker());
+                if tree.braced.is_none_or(|(_, braced)| braced.line != at.line) {
+                    unreadable(text, at, &error.info(), notes);
+                }
                 return None;
             }
         }
@@ -88,6 +87,28 @@ pub(crate) fn parse(bytes: &[u8], notes: &mut Notes) -> Option<Node> {
         notes.fault(at, "the file is empty", "write a flow; `aynig flow schema` describes its fields");
     }
     tree.root
+}
+
+/// Reports where a text ends to be YAML.
+fn unreadable(text: &str, at: Place, info: &str, notes: &mut Notes) {
+    let format = if text.trim_start().starts_with('{') { "JSON" } else { "YAML" };
+    let what = format!("this is no {format}: {info}");
+    if info.contains("tab") {
+        notes.fault(first_tab(text, at), what, "indent with spaces");
+    } else if info.starts_with("mapping values are not allowed") {
+        notes.fault(at, what, "put a text that contains `: ` in quotes");
+    } else {
+        notes.fault(at, what, "mend it, or put a text with special characters in quotes");
+    }
+}
+
+/// The first tab that indents a line from `at` on. The parser names the start of what the tab ends.
+fn first_tab(text: &str, at: Place) -> Place {
+    let from = text.lines().enumerate().skip(at.line - 1);
+    let tab = from.map(|(index, line)| (index, line.chars().take_while(|c| " \t-".contains(*c)))).find_map(
+        |(index, mut start)| Some(Place { line: index + 1, column: start.position(|c| c == '\t')? + 1 }),
+    );
+    tab.unwrap_or(at)
 }
 
 /// The text of a file: UTF-8 without characters that cannot be seen.
@@ -149,6 +170,8 @@ enum Key {
 struct Tree {
     open: Vec<Open>,
     root: Option<Node>,
+    /// Two opening braces without quotes, which were refused: how many lists and maps are around, and where they are.
+    braced: Option<(usize, Place)>,
 }
 
 impl Tree {
@@ -187,6 +210,7 @@ impl Tree {
             Event::SequenceEnd | Event::MappingEnd => {
                 let (at, value) = match self.open.pop()? {
                     Open::List(at, items) => (at, Value::List(items)),
+                    Open::Map(at, ..) if self.braced == Some((self.open.len(), at)) => (at, Value::Refused),
                     Open::Map(at, entries, _) => (at, Value::Map(entries)),
                 };
                 self.add(Node { at, value }, notes);
@@ -199,15 +223,35 @@ impl Tree {
 
     /// Adds a value that is complete to the list or map around it.
     fn add(&mut self, node: Node, notes: &mut Notes) {
+        let depth = self.open.len();
         match self.open.last_mut() {
             None => self.root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map(_, entries, key)) => match key.take() {
+            Some(Open::Map(at, entries, key)) => match key.take() {
+                None if substitution(&node, *at).is_some() => {
+                    let name = substitution(&node, *at).unwrap_or_default();
+                    let what = format!("`{{{{{name}}}}}` is a map here, and not text");
+                    notes.fault(*at, what, format!("put it in quotes: \"{{{{{name}}}}}\""));
+                    self.braced = Some((depth - 1, *at));
+                    *key = Some(Key::None);
+                }
                 None => *key = Some(as_key(node, entries, notes)),
                 Some(Key::Name(key, at)) => entries.push(Entry { key, at, value: node }),
                 Some(Key::None) => {}
             },
         }
+    }
+}
+
+/// The NAME of `{NAME}`, which is the first key of a map at `around` where `{{NAME}}` is without quotes.
+fn substitution(node: &Node, around: Place) -> Option<&str> {
+    let follows = node.at == Place { column: around.column + 1, ..around };
+    match &node.value {
+        Value::Map(entries) if follows => match entries.as_slice() {
+            [Entry { key, value, .. }] if value.value == Value::Null => Some(key),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -290,7 +334,7 @@ mod tests {
             (b"# nothing\n", &["1:1: fault: the file is empty"]),
             (b"a: [b\n", &["1:4: fault: this is no YAML: "]),
             (b"a: b: c\n", &["1:5: fault: this is no YAML: "]),
-            (b"a:\n\tb: c\n", &["2:2: fault: this is no YAML: "]),
+            (b"a:\n\tb: c\n", &["2:1: fault: this is no YAML: "]),
             (b"a: b\nc: \xff\n", &["2:4: fault: this is not UTF-8"]),
             (b"\xff\xfea\0", &["1:1: fault: this is not UTF-8"]),
             (b"a: \xc3\xa9\0\n", &["1:5: fault: this is the control character U+0000"]),
@@ -303,6 +347,32 @@ mod tests {
                 assert!(note.starts_with(fault), "{shown}: {note}, and not {fault}");
             }
         }
+    }
+
+    /// CONTRACT 18.2
+    #[test]
+    fn a_fault_says_what_to_write() {
+        let quoted = |at: &str| {
+            format!(
+                "{at}: fault: `{{{{inputs.a}}}}` is a map here, and not text; put it in quotes: \"{{{{inputs.a}}}}\""
+            )
+        };
+        for (text, fault) in [
+            ("p: {{inputs.a}}\n", quoted("1:4")),
+            ("p: {{ inputs.a }}\nq: 1\n", quoted("1:4")),
+            ("p: [{{inputs.a}}, b]\n", quoted("1:5")),
+            ("p: {{inputs.a}} and more\nq: 1\n", quoted("1:4")),
+            ("p: a: b\n", "1:5: fault: this is no YAML: mapping values are not allowed in this context; put a text that contains `: ` in quotes".to_owned()),
+            ("a:\n  b: c\n\td: e\n", "3:1: fault: this is no YAML: while scanning a plain scalar, found a tab; indent with spaces".to_owned()),
+            ("a:\n  - b\n  \t- c\n", "3:3: fault: this is no YAML: while scanning a plain scalar, found a tab; indent with spaces".to_owned()),
+            ("{\"a\": [1}\n", "1:7: fault: this is no JSON: ".to_owned()),
+        ] {
+            let (_, notes) = read(text.as_bytes());
+            assert!(notes.len() == 1 && notes[0].starts_with(&fault), "{text}: {notes:#?}, and not {fault}");
+        }
+        let (node, _) = read(b"p: {{inputs.a}}\nq: {{a: b}: c}\n");
+        let Some(Node { value: Value::Map(entries), .. }) = node else { panic!("a map") };
+        assert_eq!((entries[0].value.value.kind(), entries[1].value.value.kind()), ("refused", "a map"));
     }
 
     #[test]

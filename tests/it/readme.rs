@@ -139,6 +139,17 @@ fn stopping_a_command_works_as_written() {
 }
 
 #[test]
+fn its_flow_has_no_fault() {
+    let about = section(&readme(), "### `aynig flow check");
+    let rest = about.split_once("```yaml\n").expect("an example").1;
+    let repo = Repo::new();
+    repo.write("fix.yaml", rest.split_once("```").expect("its end").0);
+    let checked = repo.aynig_ok(["flow", "check", "fix.yaml"]);
+    assert!(err(&checked).contains("fix.yaml: 4 steps, 0 warnings"), "{}", told(&checked));
+    assert!(help(&["flow"]).contains("commands that run them are not there yet"));
+}
+
+#[test]
 fn every_option_of_every_subcommand_is_there() {
     let readme = readme();
     let everywhere = section(&readme, "## Subcommands").split("\n### ").next().expect("text").to_owned();

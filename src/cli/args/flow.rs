@@ -8,7 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "FILE is YAML or JSON, `-` is standard input. No repository is needed, except for --base.\n\
+    after_help = "This version checks and draws flows; commands that run them are not there yet.\n\
+    FILE is YAML or JSON, `-` is standard input. No repository is needed, except for --base.\n\
     Exit codes: 0 done, with or without warnings; 1 the flow has a fault; 2 usage: the file or the base cannot be read; 3 set-up."
 )]
 pub(crate) struct Flow {

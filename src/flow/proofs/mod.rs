@@ -6,7 +6,7 @@ mod planner;
 use std::collections::BTreeSet;
 
 use super::document::{
-    Act, Artifact, Flow, Gate, Name, OPCODES, OUTCOMES, RunAgent, STOP, Step, outcomes_of, word,
+    Act, Artifact, Flow, Gate, Name, OUTCOMES, RunAgent, STOP, Step, a_step, outcomes_of, word,
 };
 use super::fault::{Notes, Place};
 use super::fields::{choose, listed};
@@ -108,8 +108,7 @@ fn check_artifacts(flow: &Flow, agent: &RunAgent, notes: &mut Notes) {
                 match flow.step(name).map(Step::opcode) {
                     Some(Opcode::RunAgent) => {}
                     Some(opcode) => {
-                        let what =
-                            format!("{name} is a {} step, without a response", word(&OPCODES, &opcode));
+                        let what = format!("{name} is {}, without a response", a_step(opcode));
                         notes.fault(*at, what, "name a RUN_AGENT step");
                     }
                     None => {
@@ -123,11 +122,7 @@ fn check_artifacts(flow: &Flow, agent: &RunAgent, notes: &mut Notes) {
         };
         if !has(maker.1) {
             let what = format!("no step makes {}", maker.0);
-            notes.warn(
-                agent.prompt.at,
-                what,
-                format!("add a {} step, or leave it out", word(&OPCODES, &maker.1)),
-            );
+            notes.warn(agent.prompt.at, what, format!("add {}, or leave it out", a_step(maker.1)));
         }
     }
 }
@@ -176,6 +171,11 @@ fn check_ends(flow: &Flow, notes: &mut Notes) {
             break;
         }
         ending.extend(more);
+    }
+    if ending.is_empty() {
+        let instead = format!("let one lead to {STOP}, as in `completed: {STOP}`");
+        notes.fault(flow.entry_step.at, "no route of the flow leads to an end", instead);
+        return;
     }
     for step in flow.steps.iter().filter(|step| !ending.contains(step.id.as_str())) {
         let what = format!("from {} no route leads to an end", step.id);

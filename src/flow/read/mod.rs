@@ -12,6 +12,7 @@ use super::fault::{Notes, Place};
 use super::fields::{Fields, Words, choose};
 use super::yaml::{self, Entry, Node, Value};
 
+pub(crate) use steps::ARTIFACTS;
 pub(crate) use texts::substituted;
 
 /// The fields of a flow.

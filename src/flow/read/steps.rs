@@ -5,7 +5,7 @@ use super::validators::{either_seconds, judge, validators};
 use super::{Known, named};
 use crate::flow::document::{
     Act, Artifact, Evaluate, Gate, MAX_VISITS, Name, OPCODES, OUTCOMES, RETRIES, Route, RunAgent, STOP, Step,
-    outcomes_of, word,
+    a_step, outcomes_of,
 };
 use crate::flow::fault::Notes;
 use crate::flow::fields::{Fields, Words, as_text, choose, listed};
@@ -54,6 +54,22 @@ fn is_id(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
 }
 
+/// The id of a step; in lower case where that was the fault, so that routes to it are no faults, too.
+fn checked_id(words: Words<'_>, opcode: Option<Opcode>, notes: &mut Notes) -> String {
+    let Words { at, text } = words;
+    if is_id(text) || (text == STOP && opcode == Some(Opcode::Stop)) {
+        return text.to_owned();
+    }
+    let lower = text.to_ascii_lowercase();
+    let (name, instead) = if is_id(&lower) {
+        (lower.as_str(), format!("write {lower}"))
+    } else {
+        (text, "write lower-case letters, digits, _ and -, at most 64".to_owned())
+    };
+    notes.fault(at, format!("{text} is no id of a step"), instead);
+    name.to_owned()
+}
+
 /// Reads a step. Returns `None` if it has no opcode.
 pub(super) fn step(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<Step> {
     let all = Fields::all(node, "a step", notes)?;
@@ -62,16 +78,9 @@ pub(super) fn step(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<
         all.missing("opcode", "this step", notes);
     }
     let opcode = all.word("opcode", &OPCODES, notes);
-    if let Some(Words { at, text }) = id
-        && !is_id(text)
-        && !(text == STOP && opcode == Some(Opcode::Stop))
-    {
-        let instead = "write lower-case letters, digits, _ and -, at most 64";
-        notes.fault(at, format!("{text} is no id of a step"), instead);
-    }
+    let name = id.map(|words| checked_id(words, opcode, notes)).unwrap_or_default();
     let opcode = opcode?;
-    let article = if opcode == Opcode::Evaluate { "an" } else { "a" };
-    let what = format!("{article} {} step", word(&OPCODES, &opcode));
+    let what = a_step(opcode);
     let fields: Vec<&str> = STEP.iter().chain(fields_of(opcode)).copied().collect();
     let fields = Fields::of(node, &what, &fields, &STEP_IGNORED, notes)?;
     let routes = routes(fields, opcode, &what, notes);
@@ -81,7 +90,7 @@ pub(super) fn step(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<
     };
     Some(Step {
         at: id.map_or(node.at, |words| words.at),
-        id: id.map(|words| words.text.to_owned()).unwrap_or_default(),
+        id: name,
         act: act(fields, opcode, &what, known, notes),
         routes,
         routes_at: fields.place("routes"),
@@ -164,7 +173,7 @@ fn artifact(words: Words<'_>, notes: &mut Notes) -> Option<Artifact> {
         }
         _ => {
             let words = ARTIFACTS.iter().map(|(word, _)| *word);
-            let advice = format!("{}, or the answer of an agent, as ID.response", choose(text, words));
+            let advice = format!("{} (the answer of an agent is ID.response)", choose(text, words));
             notes.fault(at, format!("there is no artifact {text}"), advice);
             None
         }

@@ -61,7 +61,18 @@ pub(super) fn glob(words: Words<'_>, notes: &mut Notes) -> Option<String> {
 pub(crate) fn substituted(at: Place, text: &str, inputs: &[&str], notes: &mut Notes) {
     for (index, _) in text.match_indices("{{") {
         let rest = text.get(index + 2..).unwrap_or_default();
-        let Some((inner, _)) = rest.split_once("}}") else { return };
+        let Some((inner, _)) = rest.split_once("}}") else {
+            if let Some(name) = rest.strip_prefix("inputs.") {
+                let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)));
+                let shown = format!("{{{{inputs.{}", name.get(..end.unwrap_or(name.len())).unwrap_or(name));
+                notes.warn(
+                    at,
+                    format!("`{shown}` is text, and not replaced"),
+                    format!("write `{shown}}}}}`"),
+                );
+            }
+            return;
+        };
         if let Some(name) = inner.strip_prefix("inputs.") {
             if !inputs.contains(&name) {
                 let shown: String = name.lines().next().unwrap_or_default().chars().take(64).collect();
@@ -74,6 +85,9 @@ pub(crate) fn substituted(at: Place, text: &str, inputs: &[&str], notes: &mut No
         } else if inner.trim().starts_with("inputs.") && !inner.contains('\n') {
             let what = format!("`{{{{{inner}}}}}` is text, and not replaced");
             notes.warn(at, what, format!("without spaces, `{{{{{}}}}}`, it is an input", inner.trim()));
+        } else if inputs.contains(&inner.trim()) && !text.get(..index).unwrap_or_default().ends_with('$') {
+            let what = format!("`{{{{{inner}}}}}` is text, and not replaced");
+            notes.warn(at, what, format!("the input is `{{{{inputs.{}}}}}`", inner.trim()));
         }
     }
 }
@@ -172,6 +186,7 @@ mod tests {
             "{{ a }} {x} {{",
             "{{x}} }} {{inputs.issue}}",
             "${x} {{\n{{inputs.plan}}",
+            "${{issue}} {{#issue}} {issue} {{inputs",
         ] {
             assert_eq!(of(text), "", "{text}");
         }
@@ -181,6 +196,17 @@ mod tests {
                 && unknown.ends_with("did you mean issue?"),
             "{unknown}"
         );
+        let text = |text: &str, instead: &str| {
+            format!("3:5: warning: `{text}` is text, and not replaced; {instead}")
+        };
+        for (text, warning) in [
+            ("{{issue}}", text("{{issue}}", "the input is `{{inputs.issue}}`")),
+            ("{{ plan }}", text("{{ plan }}", "the input is `{{inputs.plan}}`")),
+            ("do {{inputs.issue", text("{{inputs.issue", "write `{{inputs.issue}}`")),
+            ("do {{inputs.issue} now", text("{{inputs.issue", "write `{{inputs.issue}}`")),
+        ] {
+            assert_eq!(of(text), warning);
+        }
         assert!(of("{{ inputs.issue }}").contains("warning: `{{ inputs.issue }}` is text, and not replaced"));
     }
 }

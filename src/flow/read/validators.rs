@@ -1,5 +1,8 @@
 //! Reads validators and scripts.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use super::texts::{glob, is_name, is_plain_path, name, substituted};
 use super::{Known, named, nameless};
 use crate::flow::document::{Judge, Runs, Script, Validator};
@@ -53,7 +56,16 @@ pub(super) fn validators(step: Fields<'_>, known: &Known<'_>, notes: &mut Notes)
 fn validator(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<Validator> {
     if let Value::Text(text) = &node.value {
         if !is_name(text) {
-            notes.fault(node.at, "this is no name of a validator", "write a name such as tests or lint");
+            let stem = Path::new(text).file_stem().and_then(OsStr::to_str).filter(|stem| is_name(stem));
+            let instead = match stem {
+                Some(stem)
+                    if text.contains('/') && is_plain_path(text) && !text.contains([' ', ',', '}']) =>
+                {
+                    format!("for a script write {{kind: script, id: {stem}, entrypoint: {text}}}")
+                }
+                _ => "write a name such as tests or lint".to_owned(),
+            };
+            notes.fault(node.at, "this is no name of a validator", instead);
         }
         let (name, runs) = (text.clone(), Runs::Builtin);
         return Some(Validator { at: node.at, name, runs, artifacts: Vec::new(), timeout_seconds: None });
@@ -82,7 +94,8 @@ fn validator(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<Valida
     let key = if fields.get("name").is_none() && fields.get("id").is_some() { "id" } else { "name" };
     if fields.get(key).is_none() {
         let key = if matches!(runs, Runs::Script(_)) { "id" } else { "name" };
-        fields.missing(key, "this validator", notes);
+        let instead = format!("add `{key}: NAME`, by which reports call it");
+        notes.fault(fields.at, format!("this validator has no `{key}`"), instead);
     }
     let name = name(fields, key, notes).map_or("", |words| words.text).to_owned();
     let artifacts = fields.texts("artifacts", notes);
@@ -130,6 +143,10 @@ fn script(fields: Fields<'_>, known: &Known<'_>, notes: &mut Notes) -> Script {
     let entrypoint = fields.needed("entrypoint", "a script", notes);
     if let Some(Words { at, text }) = entrypoint {
         substituted(at, text, &known.inputs, notes);
+        if text.contains(" -") {
+            let what = "the whole text of `entrypoint` is a path, also what follows the space";
+            notes.warn(at, what, "write arguments as a list, as in `args: [\"--fast\"]`");
+        }
         if !is_plain_path(text) {
             let instead = "write a path from the top of the repository, without `..`";
             notes.fault(at, "this script is not in the repository", instead);

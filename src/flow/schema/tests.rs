@@ -61,6 +61,10 @@ fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
         },
         "const" => value == limit,
         "enum" => limit.as_array().expect("a list").contains(value),
+        "not" => !fits(root, limit, value),
+        "propertyNames" => {
+            fields.is_none_or(|fields| fields.keys().all(|name| fits(root, limit, &json!(name))))
+        }
         "anyOf" => limit.as_array().expect("a list").iter().any(|one| fits(root, one, value)),
         "oneOf" => limit.as_array().expect("a list").iter().filter(|one| fits(root, one, value)).count() == 1,
         "required" => fields.is_none_or(|fields| {
@@ -119,6 +123,32 @@ fn the_schema_says_of_the_fields_what_check_says() {
         ("  wall_seconds: 4h", "  best_effort: yes"),
         ("    required: true", "    needed: true"),
         ("    forbidden_paths: [", "    network_posture: denied\n    forbidden_paths: ["),
+        ("idle_seconds: 10m", "idle_seconds: 400d"),
+        ("idle_seconds: 10m", "idle_seconds: 53w"),
+        ("idle_seconds: 10m", "idle_seconds: '31536001'"),
+        ("idle_seconds: 10m", "idle_seconds: 0h0s"),
+        ("workflow_id: fix", "workflow_id: ' '"),
+        ("  issue:\n", "  1ssue:\n"),
+        ("    required: true", "    required: true\n    default: none"),
+        ("forbidden_paths: [", "forbidden_paths: [../x, "),
+        ("forbidden_paths: [", "forbidden_paths: [.git/config, "),
+        ("[diff, validation_report, fix_instructions]", "[dif]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, entrypoint: y}]"),
+        ("    run: [tests, lint]", "    run: [{kind: builtin}]"),
+        ("    run: [tests, lint]", "    run: [{kind: harness}]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, id: x, entrypoint: /usr/bin/make}]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, id: x, entrypoint: ../run.sh}]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, id: x, entrypoint: a/..}]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, id: x, entrypoint: ./a}]"),
+        ("    run: [tests, lint]", "    run: [{kind: script, id: x, entrypoint: a/}]"),
+        ("    run: [tests, lint]", "    run: [{kind: builtin, id: x, timeout: 5, timeout_seconds: 5}]"),
+        ("    timeout: 2d", "    timeout: 2d\n    timeout_seconds: 5"),
+        ("    gate: result", "    gate: result\n    approvers: [x y]"),
+        ("    allowed_next_steps", "    agent: claude\n    command: mine\n    allowed_next_steps"),
+        (
+            "    allowed_next_steps",
+            "    command: {entrypoint: '.tnh/run/${run_id}/x'}\n    allowed_next_steps",
+        ),
         ("  - id: implement", "  - id: Implement"),
         ("    opcode: ROLLBACK", "    opcode: ROLBACK"),
         ("    max_visits: 3", "    max_visits: 1001"),
@@ -143,6 +173,42 @@ fn the_schema_says_of_the_fields_what_check_says() {
         assert!(!fits(&schema, &schema, &data(&text)), "the schema takes {to:?}");
         let checked = crate::flow::check(text.as_bytes());
         assert!(checked.notes.iter().any(|note| note.severity.word() == "fault"), "check takes {to:?}");
+    }
+}
+
+/// CONTRACT 18.11
+#[test]
+fn the_schema_takes_what_check_takes() {
+    let schema = schema();
+    let fix = EXAMPLES[0];
+    for (from, to) in [
+        ("idle_seconds: 10m", "idle_seconds: 365d"),
+        ("idle_seconds: 10m", "idle_seconds: 1w1d1h1m1s"),
+        ("idle_seconds: 10m", "idle_seconds: '31536000'"),
+        ("idle_seconds: 10m", "idle_seconds: 007h"),
+        ("idle_seconds: 10m", "idle_seconds: 8760h"),
+        ("    required: true", "    required: false\n    default: none"),
+        ("forbidden_paths: [", "forbidden_paths: [.gitignore, a/..b, '**/', "),
+        ("[diff, validation_report, fix_instructions]", "[diff, implement.response]"),
+        (
+            "    run: [tests, lint]",
+            "    run: [{kind: script, name: x, entrypoint: .a/b..c}, {kind: builtin, id: y}]",
+        ),
+        ("    gate: result", "    gate: result\n    approvers: [a@b, 'key:SHA256:x/y', leads]"),
+        (
+            "    allowed_next_steps",
+            "    command: {entrypoint: judge.sh, timeout: 1m}\n    allowed_next_steps",
+        ),
+    ] {
+        assert_eq!(fix.matches(from).count(), 1, "{from}");
+        let text = fix.replace(from, to);
+        assert!(fits(&schema, &schema, &data(&text)), "the schema refuses {to:?}");
+        let checked = crate::flow::check(text.as_bytes());
+        assert!(
+            checked.notes.iter().all(|note| note.severity.word() == "warning"),
+            "{to}: {:?}",
+            checked.notes
+        );
     }
 }
 

@@ -129,7 +129,11 @@ const DOCUMENT_CASES: &[Case] = &[
         &["@:14: fault: `workflow_id` is a number, and not text; write it in quotes: \"7\""],
     ),
     ("workflow_id: fix", "workflow_id: ' '", &["@:14: fault: `workflow_id` is empty"]),
-    ("version: 1\n", "version: one\n", &["@:10: fault: `version` is text, and not a whole number, 1 to"]),
+    (
+        "version: 1\n",
+        "version: one\n",
+        &["@:10: fault: `version` is text, and not a whole number; write 1 to 4294967295"],
+    ),
     ("version: 1\n", "version: 0\n", &["@:10: fault: this is no value of `version`"]),
     ("version: 1\n", "version: 1.5\n", &["@:10: fault: this is no value of `version`"]),
     ("version: 1\n", "", &[": fault: the flow has no `version`"]),
@@ -229,7 +233,10 @@ const DOCUMENT_CASES: &[Case] = &[
 fn every_field_of_the_document_is_checked() {
     assert_changed(FIX, DOCUMENT_CASES);
     for (text, expected) in [
-        ("steps\n", "1:1: fault: the file is text, and not a map of fields; write a map of fields"),
+        (
+            "steps\n",
+            "1:1: fault: the file is text, and not a map of fields; write fields, each as `NAME: VALUE`",
+        ),
         ("workflow_id: a\nversion: 1\nentry_step: b\nsteps: []\n", "4:8: fault: the flow has no steps"),
         (
             "workflow_id: a\nversion: 1\nentry_step: b\nsteps: {}\n",

@@ -124,6 +124,18 @@ fn routes_are_checked() {
     assert_changed(LOADER, LISTED);
 }
 
+/// CONTRACT 18.5
+#[test]
+fn a_flow_without_an_end_is_one_fault() {
+    let flow = "workflow_id: a\nversion: 1\nentry_step: b\nsteps:\n  - {id: b, opcode: ROLLBACK, target: pre_run, routes: {completed: c, error: c}}\n  \
+        - {id: c, opcode: ROLLBACK, target: pre_run, routes: {completed: b, error: b}}\n";
+    let found = lines(flow);
+    assert_eq!(
+        found,
+        ["3:13: fault: no route of the flow leads to an end; let one lead to STOP, as in `completed: STOP`"]
+    );
+}
+
 /// CONTRACT 18.6
 #[test]
 fn golden_files_need_an_approval() {

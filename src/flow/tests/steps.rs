@@ -6,9 +6,14 @@ const CASES: &[Case] = &[
     (
         "  - id: implement\n",
         "  - id: Implement\n",
+        &["@:9: fault: Implement is no id of a step; write implement"],
+    ),
+    (
+        "  - id: implement\n",
+        "  - id: implement!\n",
         &[
-            "@:9: fault: Implement is no id of a step",
-            ": fault: there is no step implement; did you mean Implement?",
+            "@:9: fault: implement! is no id of a step; write lower-case letters, digits, _ and -, at most 64",
+            ": fault: there is no step implement; did you mean implement!?",
         ],
     ),
     ("  - id: done\n", "  - id: STOP\n", &[": fault: there is no step done; write one of: implement, "]),
@@ -46,19 +51,19 @@ const CASES: &[Case] = &[
     ),
     (
         "[diff, validation_report, fix_instructions]",
-        "[dif, validation_reports, 7, a.response, check.response]",
+        "[dif, validation_reports, 7, a.response, judge.response]",
         &[
-            "@:14: fault: there is no artifact dif; did you mean diff?",
+            "@:14: fault: there is no artifact dif; did you mean diff? (the answer of an agent is ID.response)",
             "@:19: fault: there is no artifact validation_reports; did you mean validation_report?",
             "@:39: fault: an entry of `inputs` is a number",
             "@:42: fault: there is no step a",
-            "@:54: fault: check is a RUN_VALIDATION step, without a response",
+            "@:54: fault: judge is an EVALUATE step, without a response",
         ],
     ),
     (
         "[diff, validation_report, fix_instructions]",
         "diff",
-        &["@:13: fault: `inputs` is text, and not a list of texts"],
+        &["@:13: fault: `inputs` is text, and not a list of texts; write a list: [\"diff\"]"],
     ),
     (
         "    prompt: Do what the fix instructions say.\n",
@@ -99,10 +104,38 @@ const CASES: &[Case] = &[
         "    run: [{kind: script, id: x}, {kind: script, entrypoint: a}, {kind: script, id: y, entrypoint: /bin/sh, cwd: sub}]",
         &[
             "@:11: fault: a script has no `entrypoint`",
-            "@:34: fault: this validator has no `id`",
+            "@:34: fault: this validator has no `id`; add `id: NAME`, by which reports call it",
             "@:99: fault: this script is not in the repository",
             "@:113: fault: validators run at the top of the worktree",
         ],
+    ),
+    (
+        "    run: [tests, lint]",
+        "    run: [tests/run.sh, ../run.sh]",
+        &[
+            "@:11: fault: this is no name of a validator; for a script write {kind: script, id: run, entrypoint: tests/run.sh}",
+            "@:25: fault: this is no name of a validator; write a name such as tests or lint",
+        ],
+    ),
+    (
+        "    run: [tests, lint]",
+        "    run: [{kind: script, id: x, entrypoint: a b, command: make}, {kind: script, id: y, entrypoint: a --fast}]",
+        &[
+            "@:50: fault: `command` is no field of a script; write a command line into a script of the repository",
+            "@:100: warning: the whole text of `entrypoint` is a path, also what follows the space; write arguments as a list",
+        ],
+    ),
+    (
+        "    prompt: Do what the fix instructions say.",
+        "    prompt: {{inputs.issue}}",
+        &[
+            "@:13: fault: `{{inputs.issue}}` is a map here, and not text; put it in quotes: \"{{inputs.issue}}\"",
+        ],
+    ),
+    (
+        "    prompt: Do what the fix instructions say.",
+        "    prompt: [a]",
+        &["@:13: fault: `prompt` is a list, and not text; write a text, in quotes if it has {, [ or `: `"],
     ),
     (
         "    run: [tests, lint]",
