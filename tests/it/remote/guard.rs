@@ -269,7 +269,7 @@ fn whole_life(prepare: impl Fn(&Repo, &Repo)) {
     };
     let dead = commit(&clone, &gone, 900, &lease(RUN_ID));
     hub.git(["fetch", "--quiet", clone.path.to_str().expect("text"), &format!("+{dead}:refs/heads/gone")]);
-    let arguments = ["run", "--remote", "origin", "--drain", "--jobs", "4", "--lease-seconds", "6"];
+    let arguments = ["run", "--remote", "origin", "--drain", "--jobs", "4", "--lease-seconds", "12"];
     let start =
         |arguments: &[&str]| Running::start(command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let runner = start(&arguments);
