@@ -74,7 +74,7 @@ pub(super) fn follow(repo: &Repo, run: RunId, slug: &Slug) -> Result<(), LedgerE
             Some(path) => tracing::warn!(%name, path, "the run is deleted; its work branch is checked out"),
         }
     }
-    let mut changes = refs.moves_of_work(repo, run);
+    let mut changes = refs.moves_of_work(repo, run)?;
     // What the hub had is in its archive.
     let copies = below(repo, &format!("{WORKS}{run}/"))?.into_iter();
     changes.extend(copies.map(|(name, copy)| RefChange { name, expected: Some(copy), new: None }));
@@ -170,29 +170,45 @@ impl Refs {
     }
 
     /// The ledger first, so that the archive shows what is due.
-    pub(super) fn changes(&self, repo: &Repo, run: RunId, tip: CommitId, commit: CommitId) -> Vec<RefChange> {
+    pub(super) fn changes(
+        &self,
+        repo: &Repo,
+        run: RunId,
+        tip: CommitId,
+        commit: CommitId,
+    ) -> Result<Vec<RefChange>, LedgerError> {
         let mut changes = vec![
             RefChange { name: archived_ref(run).into(), expected: None, new: Some(commit) },
             RefChange { name: ledger_ref(run).into(), expected: Some(tip), new: None },
         ];
-        changes.extend(self.moves_of_work(repo, run));
+        changes.extend(self.moves_of_work(repo, run)?);
         let gone = self.gone.iter();
         changes.extend(gone.map(|(name, id)| RefChange {
             name: name.clone(),
             expected: Some(*id),
             new: None,
         }));
-        changes
+        Ok(changes)
     }
 
-    fn moves_of_work(&self, repo: &Repo, run: RunId) -> Vec<RefChange> {
+    /// Moves the work branches. Commits that only their reflogs name are saved before.
+    fn moves_of_work(&self, repo: &Repo, run: RunId) -> Result<Vec<RefChange>, LedgerError> {
+        for (name, commit) in &self.work {
+            let Some(branch) = BranchName::from_full_ref(name.as_bstr()) else { continue };
+            let saved = repo.rescue_dropped(&branch, &run.to_string(), *commit).map_err(|error| {
+                LedgerError::Unsaved { branch: branch.to_string(), why: error.to_string() }
+            })?;
+            if let Some(saved) = saved {
+                tracing::warn!(%branch, rescue = %saved.reference, "commits that were taken off a work branch are saved");
+            }
+        }
         let moves = self.work.iter().flat_map(|(name, commit)| {
             let last = name.rsplit_once_str("/").map_or(name.as_slice(), |(_, last)| last);
             let new = self.free_name(repo, run, &last.to_str_lossy(), *commit);
             let new = new.map(|name| RefChange { name, expected: None, new: Some(*commit) });
             new.into_iter().chain([RefChange { name: name.clone(), expected: Some(*commit), new: None }])
         });
-        moves.collect()
+        Ok(moves.collect())
     }
 
     /// A free name in the archive for `commit`, with a number if `name` is taken. `None` if the archive has the commit.

@@ -46,7 +46,7 @@ pub fn delete(repo: &Repo, run: RunId, op: &Op, force: bool) -> Result<Archived,
         }
         let decided = ledger.decide(&[Command::DeleteRun], op)?;
         let commit = write(repo, Some(ledger.tip()), &decided, op, &BTreeMap::new())?;
-        match move_together(repo, ledger.place(), &refs.changes(repo, run, ledger.tip().id, commit))? {
+        match move_together(repo, ledger.place(), &refs.changes(repo, run, ledger.tip().id, commit)?)? {
             Together::Won => {
                 if *ledger.place() != Place::Here {
                     note(repo, run, commit)?;

@@ -60,6 +60,14 @@ pub enum LedgerError {
         /// The worktree.
         path: String,
     },
+    /// Commits that only the reflog of a work branch names could not be saved.
+    #[error("commits that were taken off {branch} could not be saved, so it was not moved: {why}")]
+    Unsaved {
+        /// The branch.
+        branch: String,
+        /// Why.
+        why: String,
+    },
     /// A prefix of several ids.
     #[error("{text:?} could mean {}: type more of it", among(.runs))]
     Ambiguous {

@@ -67,6 +67,7 @@ impl From<LedgerError> for Refusal {
             LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,
             LedgerError::Object(_)
             | LedgerError::Ref(_)
+            | LedgerError::Unsaved { .. }
             | LedgerError::Identity { .. }
             | LedgerError::Masks(_)
             | LedgerError::Worktrees(_) => Why::Setup,

@@ -14,7 +14,7 @@ use crate::crashpoint::{Point, reach};
 use crate::fsutil;
 use crate::git::Swap;
 use crate::supervise::settled_occupants;
-use crate::words::{error_chain, pluralize, shell_quote};
+use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 
 use super::Workspaces;
 use super::change::{absent, left};
@@ -185,7 +185,7 @@ impl Workspaces<'_> {
                     .map_err(|error| because(&error))?;
             }
             reach(Point::RemovalUnregistered);
-            archive = self.remove_branch(held)?.unwrap_or(archive);
+            archive = self.remove_branch(held, &mut told)?.unwrap_or(archive);
             reach(Point::RemovalUnbranched);
             for gone in leftovers(&path, ".gone-") {
                 if let Err(error) = fsutil::remove_all(&gone)
@@ -209,8 +209,9 @@ impl Workspaces<'_> {
         Ok((archive, told))
     }
 
-    /// Removes the work branch, after every commit that it had was archived. Returns the last ref.
-    fn remove_branch(&self, held: &Held) -> Result<Option<String>, Refusal> {
+    /// Removes the work branch, after every commit that it has was archived, and every one that it
+    /// had was saved: its reflog goes, too. Returns the last ref.
+    fn remove_branch(&self, held: &Held, told: &mut Vec<String>) -> Result<Option<String>, Refusal> {
         let branch = held.context.branch();
         let trying = format!("remove the branch {branch}; the next `aynig workspace` tries again");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
@@ -220,6 +221,13 @@ impl Workspaces<'_> {
                 return Ok(archive);
             };
             archive = Some(self.archive(held, tip)?);
+            let dropped = self.repo.rescue_dropped(&branch, &held.context.run_id, tip);
+            told.extend(dropped.map_err(|error| because(&error))?.map(|saved| {
+                format!(
+                    "commits that were taken off {branch} are saved: {}",
+                    shows_rescued(&saved.reference.to_string())
+                )
+            }));
             let name = branch.full_ref();
             if let Swap::Won =
                 self.repo.delete_ref(name.as_slice().into(), tip).map_err(|error| because(&error))?

@@ -5,11 +5,12 @@
 //! Invariant: only reads, and names no commit that a branch contains. `rescue` saves the commits
 //! (CONTRACT 9.5).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::contract::headlog;
-use crate::contract::ids::CommitId;
-use crate::contract::layout::{BRANCHES, FETCHED, HEADS, TAGS, TRACKED};
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::{ARCHIVE, BRANCHES, FETCHED, HEADS, RESCUES, TAGS, TRACKED};
 use crate::git::process::call::ProcessError;
 use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
@@ -144,6 +145,30 @@ impl Repo {
                 && self.commit(commit).is_ok()
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()
+            {
+                found.push(commit);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Commits that only the reflog of a branch names, the newest first; a later one may contain
+    /// others. A commit whose contents `tip` has was only rewritten, and is left out.
+    pub(super) fn dropped_commits(
+        &self,
+        branch: &BranchName,
+        tip: CommitId,
+    ) -> Result<Vec<CommitId>, ProcessError> {
+        let log = reflog::of(self.common_dir(), branch.full_ref().as_ref());
+        let (mut seen, mut found) = (BTreeSet::from([tip]), Vec::new());
+        for commit in log.iter().rev().flat_map(|moved| [moved.to, moved.from]) {
+            let is_held = |by: &CommitId| self.descends(*by, commit);
+            if seen.insert(commit)
+                && self.commit(commit).is_ok()
+                && !is_held(&tip)
+                && !found.iter().any(is_held)
+                && !matches!(self.landed(commit, tip), Ok(Some(_)))
+                && self.held_below(commit, &[HEADS, TRACKED, FETCHED, TAGS, ARCHIVE, RESCUES])?.is_none()
             {
                 found.push(commit);
             }

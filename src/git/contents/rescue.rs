@@ -72,6 +72,9 @@ pub(crate) enum RescueError {
     /// The ref could not be written.
     #[error(transparent)]
     Ref(#[from] RefError),
+    /// Git refused.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
 }
 
 /// The facts that a rescue needs.
@@ -224,6 +227,15 @@ impl Repo {
         if staged == base.tree {
             return self.keep_commits(situation);
         }
+        self.rescue_staged(situation, staged).map(Rescue::Saved)
+    }
+
+    /// Saves the tree of an index, on top of the base.
+    pub(crate) fn rescue_staged(
+        &self,
+        situation: Situation<'_>,
+        staged: CommitId,
+    ) -> Result<Saved, RescueError> {
         let message = format!("rescue: what attempt {} staged on {}\n", situation.label, situation.branch);
         let new = NewCommit {
             tree: staged,
@@ -232,7 +244,33 @@ impl Repo {
             attempt: None,
         };
         let commit = self.write_commit(&new)?;
-        self.point_rescue_at(situation, commit).map(Rescue::Saved)
+        self.point_rescue_at(situation, commit)
+    }
+
+    /// Saves the commits that only the reflog of a branch names, before it is removed with the
+    /// branch. `tip` is the branch's newest commit.
+    pub(crate) fn rescue_dropped(
+        &self,
+        branch: &BranchName,
+        label: &str,
+        tip: CommitId,
+    ) -> Result<Option<Saved>, RescueError> {
+        let dropped = self.dropped_commits(branch, tip)?;
+        if dropped.is_empty() {
+            return Ok(None);
+        }
+        let mut message = format!(
+            "rescue: commits that were taken off {branch}\n\nOnly the reflog of the branch named them. Its newest commit and they are the parents:\n"
+        );
+        let parents: Vec<CommitId> = std::iter::once(tip).chain(dropped).collect();
+        for commit in &parents {
+            message.push_str(&format!("- {commit}\n"));
+        }
+        let tree = self.commit(tip)?.tree;
+        let new = NewCommit { tree, parents: &parents, message: message.as_bytes(), attempt: None };
+        let commit = self.write_commit(&new)?;
+        let situation = Situation { branch, label, base: tip, kept: Some(tip), also: None };
+        self.point_rescue_at(situation, commit).map(Some)
     }
 
     /// Saves commits that the branch does not have, by a ref alone.

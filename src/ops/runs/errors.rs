@@ -34,9 +34,10 @@ impl From<LedgerError> for Error {
                     .hint(format!("`git ls-remote {remote}` shows whether it can be reached"))
             }
             LedgerError::Remote(_) => new(Kind::Remote),
-            LedgerError::Object(_) | LedgerError::Ref(_) | LedgerError::Identity { .. } => {
-                new(Kind::Setup).hint("`git fsck` may tell more")
-            }
+            LedgerError::Object(_)
+            | LedgerError::Ref(_)
+            | LedgerError::Unsaved { .. }
+            | LedgerError::Identity { .. } => new(Kind::Setup).hint("`git fsck` may tell more"),
             LedgerError::Masks(_) | LedgerError::Worktrees(_) => new(Kind::Setup),
         }
     }

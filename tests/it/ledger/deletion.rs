@@ -89,6 +89,23 @@ fn a_deleted_run_is_in_the_archive_as_a_whole() {
     assert!(listed.contains("the ledger of a run that was deleted"), "{listed}");
 }
 
+/// CONTRACT 9.5, 16.8
+#[test]
+fn commits_that_were_taken_off_a_work_branch_are_saved() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let handle = store.handle();
+    let (run, _) = run_with_node(&handle, &Place::Here);
+    let branch = format!("refs/heads/work/{}/flow", slug(run));
+    let lost = repo.git(["commit-tree", "main^{tree}", "-p", "main", "-m", "lost"]);
+    for value in [&lost, "main"] {
+        repo.git(["update-ref", &branch, value]);
+    }
+    delete(&handle, run, &op(OpId::random()), false).expect("deleted");
+    let [rescue] = &repo.rescues()[..] else { panic!("one rescue: {:?}", repo.rescues()) };
+    repo.git(["merge-base", "--is-ancestor", &lost, rescue]);
+}
+
 /// CONTRACT 16.8
 #[test]
 fn a_run_under_a_live_lease_is_deleted_by_force_only() {

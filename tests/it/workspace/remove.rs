@@ -135,3 +135,30 @@ fn leftovers_of_rollbacks_go_and_what_was_kept_stays() {
     assert!(!gone.exists() && kept.is_dir() && other.is_dir());
     assert_removed(&repo, &made, "leftovers");
 }
+
+/// CONTRACT 9.5, 15.9
+#[test]
+fn commits_that_were_taken_off_the_branch_are_saved() {
+    let commit = "git -c user.name=A -c user.email=a@b commit -q";
+    for (what, script, is_lost) in [
+        ("reset", format!("echo o >own; git add own; {commit} -m own; git reset -q --hard HEAD^"), true),
+        ("amended", format!("echo o >>b; {commit} -am own; echo p >b; {commit} -a --amend -m own"), true),
+        ("reworded", format!("echo o >>b; {commit} -am own; {commit} --amend -m other"), false),
+    ] {
+        let (repo, made, _) = field();
+        made.sh(&repo, &script);
+        let before = made.git(&repo, &["rev-parse", "HEAD@{1}"]);
+        let removed = repo.workspace_ok(["remove", "--apply", &made.slug]);
+        assert_eq!(repo.rescues().len(), usize::from(is_lost), "{what}: {:?}", repo.rescues());
+        for rescue in repo.rescues() {
+            assert!(err(&removed).contains(&rescue), "{what}: {}", err(&removed));
+            repo.git(["merge-base", "--is-ancestor", &before, &rescue]);
+        }
+        assert_removed(&repo, &made, what);
+        repo.git(["gc", "--quiet", "--prune=now"]);
+        assert_eq!(
+            repo.git_command().args(["cat-file", "-e", &before]).status().expect("git").success(),
+            is_lost
+        );
+    }
+}
