@@ -3,11 +3,13 @@
 //! A file that the branch has already, or that a commit of the agent has, stays. What is left out stays in the
 //! worktree, and is copied into the directory of the workspace.
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-use bstr::ByteSlice;
+use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::ids::CommitId;
 use crate::fsutil;
@@ -59,30 +61,31 @@ impl Workspaces<'_> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("look for keys among new files", error);
         let new = self.repo.new_paths(old, tree).map_err(|error| because(&error))?;
-        let paths = new.into_iter().filter_map(|path| String::from_utf8(path.into()).ok());
-        let found: Vec<String> =
-            paths.filter(|path| is_named_like_one(path) || has_key(&worktree.path.join(path))).collect();
+        let place = |path: &BString| worktree.path.join(OsStr::from_bytes(path));
+        let is_one = |path: &BString| is_named_like_one(path.as_bstr()) || has_key(&place(path));
+        let found: Vec<BString> = new.into_iter().filter(is_one).collect();
         if found.is_empty() {
-            return Ok((tree, found));
+            return Ok((tree, Vec::new()));
         }
         for path in &found {
-            if let Err(error) = copy(&worktree.path.join(path), &held.directory.join(COPIES), path) {
+            let below = Path::new(OsStr::from_bytes(path));
+            if let Err(error) = copy(&place(path), &held.directory.join(COPIES), below) {
                 tracing::warn!(%path, %error, "could not be copied; it stays in the worktree");
             }
         }
-        let files: Vec<(String, Option<Vec<u8>>)> = found.iter().map(|path| (path.clone(), None)).collect();
+        let files: Vec<(&BString, Option<Vec<u8>>)> = found.iter().map(|path| (path, None)).collect();
         let tree = self.repo.edit_tree(Some(tree), &files).map_err(|error| because(&error))?;
-        Ok((tree, found))
+        Ok((tree, found.iter().map(|path| path.to_str_lossy().into_owned()).collect()))
     }
 }
 
 /// Whether a file with this path has secrets, by its name.
-fn is_named_like_one(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let is_sample = SAMPLES.iter().any(|end| name.ends_with(end));
-    let is_one = NAMES.contains(&name.as_str())
-        || ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end));
-    !is_sample && (is_one || name.starts_with(".env."))
+fn is_named_like_one(path: &BStr) -> bool {
+    let name = path.rsplit_once_str("/").map_or(path.as_bytes(), |(_, name)| name).to_ascii_lowercase();
+    let is_sample = SAMPLES.iter().any(|end| name.ends_with(end.as_bytes()));
+    let is_one = NAMES.iter().any(|known| name == known.as_bytes())
+        || ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end.as_bytes()));
+    !is_sample && (is_one || name.starts_with(b".env."))
 }
 
 /// Whether a file has a private key.
@@ -95,8 +98,8 @@ fn has_key(file: &Path) -> bool {
             .any(|line| line.starts_with(b"-----BEGIN ") && line.trim_end().ends_with(b"PRIVATE KEY-----"))
 }
 
-fn copy(file: &Path, copies: &Path, path: &str) -> std::io::Result<()> {
-    if !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+fn copy(file: &Path, copies: &Path, path: &Path) -> std::io::Result<()> {
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(std::io::ErrorKind::InvalidFilename.into());
     }
     let opened = fsutil::open_plain(file)?;
@@ -120,7 +123,7 @@ mod tests {
         for path in
             [".env", "a/.env", ".env.local", "ID_RSA", "deep/er/id_ed25519", "server.key", "x.p12", ".netrc"]
         {
-            assert!(is_named_like_one(path), "{path}");
+            assert!(is_named_like_one(path.into()), "{path}");
         }
         for path in [
             ".env.example",
@@ -136,7 +139,7 @@ mod tests {
             "monkey",
             ".environment",
         ] {
-            assert!(!is_named_like_one(path), "{path}");
+            assert!(!is_named_like_one(path.into()), "{path}");
         }
     }
 }

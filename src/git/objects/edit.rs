@@ -27,7 +27,7 @@ impl Repo {
     pub fn edit_tree(
         &self,
         base: Option<CommitId>,
-        files: &[(String, Option<Vec<u8>>)],
+        files: &[(impl AsRef<[u8]>, Option<Vec<u8>>)],
     ) -> Result<CommitId, CommitError> {
         // The editor reads trees by itself.
         again(|| self.edit_tree_once(base, files))
@@ -36,7 +36,7 @@ impl Repo {
     fn edit_tree_once(
         &self,
         base: Option<CommitId>,
-        files: &[(String, Option<Vec<u8>>)],
+        files: &[(impl AsRef<[u8]>, Option<Vec<u8>>)],
     ) -> Result<CommitId, CommitError> {
         let none = || self.no_files();
         let unreadable = |why: String| CommitError::Unreadable { id: base.unwrap_or_else(none), why };
@@ -49,7 +49,7 @@ impl Repo {
         };
         let mut editor = gix::objs::tree::Editor::new(root, &self.gix.objects, self.gix.object_hash());
         for (path, content) in files {
-            let parts = path.split('/').map(|part| part.as_bytes().as_bstr());
+            let parts = path.as_ref().split_str("/").map(|part| part.as_bstr());
             match content {
                 Some(content) => {
                     let blob = self

@@ -1,6 +1,8 @@
 //! What was changed outside of a workspace is named, with the command that undoes it. A script plays the agent.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use serde_json::Value;
@@ -219,6 +221,24 @@ fn files_that_look_like_keys_are_left_out_and_named() {
     let output = repo.workspace_ok(["snapshot", &made.slug]);
     assert!(!err(&output).contains(".env"), "{}", err(&output));
     assert_eq!(repo.git(["show", &format!("{}:.env", made.branch)]), "A=b\nB=c");
+}
+
+/// CONTRACT 15.16
+#[test]
+fn keys_are_found_below_any_path() {
+    let (repo, made, _) = field();
+    made.sh(
+        &repo,
+        "d=$(printf 'caf\\351'); mkdir \"$d\"; echo S=1 >\"$d/.env\"; echo c >\"$d/c\"; \
+         printf -- '-----BEGIN RSA PRIVATE KEY-----\\nabc\\n' >\"$(printf 'k\\351')\"",
+    );
+    let output = repo.workspace_ok(["snapshot", &made.slug, "--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let named = serde_json::json!(["caf\u{fffd}/.env", "k\u{fffd}"]);
+    assert_eq!(value["done"]["withheld"], named);
+    assert_eq!(repo.git(["diff", "--name-only", "main", &made.branch]), r#""caf\351/c""#);
+    let copy = made.record(&repo).join("withheld").join(OsStr::from_bytes(b"caf\xe9/.env"));
+    assert_eq!(fs::read_to_string(copy).expect("a copy"), "S=1\n");
 }
 
 /// CONTRACT 15.7
