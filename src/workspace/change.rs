@@ -237,6 +237,7 @@ impl Workspaces<'_> {
                 format!("{} differs from {to} after it was made", path.display()),
             ));
         }
+        warnings.extend(self.take_settings(held, &worktree).map_err(|error| because(&error))?);
         if pending.ignored {
             match self.carry_ignored(held, &aside, &worktree) {
                 Ok(true) => pending.keep = None,
@@ -273,6 +274,7 @@ impl Workspaces<'_> {
             std::fs::rename(&aside, gone).map_err(|error| because(&error))?;
         }
         held.save()?;
+        self.drop_settings(held);
         reach(Point::RollbackDone);
         drop(worktree);
         if let Some(gone) = &gone {
@@ -318,6 +320,7 @@ impl Workspaces<'_> {
         reach(Point::RollbackAside);
         for place in &old {
             rename_in_submodules(&place.git_dir, &path, aside);
+            told.extend(self.copy_settings(held, &place.git_dir).map_err(|error| words(&error))?);
         }
         for place in new {
             self.repo.forget_worktree(&place).map_err(|error| words(&error))?;

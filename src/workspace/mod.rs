@@ -31,6 +31,7 @@
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `elsewhere` | workspaces that other hosts use, too |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
+//! | `own` | settings of a worktree's own, which a worktree that is made anew takes |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
@@ -44,6 +45,7 @@ mod heard;
 mod ignored;
 mod leftovers;
 mod moved;
+mod own;
 mod place;
 mod ready;
 mod record;

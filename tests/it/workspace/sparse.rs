@@ -59,7 +59,7 @@ fn a_rollback_of_a_sparse_checkout_saves_no_deletions() {
             // Without an index nothing says what was staged.
             let status = if lose.is_empty() { " M a/f\n?? a/new" } else { "M  a/f\nA  a/new" };
             assert_eq!(made.git(&repo, &["status", "--porcelain"]), status, "{set} {lose}");
-            assert!(made.path.join("b/deep/f").is_file(), "{set} {lose}");
+            assert!(!made.path.join("b").exists(), "{set} {lose}");
         }
     }
 }
@@ -82,5 +82,34 @@ fn a_damaged_index_is_named_with_what_to_do() {
     repo.workspace_ok(["rollback", &made.slug]);
     let kept = made.path.with_file_name("fix.kept-1");
     assert_eq!(std::fs::read_to_string(kept.join("a/f")).expect("kept"), "f\nx\nx\n");
-    assert!(made.path.join("b/f").is_file());
+    assert!(!made.path.join("b").exists());
+}
+
+/// CONTRACT 15.7, 15.8
+#[test]
+fn settings_of_the_worktree_alone_stay() {
+    for set in SETS {
+        let (repo, made) = sparse(set);
+        made.sh(&repo, "git config --worktree user.email agent@x; echo x >>a/f; mkdir b; echo own >b/f");
+        let is_kept = |what: &str| {
+            assert_eq!(made.git(&repo, &["config", "--worktree", "user.email"]), "agent@x", "{set} {what}");
+            assert!(!made.path.join("b/deep").exists(), "{set} {what}");
+        };
+        repo.workspace_ok(["rollback", &made.slug]);
+        is_kept("rolled back");
+        assert!(!made.path.join("b").exists(), "{set}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "{set}");
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        is_kept("undone");
+        assert_eq!(std::fs::read_to_string(made.path.join("b/f")).expect("brought back"), "own\n", "{set}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), " M a/f\n M b/f", "{set}");
+        repo.workspace_ok(["snapshot", &made.slug]);
+        assert_eq!(repo.git(["diff", "--name-only", "main", &made.branch]), "a/f\nb/f", "{set}");
+        // Those that were given up do not come back.
+        made.sh(&repo, "git config --worktree --unset user.email; git sparse-checkout disable");
+        repo.workspace_ok(["rollback", &made.slug]);
+        assert!(made.path.join("b/deep/f").is_file(), "{set}");
+        made.sh(&repo, "! git config --worktree user.email");
+        assert!(!made.record(&repo).join("settings").exists(), "{set}");
+    }
 }
