@@ -12,10 +12,11 @@ use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
 use crate::git::contents::rescue::{RescueError, Situation};
+use crate::git::contents::snapshot::Inside;
 use crate::git::objects::commits::{Authored, NewCommit};
 use crate::git::process::cancel::Purpose;
 use crate::git::worktrees::held::Worktree;
-use crate::words::{error_chain, shell_quote};
+use crate::words::{error_chain, shell_quote, shows_rescued};
 
 use super::Workspaces;
 use super::change::Aim;
@@ -159,7 +160,7 @@ impl Workspaces<'_> {
         let tip =
             self.repo.branch_head(&held.context.branch()).map_err(|error| because(&error))?.unwrap_or(tip);
         self.adopt(held, &worktree, tip, &mut done)?;
-        (done.commit, done.withheld) = self.commit(held, &worktree, tip)?;
+        self.commit(held, &worktree, tip, &mut done)?;
         held.context.head_sha = done.commit.unwrap_or(tip).to_string();
         if held.context != done.context {
             held.save()?;
@@ -253,7 +254,10 @@ impl Workspaces<'_> {
         done: &mut Snapshot,
     ) -> Result<(), Refusal> {
         let base = held.context.base();
-        let at = self.repo.head_of_log(&worktree.git_dir).unwrap_or(base);
+        // `git reflog expire` empties the log.
+        let recorded = CommitId::parse_hex(held.context.head_sha.as_bytes());
+        let recorded = recorded.filter(|head| self.repo.descends(tip, *head));
+        let at = self.repo.head_of_log(&worktree.git_dir).or(recorded).unwrap_or(base);
         if at == tip || self.repo.commit(at).is_err() {
             return Ok(());
         }
@@ -293,13 +297,14 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Commits what is in the worktree, if something differs. Returns the files that were left out, too.
+    /// Commits what is in the worktree, if something differs.
     fn commit(
         &self,
         held: &Held,
         worktree: &Worktree,
         tip: CommitId,
-    ) -> Result<(Option<CommitId>, Vec<String>), Refusal> {
+        done: &mut Snapshot,
+    ) -> Result<(), Refusal> {
         let (context, path) = (&held.context, worktree.path.display());
         let trying = format!("take a snapshot of {path}");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
@@ -318,10 +323,16 @@ impl Workspaces<'_> {
                 _ => refusal,
             }
         })?;
+        if let Some(saved) = self.save_staged(held, &inside, tip, stored.tree)? {
+            let words = || format!("what was staged is saved, too: {}", shows_rescued(&saved));
+            match &done.rescue {
+                Some(_) => (self.options.tell)(&words()),
+                None => done.rescue = Some(saved),
+            }
+        }
         let (tree, withheld) = self.withhold(held, worktree, stored.tree, inside.files)?;
-        let commit = if tree == stored.tree {
-            None
-        } else {
+        done.withheld = withheld;
+        if tree != stored.tree {
             let author = Authored::now(&context.name, &context.address());
             let message = format!("snapshot: {}\n\naynig-run: {}\n", context.name, context.run_id);
             let new = NewCommit { tree, parents: &[tip], message: message.as_bytes(), attempt: None };
@@ -338,12 +349,32 @@ impl Workspaces<'_> {
                     .hint("the branch moved meanwhile; nothing is lost, take it again")
             })?;
             reach(Point::SnapshotMoved);
-            Some(commit)
-        };
+            done.commit = Some(commit);
+        }
         if inside.index != tree || !worktree.git_dir.join("index").exists() {
             self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
         }
-        Ok((commit, withheld))
+        Ok(())
+    }
+
+    /// Saves contents that are only staged: the index is about to become that of the files. Returns
+    /// the ref.
+    fn save_staged(
+        &self,
+        held: &Held,
+        inside: &Inside,
+        tip: CommitId,
+        stored: CommitId,
+    ) -> Result<Option<String>, Refusal> {
+        let because = |error: &dyn std::error::Error| Refusal::because("save what is staged", error);
+        let more = self.repo.has_more(inside.index, [stored, inside.files]);
+        if !more.map_err(|error| because(&error))? {
+            return Ok(None);
+        }
+        let (branch, label) = (held.context.branch(), held.context.run_id.as_str());
+        let situation = Situation { branch: &branch, label, base: tip, kept: Some(tip), also: None };
+        let saved = self.repo.rescue_staged(situation, inside.index).map_err(|error| because(&error))?;
+        Ok(Some(saved.reference.to_string()))
     }
 }
 

@@ -368,6 +368,10 @@ fn snapped(snapshot: &Snapshot) {
         Some(commit) => ui::answer(&format!("snapshot  {commit}")),
         None => ui::answer("nothing to commit"),
     }
+    let is_told = |name: &str| snapshot.mended.iter().any(|words| words.contains(name));
+    if let Some(rescue) = snapshot.rescue.as_ref().filter(|name| !is_told(name)) {
+        warn(&format!("what the branch does not have is saved: {}", shows_rescued(rescue)));
+    }
     for path in &snapshot.withheld {
         warn(&format!(
             "{path} looks like a key and was left out; if it belongs to the branch, commit it in the worktree"

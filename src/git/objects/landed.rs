@@ -119,6 +119,17 @@ impl Repo {
         Ok(found)
     }
 
+    /// Whether a tree has a file that none of the `others` has with the same contents at its path.
+    pub(crate) fn has_more(&self, tree: CommitId, others: [CommitId; 2]) -> Result<bool, CommitError> {
+        let [one, other] = others;
+        for (path, entry) in self.changes(one, tree)? {
+            if entry.is_some() && self.entry(other, path.as_bstr())? != entry {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The paths that differ, as `new` has them.
     fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
         let mut found = Vec::new();

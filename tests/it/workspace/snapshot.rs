@@ -141,3 +141,51 @@ fn commits_of_others_are_adopted() {
     assert_eq!(std::fs::read_to_string(made.path.join("mine")).expect("there"), "mine\nmore\n");
     assert_eq!(repo.head(&made.branch), theirs);
 }
+
+/// CONTRACT 15.6
+#[test]
+fn what_is_only_staged_is_saved() {
+    let repo = Repo::new();
+    let made = repo.made("fix");
+    made.sh(
+        &repo,
+        "echo staged >>README; git add README; echo file >README; echo o >only; git add only; rm only",
+    );
+    let staged = made.git(&repo, &["rev-parse", ":README", ":only"]);
+    let output = repo.workspace_ok(["snapshot", &made.slug]);
+    let [rescue] = &repo.rescues()[..] else { panic!("one rescue: {:?}", repo.rescues()) };
+    assert!(err(&output).contains(rescue.as_str()), "{}", err(&output));
+    let saved = ["README", "only"].map(|file| format!("{rescue}:{file}"));
+    assert_eq!(repo.git(["rev-parse", &saved[0], &saved[1]]), staged);
+    assert_eq!(made.git(&repo, &["status", "--porcelain"]), "");
+    // What is staged as the file is, is on the branch; a key stays in the worktree.
+    made.sh(
+        &repo,
+        "echo x >x; git add x; echo more >>x; git add x; git rm -q README; echo S=1 >.env; git add .env",
+    );
+    let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
+    assert_eq!((&done["rescueRef"], &done["withheld"][0]), (&Value::Null, &Value::from(".env")), "{done}");
+    assert_eq!(repo.rescues().len(), 1);
+}
+
+/// CONTRACT 15.6
+#[test]
+fn own_commits_are_not_adopted_after_a_reflog_expired() {
+    let repo = Repo::new();
+    let made = repo.made("fix");
+    made.sh(&repo, "echo b >b");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    made.sh(&repo, "rm b; echo 1 >>README");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    repo.git(["reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all"]);
+    made.sh(&repo, "echo 2 >>README");
+    let done = done(&repo.workspace_ok(["snapshot", &made.slug, "--json"]));
+    assert_eq!(done["adopted"], serde_json::json!([]), "{done}");
+    // The base has README: it would be in the way of what others deleted.
+    made.sh(&repo, "git rm -q README");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    repo.git(["reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all"]);
+    made.sh(&repo, "echo new >README");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert_eq!(repo.git(["show", &format!("{}:README", made.branch)]), "new");
+}
