@@ -124,11 +124,13 @@ impl Workspaces<'_> {
             None if path.symlink_metadata().is_ok() => Err("git does not list it as a worktree".to_owned()),
             None => Err(String::new()),
         };
+        let mut kept = None;
         let (saved, inside) = match whole {
             Ok(whole) => whole,
             Err(why) => {
                 if !why.is_empty() {
                     keep = Some(why);
+                    kept = path.symlink_metadata().is_ok().then(|| path.to_owned());
                 }
                 let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
                 (saved, Inside { files: tree, index: tree, noted: None })
@@ -148,6 +150,7 @@ impl Workspaces<'_> {
             files: inside.files.to_string(),
             index: inside.index.to_string(),
             rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
+            kept,
         };
         let seen = Seen { inside, ignored, bytes };
         let ignored = (seen.ignored.len(), bytes);
@@ -178,10 +181,11 @@ impl Workspaces<'_> {
         (to, restore): (CommitId, Option<&Restore>),
         aim: Aim,
     ) -> Result<Remade, Refusal> {
-        let Before { restore: old, tip, head, registration, keep, ignored, seen, .. } = before;
+        let Before { restore: mut old, tip, head, registration, keep, ignored, seen, .. } = before;
         held.seen = Some(seen);
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
         let aside = left(&path, "kept", generation);
+        old.kept = old.kept.map(|_| aside.clone());
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         held.context.pending = Some(Pending {
             from: tip.map(|tip| tip.to_string()),
@@ -291,6 +295,7 @@ impl Workspaces<'_> {
         let Ok(to) = self.repo.commit(pending.to()) else { return false };
         let (files, index) = pending.trees().unwrap_or((to.tree, to.tree));
         undo.rescue.is_none()
+            && undo.kept.is_none()
             && undo.branch == pending.to
             && undo.files == files.to_string()
             && undo.index == index.to_string()

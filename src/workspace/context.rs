@@ -143,11 +143,17 @@ pub struct Restore {
     pub(super) index: String,
     /// The ref that they are saved under; `None` if the branch has all of it.
     pub(super) rescue: Option<String>,
+    /// The old directory, if only that has its files and its index, since they could not be saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kept: Option<PathBuf>,
 }
 
 impl Restore {
     fn is_legal(&self) -> bool {
-        [&self.branch, &self.files, &self.index].into_iter().all(|id| CommitId::parse_hex(id).is_some())
+        self.kept.as_deref().is_none_or(is_plain)
+            && [&self.branch, &self.files, &self.index]
+                .into_iter()
+                .all(|id| CommitId::parse_hex(id).is_some())
             && self.rescue.as_ref().is_none_or(|name| !name.chars().any(char::is_control))
     }
 }
@@ -316,6 +322,11 @@ impl Context {
     /// The address of the commits that are made in it.
     pub fn address(&self) -> String {
         format!("{}+{}@workspace.aynig.invalid", self.name, self.slug)
+    }
+
+    /// The directory with the files and the index that the last rollback could not save.
+    pub fn unsaved(&self) -> Option<&Path> {
+        self.undo.as_ref()?.kept.as_deref()
     }
 
     /// What people type: `slug/name`.

@@ -77,7 +77,13 @@ impl Workspaces<'_> {
         })?;
         self.check_branch(&held)?;
         let before = self.save(&held, to)?;
-        let remade = self.remake(&mut held, before, (to, Some(&restore)), Aim::Rollback)?;
+        let mut remade = self.remake(&mut held, before, (to, Some(&restore)), Aim::Rollback)?;
+        remade.warnings.extend(restore.kept.as_ref().map(|kept| {
+            format!(
+                "files and index are not brought back: that rollback could not save them, and left them in {}",
+                kept.display()
+            )
+        }));
         self.hears(&remade.context, &[]);
         Ok(remade)
     }

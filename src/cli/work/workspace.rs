@@ -412,8 +412,14 @@ fn rolled_back(context: &Context, remade: Option<&Remade>) {
     }
     kept_words(remade.kept.as_ref());
     let but = if count > 0 { ", but for ignored files" } else { "" };
-    let undo = format!("`aynig workspace rollback --undo {}` takes it back{but}", context.handle());
-    ui::narrate(&styled(FAINT, undo));
+    let undo = format!("`aynig workspace rollback --undo {}`", context.handle());
+    let words = match remade.context.unsaved() {
+        None => format!("{undo} takes it back{but}"),
+        Some(path) => {
+            format!("{undo} takes the commits back; files and index are only in {}", path.display())
+        }
+    };
+    ui::narrate(&styled(FAINT, ui::sanitize(&words)));
 }
 
 fn kept_words(kept: Option<&(PathBuf, String)>) {

@@ -134,3 +134,34 @@ fn a_worktree_that_is_at_no_known_place_is_spoken_of() {
     let done = repo.workspace_ok(["rollback", &made.slug]);
     assert!(err(&done).contains("if it was moved"), "{}", err(&done));
 }
+
+/// CONTRACT 15.8
+#[test]
+fn what_a_rollback_could_not_save_is_where_it_says() {
+    for (what, script) in [
+        (
+            "nested",
+            "git init -q inner; git -C inner -c user.name=A -c user.email=a@b commit -q --allow-empty -m x",
+        ),
+        ("fifo", "rm dir/a; mkfifo dir/a"),
+        ("encoding", "echo 'b working-tree-encoding=UTF-16' >.gitattributes; printf x >b"),
+    ] {
+        let (repo, made, base) = field();
+        // What an earlier one saved is not brought back instead.
+        made.sh(&repo, "echo earlier >>b");
+        repo.workspace_ok(["rollback", &made.slug]);
+        made.sh(&repo, "echo own >own; git add own; git -c user.name=A -c user.email=a@b commit -qm own");
+        let own = repo.head(&made.branch);
+        made.sh(&repo, &format!("echo x >>.gitignore; echo staged >s; git add s; {script}"));
+        let kept = made.path.with_file_name("fix.kept-2").display().to_string();
+        let words = err(&repo.workspace_ok(["rollback", &made.slug]));
+        assert!(words.contains(&format!("only in {kept}")), "{what}: {words}");
+        assert!(!words.contains("takes it back"), "{what}: {words}");
+        assert_eq!(repo.head(&made.branch), base, "{what}");
+        let words = err(&repo.workspace_ok(["rollback", "--undo", &made.slug]));
+        assert!(words.contains("not brought back") && words.contains(&kept), "{what}: {words}");
+        assert_eq!(repo.head(&made.branch), own, "{what}");
+        assert_eq!(fs::read_to_string(Path::new(&kept).join("s")).expect("kept"), "staged\n", "{what}");
+        assert_eq!(fs::read_to_string(made.path.join("b")).expect("b"), "b\n", "{what}");
+    }
+}
