@@ -221,14 +221,16 @@ fn defs() -> Value {
     defs
 }
 
+/// The path of a script, which is not one that matches `outside`.
+fn entrypoint(outside: &str) -> Value {
+    let path = format!("^\\s*$|/$|{OUTSIDE}{outside}");
+    json!({ "description": "Its path in the base commit.", "type": "string", "not": { "pattern": path } })
+}
+
 fn validators() -> [(&'static str, Value); 4] {
     let name = || json!({ "description": "Its name.", "$ref": "#/$defs/name" });
     let timeout = || seconds("Its longest time.");
     let artifacts = || globs("Patterns of the files that are kept.");
-    let entrypoint = |outside: &str| {
-        let path = format!("^\\s*$|/$|{OUTSIDE}{outside}");
-        json!({ "description": "Its path in the base commit.", "type": "string", "not": { "pattern": path } })
-    };
     let named = |mut value: Value| {
         value["anyOf"] = json!([{ "required": ["id"] }, { "required": ["name"] }]);
         either(value, "timeout", "timeout_seconds")

@@ -69,13 +69,12 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     let damaged =
         |trying: &str, error: &dyn std::error::Error| Error::because(trying, error).hint(next.as_str());
     let unreadable = |error| damaged("read the commits of this push", &error);
-    let mut there = HashMap::new();
-    for Update { branch, .. } in &updates {
-        let head = repo
-            .branch_head(branch)
-            .map_err(|error| damaged(&format!("read the branch {branch}"), &error))?;
-        there.insert(branch, head);
-    }
+    let head_of = |Update { branch, .. }: &'_ Update| {
+        let head = repo.branch_head(branch);
+        head.map_err(|error| damaged(&format!("read the branch {branch}"), &error))
+    };
+    let heads = updates.iter().map(|update| Ok((&update.branch, head_of(update)?)));
+    let there: HashMap<&BranchName, Option<CommitId>> = heads.collect::<Result<_, Error>>()?;
     let named = updates.iter().flat_map(|update| [update.old, update.new]).flatten();
     let ids: Vec<CommitId> = named.chain(there.values().copied().flatten()).collect();
     let tips = quarantine.tips(&ids).map_err(unreadable)?;

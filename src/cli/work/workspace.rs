@@ -200,20 +200,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             } else {
                 workspace::find_or_take(&workspaces, &options.one.workspace, fetch)?
             };
-            let remade = if options.undo {
-                Some(workspaces.undo_rollback(&context)?)
-            } else {
-                workspaces.rollback(&context)?
-            };
-            for words in remade.iter().flat_map(|remade| &remade.warnings) {
-                warn(words);
-            }
-            if json {
-                let now = remade.as_ref().map_or_else(|| context.clone(), |remade| remade.context.clone());
-                answer_json(&repo, &now, Some(Done::of_rollback(remade)));
-            } else {
-                rolled_back(&context, remade.as_ref());
-            }
+            roll_back(&repo, &workspaces, &context, options.undo, json)?;
         }
         WorkspaceVerb::Remove(options) => {
             let context = find(&options.one)?;
@@ -392,6 +379,28 @@ fn snapped(snapshot: &Snapshot) {
         let handle = snapshot.context.handle();
         ui::narrate(&format!("`aynig workspace snapshot --accept {handle}` takes all as it is now"));
     }
+}
+
+/// Rolls back, or undoes that.
+fn roll_back(
+    repo: &Repo,
+    workspaces: &Workspaces<'_>,
+    context: &Context,
+    undo: bool,
+    json: bool,
+) -> Result<(), Error> {
+    let remade =
+        if undo { Some(workspaces.undo_rollback(context)?) } else { workspaces.rollback(context)? };
+    for words in remade.iter().flat_map(|remade| &remade.warnings) {
+        warn(words);
+    }
+    if json {
+        let now = remade.as_ref().map_or(context, |remade| &remade.context).clone();
+        answer_json(repo, &now, Some(Done::of_rollback(remade)));
+    } else {
+        rolled_back(context, remade.as_ref());
+    }
+    Ok(())
 }
 
 fn rolled_back(context: &Context, remade: Option<&Remade>) {
