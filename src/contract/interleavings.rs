@@ -144,7 +144,7 @@ impl World {
         self.swap_dated(self.clock(runner), parent, draft)
     }
 
-    /// The same with another date.
+    /// Writes a commit as [`swap`](Self::swap) does, with this date.
     fn swap_dated(&mut self, dated: i64, parent: usize, draft: &Draft) -> Option<usize> {
         let message = draft.encode().expect("drafts of this room encode");
         self.commits.push(Commit { parent: Some(parent), dated, message });

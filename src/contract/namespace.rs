@@ -11,7 +11,7 @@ use super::layout::{ARCHIVE, OURS, RUN_PREFIX, RUNS, TRIED, WORKS};
 /// Where git and people have all refs of a kind.
 const SHARED: [&str; 4] = ["refs/heads", "refs/tags", "refs/remotes", "refs/notes"];
 
-/// What a clone does not fetch with the branches.
+/// The runners' refs that a clone does not fetch with the branches.
 const NO_BRANCHES: [&str; 4] = [RUNS, WORKS, ARCHIVE, TRIED];
 
 /// The beginning of the names of runners' refs on a hub, with a `/` at its end.
@@ -28,7 +28,7 @@ impl Namespace {
     /// Reads the setting. Without a value it is the default.
     ///
     /// # Errors
-    /// What to write instead.
+    /// The advice for another value.
     pub fn parse(value: &str) -> Result<Self, String> {
         let name = value.strip_suffix('/').unwrap_or(value);
         let below = |prefix: &str| format!("{name}/").starts_with(prefix);

@@ -9,7 +9,7 @@ use super::read::substituted;
 /// The longest file that is read, in bytes.
 pub const MAX_FILE: u64 = 1024 * 1024;
 
-/// What the base commit has at a path.
+/// The content of the base commit at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.

@@ -88,7 +88,7 @@ pub struct Input {
     pub at: Place,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
     /// Whether a run needs it.
     pub required: bool,
@@ -96,7 +96,7 @@ pub struct Input {
     pub default: Option<String>,
 }
 
-/// What an agent may write.
+/// The files that an agent may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
     /// Nothing.

@@ -40,7 +40,7 @@ pub struct Note {
     pub severity: Severity,
     /// What is wrong.
     pub what: String,
-    /// What to write instead.
+    /// The advice for another text.
     pub instead: String,
 }
 

@@ -118,7 +118,7 @@ fn refs(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Vec<Finding> {
     let Ok(names) = repo.namespace() else { return Vec::new() };
     let (prefix, value) = (names.as_str(), names.as_str().trim_end_matches('/'));
     let mut findings = Vec::new();
-    // What the remote has already, so that nothing is published.
+    // A commit that the remote has already, so that nothing is published.
     let known = repo.fetched_branches(remote).unwrap_or_default().into_iter().find_map(|tip| tip.target.ok());
     if let Some(commit) = known {
         findings.push(match repo.try_ref(remote, commit) {
