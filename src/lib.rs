@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Arrows are `use`. [`contract`], [`model`] and [`flow`] are pure: values in, decisions out. The model is
-//! that of orchestrated runs, and flows are files that describe one; the runner knows neither. Only [`git`] accesses
+//! that of orchestrated runs, and flows are files that describe one; the runner knows neither. [`engine`] carries out the
+//! steps of flows in managed worktrees, with the agents of [`provider`]; [`publish`] proposes what came of it. Only [`git`] accesses
 //! repositories, and only [`supervise`] starts commands; neither uses the other. [`runner`] joins
 //! the two into steps, and [`ops`] offers them to every front end. Only the binary's `cli` parses
 //! arguments, prints and chooses exit codes; the library does not know it.
@@ -37,6 +38,7 @@
 pub mod clock;
 pub mod contract;
 pub mod crashpoint;
+pub mod engine;
 pub mod flow;
 pub mod fsutil;
 pub mod git;
@@ -44,6 +46,8 @@ pub mod journal;
 pub mod ledger;
 pub mod model;
 pub mod ops;
+pub mod provider;
+pub mod publish;
 pub mod runner;
 pub mod session;
 pub mod stop;

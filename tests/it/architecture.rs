@@ -6,7 +6,7 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("contract", &[]),
     ("model", &[]),
     ("flow", &["model", "contract"]),
@@ -38,9 +38,66 @@ const ARROWS: [(&str, &[&str]); 17] = [
         ],
     ),
     (
+        "provider",
+        &[
+            "flow",
+            "model",
+            "contract",
+            "git",
+            "supervise",
+            "clock",
+            "fsutil",
+            "session",
+            "crashpoint",
+            "stop",
+            "words",
+        ],
+    ),
+    (
+        "publish",
+        &[
+            "workspace",
+            "ledger",
+            "model",
+            "git",
+            "contract",
+            "supervise",
+            "clock",
+            "fsutil",
+            "crashpoint",
+            "stop",
+            "words",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "flow",
+            "provider",
+            "publish",
+            "workspace",
+            "journal",
+            "ledger",
+            "model",
+            "runner",
+            "git",
+            "contract",
+            "supervise",
+            "clock",
+            "fsutil",
+            "session",
+            "crashpoint",
+            "stop",
+            "words",
+        ],
+    ),
+    (
         "ops",
         &[
             "flow",
+            "engine",
+            "provider",
+            "publish",
             "workspace",
             "journal",
             "ledger",
@@ -60,6 +117,9 @@ const ARROWS: [(&str, &[&str]); 17] = [
         &[
             "ops",
             "flow",
+            "engine",
+            "provider",
+            "publish",
             "workspace",
             "journal",
             "ledger",

@@ -1,0 +1,4 @@
+//! Providers: the programs that agents are, driven over pipes (CONTRACT.md §19).
+//!
+//! Invariant: a turn is judged by what the program says last, never by its exit code alone. Command line, model and
+//! environment of a provider are configured on the host, never in a run. Nothing outlives a turn.
