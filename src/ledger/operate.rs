@@ -219,6 +219,7 @@ impl<'r> Ledger<'r> {
                     let tree = self.repo.commit(commit)?.tree;
                     self.tip = Tip { id: commit, tree, state: decided.state.clone() };
                     self.contents.clear();
+                    self.keep_up(op);
                     return Ok(Operated { commit: Some(commit), decided });
                 }
                 Ok(Together::Lost { name, .. }) if name != ledger_ref(self.run) => {
@@ -245,6 +246,16 @@ impl<'r> Ledger<'r> {
         }
         clock::pause(pause(failed));
         self.refresh().map_err(|_| error)
+    }
+
+    /// Lets git pack its objects if there are many: after one operation in 256, by chance, since each may be a process
+    /// of its own.
+    fn keep_up(&self, op: &Op) {
+        if op.id.uuid().as_bytes()[0] == 0
+            && let Err(error) = self.repo.pack_if_many()
+        {
+            tracing::debug!(%error, "git packed nothing");
+        }
     }
 
     /// Like [`operate`](Self::operate), for an operation that may have been tried before, by another process too: one

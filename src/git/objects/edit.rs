@@ -10,6 +10,7 @@ use crate::contract::ids::CommitId;
 use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::tree::Walked;
+use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// A file of a tree, not read yet.
@@ -118,5 +119,16 @@ impl Repo {
         }
         let object = self.object(gits(blob.id)).map_err(|error| refuse(gix_chain(&error)))?;
         Ok(object.data.clone())
+    }
+
+    /// Lets git pack the objects if there are many loose ones (`gc.auto`), unless the user turned that off
+    /// (`maintenance.auto`). It goes on in the background, unless `gc.autoDetach` is false.
+    pub(crate) fn pack_if_many(&self) -> Result<(), ProcessError> {
+        if self.gix.config_snapshot().boolean("maintenance.auto") == Some(false) {
+            return Ok(());
+        }
+        // All calls of ours turn this off; here the user's limit counts, else git's default.
+        let limit = format!("gc.auto={}", self.config("gc.auto").as_deref().unwrap_or("6700"));
+        Git::shared(self.common_dir()).args(["-c", &limit, "gc", "--auto", "--quiet"]).run().map(drop)
     }
 }

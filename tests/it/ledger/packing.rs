@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aynig::contract::ids::CommitId;
 use aynig::git::objects::edit::Blob;
-use aynig::ledger::Place;
+use aynig::ledger::{Ledger, Place};
 
-use super::{Repo, assert_whole, open, run_with_node, sized, writer};
+use super::{OpId, Repo, RunId, assert_whole, chat, op, open, run_with_node, sized, writer};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -74,4 +74,45 @@ fn packs_that_come_and_go_are_followed() {
             std::fs::write(pack.with_extension("keep"), "").expect("a file");
         }
     }
+}
+
+/// CONTRACT 16.10
+#[test]
+fn git_packs_what_operations_left() {
+    let repo = Repo::new();
+    let packs = || {
+        repo.git(["count-objects", "-v"]).lines().find(|line| line.starts_with("packs:")).map(str::to_owned)
+    };
+    let write = |ids: &[&str]| {
+        let handle = open(&repo.path).handle();
+        let run = RunId::parse(&repo.git(["config", "test.run"])).expect("an id");
+        let mut ledger = Ledger::open(&handle, run).expect("a ledger");
+        let node = *ledger.tip().state.nodes.keys().next().expect("a node");
+        for id in ids {
+            let id = OpId::parse(&format!("{id}-0000-4000-8000-000000000000")).expect("an id");
+            ledger.operate(&op(id), &[chat(node, "x")], &[]).expect("an operation");
+        }
+        super::messages(ledger.tip()).len()
+    };
+    let (run, _) = run_with_node(&open(&repo.path).handle(), &Place::Here);
+    for (key, value) in
+        [("test.run", run.to_string().as_str()), ("gc.autoPackLimit", "1"), ("gc.autoDetach", "false")]
+    {
+        repo.git(["config", key, value]);
+    }
+    repo.git(["repack", "-q"]);
+    write(&["01000000"]);
+    repo.git(["repack", "-q"]);
+    for (key, value) in [("maintenance.auto", "false"), ("gc.auto", "0")] {
+        repo.git(["config", key, value]);
+        write(&["00000001", "01000001"]);
+        repo.git(["config", "--unset", key]);
+        assert_eq!(packs().as_deref(), Some("packs: 2"), "{key}");
+    }
+    write(&["01000002"]);
+    assert_eq!(packs().as_deref(), Some("packs: 2"));
+    // The same process goes on.
+    assert_eq!(write(&["00000002", "01000003"]), 8);
+    assert_eq!(packs().as_deref(), Some("packs: 1"));
+    repo.git(["fsck", "--strict", "--no-dangling"]);
 }
