@@ -5,7 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use super::error::LedgerError;
+use super::masks::Masks;
+use super::tip::Tip;
+use crate::git::Repo;
 use crate::git::objects::digest::sha256;
+use crate::git::objects::revspec::Content as Found;
 use crate::model::event::{Body, Event};
 use crate::model::run::Replicate;
 
@@ -20,8 +25,10 @@ pub struct Content {
 }
 
 impl Content {
-    /// A content that has been masked.
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
+    /// Masks a content.
+    #[must_use]
+    pub fn new(masks: &Masks, bytes: &[u8]) -> Self {
+        let bytes = masks.content(bytes);
         let sha256 = sha256(&bytes);
         Self { bytes, sha256 }
     }
@@ -38,11 +45,35 @@ impl Content {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
+    /// Its path in a ledger, and what is written there.
+    fn file(&self) -> (String, Option<Vec<u8>>) {
+        (path(&self.sha256), Some(self.bytes.clone()))
+    }
+
     /// Its SHA-256, as hex.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
+}
+
+/// Reads a content of a ledger by its digest. `None` if the ledger does not have it, or it is another one.
+///
+/// # Errors
+/// [`LedgerError`] if objects cannot be read.
+pub fn read(repo: &Repo, tip: &Tip, digest: &str) -> Result<Option<Vec<u8>>, LedgerError> {
+    let most = u64::try_from(MAX_REPLICATED).unwrap_or(u64::MAX);
+    let found = repo.content_at(tip.id, &path(digest), most)?;
+    Ok(match found {
+        Some(Found::File { bytes, .. }) if sha256(&bytes) == digest => Some(bytes),
+        Some(_) | None => None,
+    })
+}
+
+/// The path of a content in a ledger.
+#[must_use]
+pub fn path(sha256: &str) -> String {
+    format!("content/{}/{sha256}", sha256.get(..2).unwrap_or_default())
 }
 
 /// The files for the artifacts that these events make: those whose contents are at hand, are replicated and not too
@@ -59,8 +90,13 @@ pub(super) fn files(
     let kept = created.filter(|artifact| replicate.keeps(artifact.kind));
     let found = kept.filter_map(|artifact| {
         let content = contents.get(&artifact.sha256).filter(|content| content.size() == artifact.size)?;
-        let path = format!("content/{}/{}", &content.sha256[..2], content.sha256);
-        (content.bytes.len() <= MAX_REPLICATED).then(|| (path, Some(content.bytes.clone())))
+        (content.bytes.len() <= MAX_REPLICATED).then(|| content.file())
     });
-    found.collect()
+    // Whoever carries a flow on needs it, whatever is replicated.
+    let flows = events.iter().filter_map(|event| match &event.body {
+        Body::RunCreated(created) => created.patch.flow.as_ref(),
+        _ => None,
+    });
+    let frozen = flows.flat_map(|flow| flow.digests()).filter_map(|digest| contents.get(digest));
+    found.chain(frozen.map(Content::file)).collect()
 }

@@ -62,7 +62,7 @@ pub struct Operated {
 }
 
 impl<'r> Ledger<'r> {
-    /// Makes a run. `beside` are refs that come into being with it.
+    /// Makes a run. `beside` are refs that come into being with it, `contents` those of its flow.
     ///
     /// # Errors
     /// [`LedgerError`]; nothing is written then.
@@ -72,10 +72,13 @@ impl<'r> Ledger<'r> {
         new: &NewRun,
         op: &Op,
         beside: &[RefChange],
+        contents: &[Content],
     ) -> Result<Self, LedgerError> {
         let masks = Masks::of(repo, &new.base_sha)?;
         let decided = create(&masks.new_run(new), op)?;
-        let commit = write(repo, None, &decided, op, &BTreeMap::new())?;
+        let contents =
+            contents.iter().map(|content| (content.sha256().to_owned(), content.clone())).collect();
+        let commit = write(repo, None, &decided, op, &contents)?;
         match swap(repo, &place, new.id, None, commit, beside)? {
             Together::Won => {
                 let tip = Tip::read(repo, new.id, commit)?;
@@ -115,7 +118,7 @@ impl<'r> Ledger<'r> {
     /// Masks the content of an artifact that the next operation makes. That operation takes it along, if the run
     /// replicates contents of its kind and it is not too long.
     pub fn attach(&mut self, content: &[u8]) -> Content {
-        let content = Content::new(self.masks.content(content));
+        let content = Content::new(&self.masks, content);
         self.contents.insert(content.sha256().to_owned(), content.clone());
         content
     }

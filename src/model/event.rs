@@ -17,7 +17,7 @@ use super::ids::{Alias, ApprovalId, EdgeId, EventId, NodeId, RunId, TurnId};
 use super::message::{Envelope, UserMessage};
 use super::node::{Node, NodeConfig, NodePatch, Provider};
 use super::run::{GlobalMode, Mode, Run, RunPatch, Usage};
-use super::step::{Outcome, Step, TurnEnd};
+use super::step::{Outcome, Record, Step, TurnEnd};
 use super::time::Timestamp;
 use super::workspace::{Workspace, WorkspacePatch};
 
@@ -179,6 +179,9 @@ bodies! {
         /// A sentence about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<String>,
+        /// What it left behind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<Box<Record>>,
     }
     /// The step that follows.
     StepRouted {

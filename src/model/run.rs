@@ -1,6 +1,6 @@
 //! The run: its status, modes, limits and usage.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,64 @@ pub enum GlobalMode {
     Planning,
     /// All files.
     Implementation,
+}
+
+/// The flow that a flow run carries out, frozen at its start. The contents are in the ledger's `content/`, by digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FrozenFlow {
+    /// Its `workflow_id`.
+    pub workflow_id: String,
+    /// Its `version`.
+    pub version: u64,
+    /// The SHA-256 of the file, as hex.
+    pub file: String,
+    /// The SHA-256 of each input's value, by name.
+    #[serde(default)]
+    pub inputs: BTreeMap<String, String>,
+    /// The step that a fork of another run begins with, in place of the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_at: Option<String>,
+}
+
+impl FrozenFlow {
+    /// The digests of all of its contents.
+    pub fn digests(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.file.as_str()).chain(self.inputs.values().map(String::as_str))
+    }
+}
+
+/// What became of a flow run: the class of its last outcome that is not of a ROLLBACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It did what it should. Only this is green.
+    Succeeded,
+    /// A person refused.
+    Rejected,
+    /// Something took too long.
+    TimedOut,
+    /// Something failed.
+    Failed,
+    /// A person ended it, or it took its work back.
+    Stopped,
+    /// Its step was begun again until no try was left.
+    Stalled,
+}
+
+impl Verdict {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Rejected => "rejected",
+            Self::TimedOut => "timed_out",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Stalled => "stalled",
+        }
+    }
 }
 
 /// The kind of a run.
@@ -271,6 +329,9 @@ patched! {
         decided_by: DecidedBy,
         /// What is shared.
         replicate: Replicate,
+        /// The flow. `None` for a graph.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flow: Option<FrozenFlow>,
         /// The numbers given so far.
         #[serde(default)]
         counts: Counts,
@@ -294,6 +355,12 @@ patched! {
         usage: Usage,
         /// Its bounds.
         limits: Limits,
+        /// How a flow ended: `completed` at a STOP, else a sentence. `None` before that.
+        #[serde(default)]
+        termination: Option<String>,
+        /// What became of a flow. `None` before its end.
+        #[serde(default)]
+        verdict: Option<Verdict>,
         /// Aliases of removed nodes, which are not given again.
         retired: BTreeSet<Alias>,
     }

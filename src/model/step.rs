@@ -1,11 +1,12 @@
 //! Steps of flows, and turns of nodes: what is executed, and how it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::artifact::Artifact;
 use super::ids::{ArtifactId, MessageId, NodeId, StepId, TurnId};
+use super::run::Usage;
 use super::time::Timestamp;
 
 /// What a step does.
@@ -74,8 +75,77 @@ impl Outcome {
     }
 }
 
-/// One attempt of a visit of a step.
+/// An artifact of a step, and what it is to the step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// What it is: `prompt`, `runner_final_response`, `validation_report` and so on.
+    pub role: String,
+    /// Its id.
+    pub artifact: ArtifactId,
+}
+
+/// What a step left behind: the facts that later decisions read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Record {
+    /// The tree of the worktree after it, as hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
+    /// The commit of the work branch after it, as hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The name of the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Tokens and cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The exit codes of its validators, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub exit_codes: BTreeMap<String, i32>,
+    /// The ids of cases that failed.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub failed_cases: BTreeSet<String>,
+    /// The codes of a planner's blockers.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub blockers: BTreeSet<String>,
+    /// The paths of golden files that were proposed.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub goldens: BTreeSet<String>,
+    /// Rules that were broken, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<String>,
+    /// The facts that overrode a planner, and what is wrong with its answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// What a planner says should be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix_instructions: Option<serde_json::Value>,
+    /// Whether a report said that all is well, and its validator failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contradicted: bool,
+    /// Whether an agent that had to change something left no difference to the base.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
+    /// Whether it failed because of an outage or a limit of somebody else, so that it counts for no loop.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub outage: bool,
+    /// Its artifacts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Kept>,
+}
+
+impl Record {
+    /// The artifact with this role, the last one if there are several.
+    #[must_use]
+    pub fn artifact(&self, role: &str) -> Option<ArtifactId> {
+        self.artifacts.iter().rev().find(|kept| kept.role == role).map(|kept| kept.artifact)
+    }
+}
+
+/// One attempt of a visit of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Its place in the run, from 1.
@@ -102,6 +172,20 @@ pub struct Step {
     /// A sentence about the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
+    /// The host that carried it out, by its runner id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What it left behind. `None` while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Box<Record>>,
+}
+
+impl Step {
+    /// The tree of the worktree after it.
+    #[must_use]
+    pub fn tree(&self) -> Option<&str> {
+        self.record.as_ref()?.tree.as_deref()
+    }
 }
 
 /// How a turn ended.

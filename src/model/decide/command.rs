@@ -9,8 +9,10 @@ use crate::model::ids::{
 };
 use crate::model::message::Payload;
 use crate::model::node::{Capabilities, NodeStatus, Permissions};
-use crate::model::run::{DecidedBy, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus, Usage};
-use crate::model::step::{Opcode, Outcome, TurnStatus};
+use crate::model::run::{
+    DecidedBy, FrozenFlow, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus, Usage, Verdict,
+};
+use crate::model::step::{Opcode, Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Workspace, WorkspaceChange};
 
@@ -41,6 +43,10 @@ pub struct NewRun {
     pub limits: Limits,
     /// What is shared.
     pub replicate: Replicate,
+    /// The status that it begins with.
+    pub status: RunStatus,
+    /// The flow. `None` for a graph.
+    pub flow: Option<FrozenFlow>,
 }
 
 /// A change of a run. `None` leaves a field as it is.
@@ -58,6 +64,12 @@ pub struct RunEdit {
     pub done_when: Option<Option<String>>,
     /// Its bounds.
     pub limits: Option<Limits>,
+    /// What it waits for; the inner `None` clears it.
+    pub waiting_for: Option<Option<String>>,
+    /// How a flow ended; the inner `None` clears it.
+    pub termination: Option<Option<String>>,
+    /// What became of a flow; the inner `None` clears it.
+    pub verdict: Option<Option<Verdict>>,
 }
 
 /// A new node.
@@ -149,6 +161,36 @@ pub struct StepStart {
     pub id: StepId,
     /// What it does.
     pub opcode: Opcode,
+    /// The time of its start. `None`: that of the operation.
+    pub started_at: Option<Timestamp>,
+}
+
+/// A step that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedStep {
+    /// Its place in the run.
+    pub number: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The next step, or `STOP`. `None` if no route fits, or if it is tried again.
+    pub route: Option<String>,
+    /// A sentence about it.
+    pub evidence: Option<String>,
+    /// What it left behind, without artifacts.
+    pub record: Record,
+    /// Its artifacts, with their roles.
+    pub artifacts: Vec<(String, NewArtifact)>,
+    /// The node that its tokens count for, and the model that was used.
+    pub usage_of: Option<(NodeId, Option<String>)>,
+}
+
+impl EndedStep {
+    /// A step that ended and left nothing behind.
+    #[must_use]
+    pub fn new(number: u64, outcome: Outcome, route: Option<String>, evidence: Option<String>) -> Self {
+        let (record, artifacts) = (Record::default(), Vec::new());
+        Self { number, outcome, route, evidence, record, artifacts, usage_of: None }
+    }
 }
 
 /// A new artifact. Its content lies in the ledger's `content/`, under its digest.
@@ -228,16 +270,7 @@ pub enum Command {
     /// Begins a step of a flow.
     StartStep(StepStart),
     /// Ends the step that is under way.
-    EndStep {
-        /// Its place in the run.
-        number: u64,
-        /// How it ended.
-        outcome: Outcome,
-        /// The next step, or `STOP`. `None` if no route fits.
-        route: Option<String>,
-        /// A sentence about it.
-        evidence: Option<String>,
-    },
+    EndStep(Box<EndedStep>),
     /// Adds an artifact.
     AddArtifact(NewArtifact),
     /// Records a new workspace.

@@ -26,7 +26,7 @@ mod talk;
 pub mod texts;
 
 pub use command::{
-    Command, EdgeSpec, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, StepStart,
+    Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, StepStart,
 };
 pub use draft::Decided;
 pub use refusal::{Refusal, RefusalKind};
@@ -101,10 +101,8 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::Answer { approval, resolution } => answers::answer(draft, *approval, resolution),
         Command::EndTurn(turn) => progress::end_turn(draft, turn),
         Command::StartStep(step) => progress::start_step(draft, step),
-        Command::EndStep { number, outcome, route, evidence } => {
-            progress::end_step(draft, *number, *outcome, route.as_deref(), evidence.as_deref())
-        }
-        Command::AddArtifact(artifact) => progress::add_artifact(draft, artifact),
+        Command::EndStep(end) => progress::end_step(draft, end),
+        Command::AddArtifact(artifact) => progress::add_artifact(draft, artifact).map(drop),
         Command::PrepareWorkspace(workspace) => progress::prepare_workspace(draft, workspace),
         Command::ChangeWorkspace(change, body) => progress::change_workspace(draft, *change, body),
     }

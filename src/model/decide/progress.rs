@@ -1,7 +1,7 @@
 //! Turns, steps, artifacts and workspaces: what was executed.
 
 use super::Refusal;
-use super::command::{EndedTurn, NewArtifact, StepStart};
+use super::command::{EndedStep, EndedTurn, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
 use crate::model::artifact::Artifact;
@@ -9,8 +9,9 @@ use crate::model::event::{
     ArtifactCreated, Body, MessageFinal, NodePatched, StepEnded, StepRouted, StepStarted, UsageReported,
     WorkspaceChanged, WorkspacePrepared,
 };
+use crate::model::ids::ArtifactId;
 use crate::model::node::{NodePatch, NodeStatus, Session};
-use crate::model::step::{Outcome, Step, TurnEnd, TurnStatus};
+use crate::model::step::{Kept, Record, Step, TurnEnd, TurnStatus};
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspaceStatus};
 
 /// The longest summary of a node, in characters.
@@ -85,37 +86,49 @@ pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(),
         opcode: start.opcode,
         visit,
         attempt,
-        started_at: draft.op.at,
+        started_at: start.started_at.unwrap_or(draft.op.at),
         ended_at: None,
         outcome: None,
         route: None,
         evidence: None,
+        host: None,
+        record: None,
     };
     draft.push(Body::StepStarted(StepStarted { step }))?;
     touch(draft)
 }
 
-pub(super) fn end_step(
-    draft: &mut Draft<'_>,
-    number: u64,
-    outcome: Outcome,
-    route: Option<&str>,
-    evidence: Option<&str>,
-) -> Result<(), Refusal> {
+/// The artifacts of a step come first, so that its end names them.
+pub(super) fn end_step(draft: &mut Draft<'_>, end: &EndedStep) -> Result<(), Refusal> {
+    let number = end.number;
     let ended = || Refusal::HasEnded(format!("step {number}"));
     let step = draft.state.steps.get(&number).filter(|step| step.ended_at.is_none()).ok_or_else(ended)?;
-    if !outcome.fits(step.opcode) {
+    if !end.outcome.fits(step.opcode) {
         return Err(Refusal::BadOutcome);
     }
-    let evidence = evidence.map(str::to_owned);
-    draft.push(Body::StepEnded(StepEnded { number, outcome, evidence }))?;
-    if let Some(route) = route {
-        draft.push(Body::StepRouted(StepRouted { number, route: route.to_owned() }))?;
+    let mut record = end.record.clone();
+    for (role, artifact) in &end.artifacts {
+        let artifact = add_artifact(draft, artifact)?;
+        record.artifacts.push(Kept { role: role.clone(), artifact });
+    }
+    if let (Some(usage), Some((node, model))) = (record.usage, &end.usage_of) {
+        let provider = draft.node(*node)?.provider;
+        let body = UsageReported { provider, model: model.clone(), usage };
+        draft.push_for(*node, Body::UsageReported(body))?;
+    }
+    draft.push(Body::StepEnded(StepEnded {
+        number,
+        outcome: end.outcome,
+        evidence: end.evidence.clone(),
+        record: (record != Record::default()).then(|| Box::new(record)),
+    }))?;
+    if let Some(route) = &end.route {
+        draft.push(Body::StepRouted(StepRouted { number, route: route.clone() }))?;
     }
     touch(draft)
 }
 
-pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<(), Refusal> {
+pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<ArtifactId, Refusal> {
     if let Some(node) = new.node {
         draft.node(node)?;
     }
@@ -132,11 +145,13 @@ pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<(
         sha256: new.sha256.clone(),
         host: draft.op.by.runner().to_owned(),
     };
+    let id = artifact.id;
     let body = Body::ArtifactCreated(ArtifactCreated { artifact });
     match new.node {
         Some(node) => draft.push_for(node, body),
         None => draft.push(body),
-    }
+    }?;
+    Ok(id)
 }
 
 pub(super) fn prepare_workspace(draft: &mut Draft<'_>, workspace: &Workspace) -> Result<(), Refusal> {

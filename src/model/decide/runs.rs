@@ -13,7 +13,8 @@ pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
         check_text("the label", &new.label, MAX_LABEL)?;
     }
     let mut limits = new.limits;
-    if new.mode == Mode::Auto && new.done_when.is_none() && limits.turns.is_none() {
+    let stated = new.done_when.is_some() || new.flow.is_some();
+    if new.mode == Mode::Auto && !stated && limits.turns.is_none() {
         limits.turns = Some(Limits::AUTO_TURNS);
     }
     let run = Run {
@@ -27,8 +28,9 @@ pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
         base_sha: new.base_sha.clone(),
         decided_by: new.decided_by.clone(),
         replicate: new.replicate,
+        flow: new.flow.clone(),
         counts: Counts::default(),
-        status: RunStatus::Running,
+        status: new.status,
         mode: new.mode,
         global_mode: new.global_mode,
         updated_at: op.at,
@@ -37,6 +39,8 @@ pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
         waiting_for: None,
         usage: Usage::default(),
         limits,
+        termination: None,
+        verdict: None,
         retired: std::collections::BTreeSet::new(),
     };
     let event = Event {
@@ -69,6 +73,9 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
         label: edit.label.clone(),
         done_when: edit.done_when.clone(),
         limits: edit.limits,
+        waiting_for: edit.waiting_for.clone(),
+        termination: edit.termination.clone(),
+        verdict: edit.verdict,
         ..RunPatch::default()
     });
     if patch == RunPatch::default() {

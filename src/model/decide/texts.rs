@@ -5,10 +5,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{Command, NewRun, RunEdit};
+use super::{Command, NewArtifact, NewRun, RunEdit};
 use crate::model::approval::{Resolution, Tool};
 use crate::model::ids::FileName;
 use crate::model::message::Payload;
+use crate::model::step::Record;
 
 /// Replaces a text by another one, in place.
 pub type Change<'a> = &'a dyn Fn(&mut String);
@@ -25,9 +26,10 @@ impl Command {
     /// Changes its free texts.
     pub fn change_texts(&mut self, change: Change<'_>) {
         match self {
-            Self::SetRun(RunEdit { label, done_when, .. }) => {
+            Self::SetRun(RunEdit { label, done_when, waiting_for, termination, .. }) => {
                 label.iter_mut().for_each(change);
-                done_when.iter_mut().flatten().for_each(change);
+                let more = [done_when, waiting_for, termination];
+                more.into_iter().flat_map(|text| text.iter_mut().flatten()).for_each(change);
             }
             Self::AddNode(spec) => {
                 change(&mut spec.label);
@@ -46,15 +48,12 @@ impl Command {
                 reason.iter_mut().for_each(change);
             }
             Self::EndTurn(turn) => turn.last_words.iter_mut().chain(&mut turn.detail).for_each(change),
-            Self::EndStep { evidence, .. } => evidence.iter_mut().for_each(change),
-            Self::AddArtifact(artifact) => {
-                let mut name = artifact.name.as_str().to_owned();
-                change(&mut name);
-                // A text that is no file name any more leaves none of it.
-                artifact.name = FileName::parse(&name)
-                    .or_else(|_| FileName::parse("masked"))
-                    .unwrap_or_else(|_| artifact.name.clone());
+            Self::EndStep(end) => {
+                end.evidence.iter_mut().for_each(change);
+                change_record(&mut end.record, change);
+                end.artifacts.iter_mut().for_each(|(_, artifact)| change_name(artifact, change));
             }
+            Self::AddArtifact(artifact) => change_name(artifact, change),
             Self::ChangeWorkspace(_, body) => {
                 body.patch.pr_url.iter_mut().flatten().chain(&mut body.detail).for_each(change);
             }
@@ -64,6 +63,27 @@ impl Command {
             | Self::StartStep(_)
             | Self::PrepareWorkspace(_) => {}
         }
+    }
+}
+
+fn change_name(artifact: &mut NewArtifact, change: Change<'_>) {
+    let mut name = artifact.name.as_str().to_owned();
+    change(&mut name);
+    // A text that is no file name any more leaves none of it.
+    artifact.name = FileName::parse(&name)
+        .or_else(|_| FileName::parse("masked"))
+        .unwrap_or_else(|_| artifact.name.clone());
+}
+
+fn change_record(record: &mut Record, change: Change<'_>) {
+    record.violations.iter_mut().chain(&mut record.flags).for_each(change);
+    record.fix_instructions.iter_mut().for_each(|value| change_value(value, change));
+    for set in [&mut record.failed_cases, &mut record.blockers, &mut record.goldens] {
+        let changed = std::mem::take(set).into_iter().map(|mut text| {
+            change(&mut text);
+            text
+        });
+        *set = changed.collect();
     }
 }
 

@@ -119,6 +119,8 @@ impl State {
             Body::StepEnded(body) => self.change_step(body.number, |step| {
                 step.outcome = Some(body.outcome);
                 step.evidence.clone_from(&body.evidence);
+                step.record.clone_from(&body.record);
+                step.host = Some(event.by.runner().to_owned());
                 step.ended_at = Some(event.ts);
             }),
             Body::StepRouted(body) => {

@@ -60,6 +60,8 @@ pub(super) fn fresh() -> Decided {
         done_when: None,
         limits: Limits::default(),
         replicate: Replicate::All,
+        status: RunStatus::Running,
+        flow: None,
     };
     create(&new, &op(0)).unwrap()
 }

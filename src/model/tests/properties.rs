@@ -9,15 +9,16 @@ use super::{STATUSES, edge, fresh, node_op, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{
-    Command, Decided, EndedTurn, NewArtifact, NodeEdit, NodeSpec, Op, Rules, RunEdit, StepStart, decide,
+    Command, Decided, EndedStep, EndedTurn, NewArtifact, NodeEdit, NodeSpec, Op, Rules, RunEdit, StepStart,
+    decide,
 };
 use crate::model::event::{Event, WorkspaceChanged};
 use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
 use crate::model::message::{Expectation, MAX_MESSAGE, Payload, ResponseSpec};
 use crate::model::node::{Capabilities, CliPermissions, EdgeManagement, NodeStatus, Permissions};
-use crate::model::run::{GlobalMode, Limits, Mode, Usage};
+use crate::model::run::{GlobalMode, Limits, Mode, Usage, Verdict};
 use crate::model::state::{Entry, State};
-use crate::model::step::{Opcode, Outcome, TurnStatus};
+use crate::model::step::{Opcode, Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
@@ -72,7 +73,9 @@ fn graph(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comma
             global_mode: (c.is_multiple_of(3)).then_some(GlobalMode::Planning),
             label: (c.is_multiple_of(2)).then(|| text(b)),
             done_when: (b.is_multiple_of(4)).then(|| (c.is_multiple_of(2)).then(|| text(c))),
-            limits: None,
+            waiting_for: (a.is_multiple_of(5)).then(|| (b.is_multiple_of(2)).then(|| text(a))),
+            verdict: (a.is_multiple_of(7)).then(|| (b.is_multiple_of(2)).then_some(Verdict::Rejected)),
+            ..RunEdit::default()
         }),
         1 if a.is_multiple_of(32) => Command::DeleteRun,
         1..=3 => Command::AddNode(Box::new(NodeSpec {
@@ -187,13 +190,41 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
         16 if a.is_multiple_of(2) => Command::StartStep(StepStart {
             id: StepId::parse(["plan", "fix"][usize::from(b) % 2]).unwrap(),
             opcode: pick(&[Opcode::RunAgent, Opcode::Evaluate, Opcode::Gate], c).unwrap(),
+            started_at: None,
         }),
-        _ => Command::EndStep {
-            number: state.run.counts.steps + u64::from(c.is_multiple_of(8)),
-            outcome: pick(&OUTCOMES, b).unwrap(),
-            route: (!c.is_multiple_of(3)).then(|| "STOP".to_owned()),
-            evidence: (c.is_multiple_of(2)).then(|| text(c)),
+        _ => Command::EndStep(Box::new(ended_step(state, one, (a, b, c)))),
+    }
+}
+
+fn ended_step(state: &State, node: NodeId, (a, b, c): (u8, u8, u8)) -> EndedStep {
+    let usage = Usage { total_tokens: u64::from(a), ..Usage::default() };
+    let artifact = NewArtifact {
+        node: None,
+        turn: None,
+        kind: ArtifactKind::Report,
+        name: FileName::parse("report.json").unwrap(),
+        media_type: "application/json".to_owned(),
+        size: u64::from(c),
+        sha256: "11".repeat(32),
+    };
+    let record = Record {
+        tree: (a.is_multiple_of(2)).then(|| text(a)),
+        usage: (b.is_multiple_of(2)).then_some(usage),
+        exit_codes: [(text(b), i32::from(c))].into(),
+        ..Record::default()
+    };
+    EndedStep {
+        number: state.run.counts.steps + u64::from(c.is_multiple_of(8)),
+        outcome: pick(&OUTCOMES, b).unwrap(),
+        route: (!c.is_multiple_of(3)).then(|| "STOP".to_owned()),
+        evidence: (c.is_multiple_of(2)).then(|| text(c)),
+        record,
+        artifacts: if a.is_multiple_of(3) {
+            vec![("validation_report".to_owned(), artifact)]
+        } else {
+            Vec::new()
         },
+        usage_of: (c.is_multiple_of(2)).then_some((node, None)),
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Map;
 use super::{Bench, STATUSES, edge, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::decide::{
-    Command, EdgeSpec, EndedTurn, NodeEdit, NodeSpec, Refusal, Rules, RunEdit, StepStart, decide,
+    Command, EdgeSpec, EndedStep, EndedTurn, NodeEdit, NodeSpec, Refusal, Rules, RunEdit, StepStart, decide,
 };
 use crate::model::event::Body;
 use crate::model::ids::{Alias, NodeId, OpId, StepId, TurnId};
@@ -354,13 +354,15 @@ fn a_turn_reads_its_inbox_only_if_it_completes_and_ends_once() {
 #[test]
 fn steps_follow_each_other_and_end_once() {
     let mut bench = Bench::new();
-    let start =
-        |id: &str| Command::StartStep(StepStart { id: StepId::parse(id).unwrap(), opcode: Opcode::RunAgent });
-    let end = |number, outcome, route: Option<&str>| Command::EndStep {
-        number,
-        outcome,
-        route: route.map(str::to_owned),
-        evidence: None,
+    let start = |id: &str| {
+        Command::StartStep(StepStart {
+            id: StepId::parse(id).unwrap(),
+            opcode: Opcode::RunAgent,
+            started_at: None,
+        })
+    };
+    let end = |number, outcome, route: Option<&str>| {
+        Command::EndStep(Box::new(EndedStep::new(number, outcome, route.map(str::to_owned), None)))
     };
     bench.run(start("plan")).unwrap();
     assert_eq!(bench.run(start("fix")), Err(Refusal::StepUnderWay(1)));

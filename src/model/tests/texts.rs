@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use super::{Bench, edge};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
-use crate::model::decide::{Command, EndedTurn, NewArtifact, NodeEdit, RunEdit};
+use crate::model::decide::{Command, EndedStep, EndedTurn, NewArtifact, NodeEdit, RunEdit};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::{Alias, ApprovalId, FileName, TurnId};
 use crate::model::message::{ArtifactRef, Payload, PayloadStatus};
 use crate::model::run::Replicate;
-use crate::model::step::{Outcome, TurnStatus};
+use crate::model::step::{Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
 
@@ -76,7 +76,16 @@ fn a_secret_in_any_text_is_found() {
         Command::Ask { node: one, tool, context: some(), expires_at: None },
         Command::Answer { approval: ApprovalId::from(uuid::Uuid::from_u128(1)), resolution },
         Command::EndTurn(Box::new(turn)),
-        Command::EndStep { number: 1, outcome: Outcome::Completed, route: None, evidence: some() },
+        Command::EndStep(Box::new(EndedStep {
+            record: Record {
+                violations: vec![text()],
+                flags: vec![text()],
+                blockers: [text()].into(),
+                fix_instructions: Some(Value::Object(object())),
+                ..Record::default()
+            },
+            ..EndedStep::new(1, Outcome::Completed, None, some())
+        })),
         Command::AddArtifact(artifact),
         Command::ChangeWorkspace(WorkspaceChange::Mended, changed),
     ];

@@ -149,7 +149,7 @@ pub(super) fn open(path: &Path) -> Store {
 pub(super) fn begin(repo: &Repo, nodes: usize) -> RunId {
     let (id, slug) = runs::fresh(repo).expect("refs");
     let new = new_run(repo, &Place::Here, id, slug);
-    let mut ledger = Ledger::create(repo, Place::Here, &new, &op(), &[]).expect("a run");
+    let mut ledger = Ledger::create(repo, Place::Here, &new, &op(), &[], &[]).expect("a run");
     for number in 0..nodes {
         let spec = node(&format!("node-{number}"));
         ledger.operate(&op(), &[Request::AddNode(Box::new(spec))], &[]).expect("a node");

@@ -4,7 +4,7 @@ use aynig::git::Repo;
 use aynig::ledger::Place;
 use aynig::model::decide::{NewRun, NodeSpec};
 use aynig::model::ids::{Alias, ProviderName, RunId, Slug};
-use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind};
+use aynig::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
 
 pub(crate) fn new_run(repo: &Repo, place: &Place, id: RunId, slug: Slug) -> NewRun {
     NewRun {
@@ -20,6 +20,8 @@ pub(crate) fn new_run(repo: &Repo, place: &Place, id: RunId, slug: Slug) -> NewR
         done_when: None,
         limits: Limits::default(),
         replicate: Replicate::All,
+        status: RunStatus::Running,
+        flow: None,
     }
 }
 

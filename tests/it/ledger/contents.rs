@@ -44,7 +44,8 @@ fn a_content_is_masked_and_goes_where_the_run_replicates_it() {
         let (id, slug) = runs::fresh(&handle).expect("refs");
         let mut new = new_run(&handle, &Place::Here, id, slug);
         (new.base_sha, new.replicate) = (repo.head("main"), replicate);
-        let mut ledger = Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[]).expect("a run");
+        let mut ledger =
+            Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[]).expect("a run");
         let (report, prompt) = (ledger.attach(b"a report of tok-1"), ledger.attach(b"a prompt with tok-2"));
         assert_eq!((report.bytes(), report.size()), (b"a report of ***".as_slice(), 15));
         assert_eq!(report.sha256(), sha256(b"a report of ***"));

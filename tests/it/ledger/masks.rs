@@ -53,7 +53,8 @@ fn expressions_of_the_base_mask_what_is_asked_for() {
     let (id, slug) = runs::fresh(&handle).expect("refs");
     let mut new = new_run(&handle, &Place::Here, id, slug);
     (new.base_sha, new.label) = (repo.head("main"), "with tok-1".to_owned());
-    let mut ledger = Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[]).expect("a run");
+    let mut ledger =
+        Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[]).expect("a run");
     assert_eq!(ledger.tip().state.run.label, "with ***");
     let (other, node) = run_with_node(&handle, &Place::Here);
     assert_ne!(other, id);
@@ -112,7 +113,8 @@ fn what_cannot_be_masked_is_not_written() {
         let (id, slug) = runs::fresh(&handle).expect("refs");
         let mut new = new_run(&handle, &Place::Here, id, slug);
         new.base_sha = repo.head("main");
-        let refused = Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[]).expect_err(why);
+        let refused =
+            Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[]).expect_err(why);
         assert!(refused.to_string().contains(why), "{refused}");
         assert!(runs::all(&handle).expect("refs").is_empty());
     }
@@ -130,7 +132,8 @@ fn what_cannot_be_masked_is_not_written() {
     let (id, slug) = runs::fresh(&handle).expect("refs");
     let mut new = new_run(&handle, &Place::Here, id, slug);
     new.base_sha = "1".repeat(40);
-    let refused = Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[]).expect_err("no base");
+    let refused =
+        Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[]).expect_err("no base");
     assert!(refused.to_string().contains("fetch it"), "{refused}");
 }
 

@@ -50,7 +50,7 @@ pub(super) fn run_with_node(repo: &Opened, place: &Place) -> (RunId, NodeId) {
 /// Makes this run with one node, and returns both ids.
 pub(super) fn create_with_node(repo: &Opened, place: &Place, new: &NewRun) -> (RunId, NodeId) {
     let mut ledger =
-        Ledger::create(repo, place.clone(), new, &op(OpId::random()), &[]).expect("a new ledger");
+        Ledger::create(repo, place.clone(), new, &op(OpId::random()), &[], &[]).expect("a new ledger");
     ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(node("a")))], &[]).expect("a node");
     (new.id, *ledger.tip().state.nodes.keys().next().expect("a node"))
 }

@@ -142,7 +142,7 @@ fn a_run_is_decided_where_it_was_made() {
     let remote = Place::Remote(aynig::contract::ids::RemoteName::parse("origin").expect("a name"));
     let (id, slug) = runs::fresh(&store.handle()).expect("refs");
     let new = new_run(&store.handle(), &remote, id, slug);
-    Ledger::create(&store.handle(), remote, &new, &op(OpId::random()), &[]).expect("a run");
+    Ledger::create(&store.handle(), remote, &new, &op(OpId::random()), &[], &[]).expect("a run");
     two.git(["fetch", "--quiet", &url, "+refs/aynig/runs/*:refs/aynig/runs/*"]);
     let refused = Ledger::open(&repo, id).expect_err("no such remote").to_string();
     assert!(refused.contains(&url) && refused.contains("git remote add"), "{refused}");
@@ -164,7 +164,7 @@ fn runs_are_found_by_slug_prefix_and_id() {
     for text in near {
         let id = RunId::parse(text).expect("an id");
         let new = new_run(&handle, &Place::Here, id, aynig::model::ids::Slug::of(id, 8));
-        Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[]).expect("a run");
+        Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[]).expect("a run");
     }
     let find = |text: &str| runs::find(&handle, text).map(|run| run.to_string());
     for text in ["aaaa0", "aaaa0000", "AAAA0000", near[0], "aaaa00000000"] {
