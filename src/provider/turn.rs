@@ -1,0 +1,173 @@
+//! A turn of an agent: what is handed to it, and how it ended.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::name::{Kind, ProviderName};
+use crate::flow::document::{Approval, Execution};
+use crate::model::run::Usage;
+use crate::stop::{Cause, Stop};
+use crate::supervise::Watchdog;
+
+/// A provider as it is configured on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name.
+    pub name: ProviderName,
+    /// What its program speaks.
+    pub kind: Kind,
+    /// The program: a path, or a name that is looked up in `PATH`.
+    pub command: PathBuf,
+    /// Arguments that come before those of aynig.
+    pub args: Vec<String>,
+    /// The model. `None`: the program chooses.
+    pub model: Option<String>,
+    /// Variables: with a value those set here, without one those passed on from the environment.
+    pub env: Vec<(String, Option<OsString>)>,
+    /// The longest time without output and change.
+    pub idle: Option<Duration>,
+    /// The longest time of a turn.
+    pub wall: Option<Duration>,
+}
+
+/// What an agent may do. A flow's effective policy, as far as a provider can enforce it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posture {
+    /// The files that it may write.
+    pub execution: Execution,
+    /// Whether it may use the network. `None` leaves it to the program.
+    pub network: Option<bool>,
+    /// What comes of its requests for permission.
+    pub approval: Approval,
+}
+
+impl Default for Posture {
+    fn default() -> Self {
+        Self { execution: Execution::WorkspaceWrite, network: None, approval: Approval::FailOnPrompt }
+    }
+}
+
+/// The ids that a program is told, for its own records.
+#[derive(Debug, Clone, Copy)]
+pub struct Ids<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// The node.
+    pub node: &'a str,
+    /// The turn.
+    pub turn: &'a str,
+}
+
+/// One turn.
+pub struct Turn<'a> {
+    /// The provider.
+    pub provider: &'a Provider,
+    /// The working directory.
+    pub directory: &'a Path,
+    /// The prompt.
+    pub prompt: &'a [u8],
+    /// What it may do.
+    pub posture: Posture,
+    /// The model, instead of the provider's.
+    pub model: Option<&'a str>,
+    /// A session that is continued.
+    pub session: Option<&'a str>,
+    /// The longest time of the turn. The provider's counts, too.
+    pub wall: Option<Duration>,
+    /// The longest time without output and change. The provider's counts, too.
+    pub idle: Option<Duration>,
+    /// Variables besides those of the provider: `AYNIG_BIN`, `AYNIG_ORCH_*`.
+    pub environment: &'a [(OsString, OsString)],
+    /// The ids.
+    pub ids: Ids<'a>,
+    /// An empty directory. The turn leaves [`files`] there.
+    pub evidence: &'a Path,
+    /// Whether files in the worktree have changed since the last call. It is called when nothing was printed for the
+    /// idle time.
+    pub changed: &'a dyn Fn() -> bool,
+    /// Ends the turn.
+    pub stop: &'a Stop,
+    /// Ends the processes if this one is killed.
+    pub watchdog: Option<&'a Watchdog>,
+}
+
+/// The files of a turn, by name.
+pub mod files {
+    /// What the program printed, as it came. A long output lacks its middle, and a line says so.
+    pub const TRANSCRIPT: &str = "transcript";
+    /// What the program printed on stderr, bounded likewise.
+    pub const STDERR: &str = "stderr";
+    /// The final answer. Missing if there was none.
+    pub const FINAL: &str = "final";
+    /// The events, one JSON object a line.
+    pub const EVENTS: &str = "events.jsonl";
+}
+
+/// A request of an agent for permission.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, as far as the program names them.
+    pub args: Map<String, Value>,
+    /// What it is for, in words of the program.
+    pub context: Option<String>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum How {
+    /// It came to its end.
+    Completed,
+    /// It failed, or ended without a last word.
+    Failed,
+    /// It exceeded the wall time.
+    TimedOut(Duration),
+    /// It exceeded the idle time.
+    Idle(Duration),
+    /// It asked for permission, which ends it under [`Approval::FailOnPrompt`].
+    Asked(Question),
+    /// A usage limit was reached.
+    Limited {
+        /// When it ends, in seconds since 1970, if the provider says so.
+        until: Option<i64>,
+        /// The provider's message.
+        message: String,
+    },
+    /// The program asks to be run later: exit code 75 of a text provider.
+    Later,
+    /// It was stopped.
+    Stopped(Cause),
+    /// This host cannot run it: another one may.
+    Unavailable(String),
+}
+
+/// A turn that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// How.
+    pub how: How,
+    /// One sentence for people.
+    pub evidence: String,
+    /// Whether it failed because the provider's service did not work. That says nothing about the task.
+    pub outage: bool,
+    /// The final answer.
+    pub final_text: Option<String>,
+    /// Tokens and cost of this turn. `None` if none were reported.
+    pub usage: Option<Usage>,
+    /// The session, with which a later turn continues this one.
+    pub session: Option<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// The version of the program, if it told it.
+    pub version: Option<String>,
+    /// The command line. The prompt is never part of it.
+    pub argv: Vec<OsString>,
+    /// The exit code. `None` if it was killed, or never started.
+    pub exit: Option<i32>,
+    /// Time from the start to the end.
+    pub elapsed: Duration,
+}
