@@ -178,11 +178,6 @@ impl<'a> Fields<'a> {
         items.iter().filter_map(|item| as_text(item, &format!("an entry of {named}"), notes)).collect()
     }
 
-    /// A list of texts, on their own.
-    pub(crate) fn all_owned(self, name: &str, notes: &mut Notes) -> Vec<String> {
-        self.texts(name, notes).iter().map(|words| words.text.to_owned()).collect()
-    }
-
     /// True or false; false if left out.
     pub(crate) fn flag(self, name: &str, notes: &mut Notes) -> bool {
         match self.get(name) {

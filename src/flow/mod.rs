@@ -19,24 +19,30 @@
 //! | `proofs` | what must hold of all steps together |
 //! | [`base`] | prompts and scripts of the base commit |
 //! | [`graph`] | drawings |
+//! | [`operations`] | what a policy can forbid |
 //! | [`rounds`] | loops, told by their effects |
 //! | [`ruling`] | what comes of a planner's answer |
 //! | [`schema`] | the JSON Schema |
+//! | [`substitution`] | inputs in texts |
 
 pub mod base;
 pub mod document;
 pub mod fault;
 mod fields;
 pub mod graph;
+pub mod operations;
 mod proofs;
 mod read;
 pub mod rounds;
 pub mod ruling;
 pub mod schema;
+pub mod substitution;
 pub mod yaml;
 
 use document::Flow;
 use fault::{Note, Notes};
+
+pub(crate) use read::{APPROVAL, EXECUTION, NETWORK, PREDEFINED, is_plain_path};
 
 /// A file that was checked.
 #[derive(Debug)]

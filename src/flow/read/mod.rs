@@ -10,10 +10,11 @@ mod validators;
 use super::document::{Approval, Defaults, Execution, Flow, Input, Limits, MAX_STEPS, Name, Policy};
 use super::fault::{Notes, Place};
 use super::fields::{Fields, Words, choose};
+use super::operations;
 use super::yaml::{self, Entry, Node, Value};
 
 pub(crate) use steps::ARTIFACTS;
-pub(crate) use texts::substituted;
+pub(crate) use texts::{is_plain_path, substituted};
 
 /// The fields of a flow.
 pub(crate) const DOCUMENT: [&str; 9] = [
@@ -65,7 +66,7 @@ pub(crate) const APPROVAL: [(&str, Approval); 3] = [
 ];
 
 /// The policy that every flow has: the worktree may be written, and requests within the policy are granted.
-const PREDEFINED: &str = "step.review_assist";
+pub(crate) const PREDEFINED: &str = "step.review_assist";
 
 /// A flow as far as it could be read.
 pub(crate) struct Draft {
@@ -268,6 +269,8 @@ fn policies(document: Fields<'_>, notes: &mut Notes) -> Vec<Policy> {
             all.iter().filter_map(|words| texts::glob(*words, notes)).collect()
         };
         let (allowed_paths, forbidden_paths) = (globs("allowed_paths"), globs("forbidden_paths"));
+        let operations = fields.texts("forbidden_operations", notes);
+        operations::check(&operations, notes);
         policies.push(Policy {
             at: *at,
             name: key.clone(),
@@ -276,7 +279,7 @@ fn policies(document: Fields<'_>, notes: &mut Notes) -> Vec<Policy> {
             approval: fields.word("approval_posture", &APPROVAL, notes),
             allowed_paths,
             forbidden_paths,
-            forbidden_operations: fields.all_owned("forbidden_operations", notes),
+            forbidden_operations: operations.iter().map(|words| words.text.to_owned()).collect(),
         });
     }
     policies

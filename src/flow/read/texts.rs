@@ -34,7 +34,7 @@ pub(super) fn provider(fields: Fields<'_>, field: &str, notes: &mut Notes) -> Op
 }
 
 /// Whether a text is a path that stays below the directory that it begins in.
-pub(super) fn is_plain_path(text: &str) -> bool {
+pub(crate) fn is_plain_path(text: &str) -> bool {
     let parts = || Path::new(text).components();
     !text.is_empty()
         && !text.ends_with('/')

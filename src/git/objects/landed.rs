@@ -101,7 +101,7 @@ impl Repo {
         Ok(true)
     }
 
-    fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
+    pub(super) fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
         let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: gix_chain(error) };
         let look = || self.tree(gits(tree))?.lookup_entry(path.split_str("/"));
         let found = again(look).map_err(|error| unreadable(&error))?;
@@ -131,7 +131,7 @@ impl Repo {
     }
 
     /// The paths that differ, as `new` has them.
-    fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
+    pub(super) fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
         let mut found = Vec::new();
         self.compare(Some(gits(old)), Some(gits(new)), &BString::default(), &mut found)?;
         Ok(found)
@@ -238,7 +238,7 @@ impl Repo {
     }
 }
 
-const TREE: u16 = 0o040_000;
+pub(super) const TREE: u16 = 0o040_000;
 
 /// Fixes the format of patches, whatever the configuration.
 const PATCH: [&str; 15] = [

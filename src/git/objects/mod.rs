@@ -9,6 +9,7 @@
 //! | `edit` | makes trees from others, and reads small files |
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
+//! | `differences` | what differs between two trees |
 //! | `landed` | whether a branch has the contents of a commit |
 //! | `merge` | merges of trees, without a checkout |
 //! | `quarantine` | the objects of a push that a hook has not accepted yet |
@@ -17,6 +18,7 @@
 mod access;
 pub mod bundle;
 pub mod commits;
+pub mod differences;
 pub mod digest;
 pub mod edit;
 pub(crate) mod landed;

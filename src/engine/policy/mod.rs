@@ -1,0 +1,209 @@
+//! Policies: what a step may do, and whether what it changed keeps to that.
+//!
+//! Pure. Invariant: what is added to a policy at run time can only make it stricter.
+
+mod violations;
+
+use serde_json::{Value, json};
+
+use crate::flow::document::{Approval, Execution, Flow, Policy, Step, word};
+use crate::flow::{APPROVAL, EXECUTION, NETWORK, PREDEFINED};
+
+pub use violations::{Violation, sentence};
+
+/// A policy with all its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// The name of the policy that the step or the flow names.
+    pub name: Option<String>,
+    /// What may be written.
+    pub execution: Execution,
+    /// Whether the network may be used.
+    pub network: bool,
+    /// What is done when an agent asks for permission.
+    pub approval: Approval,
+    /// Lists of globs. A path may change if one of each list matches it.
+    pub allowed_paths: Vec<Vec<String>>,
+    /// Globs of paths that must not change.
+    pub forbidden_paths: Vec<String>,
+    /// Operations that must not happen.
+    pub forbidden_operations: Vec<String>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            name: None,
+            execution: Execution::WorkspaceWrite,
+            network: true,
+            approval: Approval::FailOnPrompt,
+            allowed_paths: Vec::new(),
+            forbidden_paths: Vec::new(),
+            forbidden_operations: Vec::new(),
+        }
+    }
+}
+
+impl Rules {
+    /// The policy of a step as the file asks for it: that of the flow's defaults, and over it that of the step.
+    #[must_use]
+    pub fn requested(flow: &Flow, step: &Step) -> Self {
+        let names = [&flow.defaults.policy, &step.policy].into_iter().flatten();
+        names.fold(Self::default(), |rules, name| {
+            if name.name == PREDEFINED {
+                let (execution, approval) = (Execution::WorkspaceWrite, Approval::BoundedAutoApprove);
+                return Self { name: Some(name.name.clone()), execution, approval, ..rules };
+            }
+            match flow.policies.iter().find(|policy| policy.name == name.name) {
+                Some(policy) => rules.overlaid(policy),
+                None => rules,
+            }
+        })
+    }
+
+    /// What `policy` says counts, and what it does not say stays. Nothing that was forbidden is allowed.
+    fn overlaid(mut self, policy: &Policy) -> Self {
+        self.name = Some(policy.name.clone());
+        self.execution = policy.execution.unwrap_or(self.execution);
+        self.network = policy.network.unwrap_or(self.network);
+        self.approval = policy.approval.unwrap_or(self.approval);
+        if !policy.allowed_paths.is_empty() {
+            self.allowed_paths = vec![policy.allowed_paths.clone()];
+        }
+        self.forbid(policy);
+        self
+    }
+
+    /// The stricter of each value.
+    #[must_use]
+    pub fn tightened(mut self, by: &Policy) -> Self {
+        if by.execution == Some(Execution::ReadOnly) {
+            self.execution = Execution::ReadOnly;
+        }
+        self.network &= by.network.unwrap_or(true);
+        let rank = |approval: Approval| APPROVAL.iter().position(|(_, one)| *one == approval);
+        self.approval = by.approval.filter(|by| rank(*by) < rank(self.approval)).unwrap_or(self.approval);
+        if !by.allowed_paths.is_empty() && !self.allowed_paths.contains(&by.allowed_paths) {
+            self.allowed_paths.push(by.allowed_paths.clone());
+        }
+        self.forbid(by);
+        self
+    }
+
+    /// The same, and nothing may be written.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.execution = Execution::ReadOnly;
+        self
+    }
+
+    fn forbid(&mut self, policy: &Policy) {
+        for (all, more) in [
+            (&mut self.forbidden_paths, &policy.forbidden_paths),
+            (&mut self.forbidden_operations, &policy.forbidden_operations),
+        ] {
+            for one in more {
+                if !all.contains(one) {
+                    all.push(one.clone());
+                }
+            }
+        }
+    }
+
+    /// For a record, with the words of the file.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "policy_reference": self.name,
+            "execution_posture": word(&EXECUTION, &self.execution),
+            "network_posture": word(&NETWORK, &self.network),
+            "approval_posture": word(&APPROVAL, &self.approval),
+            "allowed_paths": self.allowed_paths,
+            "forbidden_paths": self.forbidden_paths,
+            "forbidden_operations": self.forbidden_operations,
+        })
+    }
+}
+
+/// The record of a step's policy: as it was asked for, as it was in force, and how it was broken.
+#[must_use]
+pub fn summary(requested: &Rules, effective: &Rules, violations: &[Violation]) -> Value {
+    json!({
+        "requested_policy": requested.json(),
+        "effective_policy": effective.json(),
+        "violations": violations.iter().map(Violation::json).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: &str = "workflow_id: x
+version: 1
+entry_step: a
+defaults: {policy: narrow, agent: claude}
+policies:
+  narrow: {execution_posture: read_only, network_posture: deny, approval_posture: bounded_auto_approve, allowed_paths: [src/], forbidden_paths: [a], forbidden_operations: [delete]}
+  wide: {execution_posture: workspace_write, allowed_paths: [docs/], forbidden_paths: [b, a], forbidden_operations: [ci]}
+  other: {}
+steps:
+  - {id: a, opcode: RUN_AGENT, prompt: p, routes: {completed: b}}
+  - {id: b, opcode: RUN_AGENT, policy: wide, prompt: p, routes: {completed: c}}
+  - {id: c, opcode: RUN_AGENT, policy: step.review_assist, prompt: p, routes: {completed: STOP}}
+";
+
+    fn flow() -> Flow {
+        crate::flow::check(FLOW.as_bytes()).flow.expect("a flow")
+    }
+
+    /// CONTRACT 18.14
+    #[test]
+    fn the_policy_of_a_step_lies_over_that_of_the_flow() {
+        let flow = flow();
+        let of = |id: &str| Rules::requested(&flow, flow.step(id).expect("a step"));
+        let narrow = of("a");
+        assert_eq!((narrow.execution, narrow.network), (Execution::ReadOnly, false));
+        assert_eq!(narrow.allowed_paths, [["src/"]]);
+        let wide = of("b");
+        assert_eq!((wide.execution, wide.network), (Execution::WorkspaceWrite, false));
+        assert_eq!(wide.approval, Approval::BoundedAutoApprove);
+        assert_eq!(wide.allowed_paths, [["docs/"]]);
+        assert_eq!(wide.forbidden_paths, ["a", "b"]);
+        assert_eq!(wide.forbidden_operations, ["delete", "ci"]);
+        assert_eq!(wide.name.as_deref(), Some("wide"));
+        let assisted = of("c");
+        assert_eq!((assisted.execution, assisted.allowed_paths.len()), (Execution::WorkspaceWrite, 1));
+        let plain = Flow { defaults: crate::flow::document::Defaults::default(), ..flow.clone() };
+        let plain = Rules::requested(&plain, flow.step("a").expect("a step"));
+        assert_eq!(plain, Rules::default());
+        assert_eq!(plain.json()["approval_posture"], "fail_on_prompt");
+        assert_eq!(plain.json()["execution_posture"], "workspace_write");
+    }
+
+    /// CONTRACT 18.14
+    #[test]
+    fn what_is_added_only_tightens() {
+        let flow = flow();
+        let rules = |id: &str| Rules::requested(&flow, flow.step(id).expect("a step"));
+        for by in &flow.policies {
+            for step in ["a", "b", "c"] {
+                let (before, after) = (rules(step), rules(step).tightened(by));
+                assert!(after.execution == Execution::ReadOnly || after.execution == before.execution);
+                assert!(before.network || !after.network);
+                assert!(before.allowed_paths.iter().all(|one| after.allowed_paths.contains(one)));
+                assert!(before.forbidden_paths.iter().all(|one| after.forbidden_paths.contains(one)));
+                assert_eq!(after.clone().tightened(by), after);
+            }
+        }
+        let (narrow, wide) =
+            (rules("a").tightened(&flow.policies[1]), rules("b").tightened(&flow.policies[0]));
+        assert_eq!((narrow.execution, wide.execution), (Execution::ReadOnly, Execution::ReadOnly));
+        assert_eq!(narrow.allowed_paths, [["src/"], ["docs/"]]);
+        let fail = Policy { approval: Some(Approval::FailOnPrompt), ..flow.policies[2].clone() };
+        assert_eq!(wide.tightened(&fail).approval, Approval::FailOnPrompt);
+        let granting = Policy { approval: Some(Approval::BoundedAutoApprove), ..fail };
+        assert_eq!(Rules::default().tightened(&granting).approval, Approval::FailOnPrompt);
+        assert_eq!(Rules::default().read_only().execution, Execution::ReadOnly);
+    }
+}
