@@ -3,7 +3,6 @@
 //! Invariant: each line of an event of record names its commit, so where to go on is read from the journal itself. A
 //! process that dies between two writes leaves at most lines without their `state.json`; the next one goes on.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -146,7 +145,7 @@ pub(super) fn bring_up(
             let done = last_commit(&log);
             let fits = |commit: CommitId| operations(repo, run, head, Some(commit)).ok();
             match done {
-                None if log.last() == 0 => Some((log, operations(repo, run, head, None)?, BTreeSet::new())),
+                None if log.last() == 0 => Some((log, operations(repo, run, head, None)?, Vec::new())),
                 None => None,
                 Some((commit, present)) => fits(commit).map(|rest| (log, rest, present)),
             }
@@ -160,10 +159,10 @@ pub(super) fn bring_up(
             // Read first: what is here stays if the ledger cannot be read.
             let all = operations(repo, run, head, None)?;
             discard(directory, &metadata)?;
-            (Log::open(directory)?, all, BTreeSet::new())
+            (Log::open(directory)?, all, Vec::new())
         }
     };
-    let added = write(repo, run, &mut log, rest, &present)?;
+    let added = write(repo, run, &mut log, rest, present)?;
     crashpoint::reach(Point::JournalWritten);
     // While many lines come, the state follows at intervals. Whoever reads it brings it up first.
     if pace != Pace::Writing || !is_young(&directory.state()) {
@@ -195,7 +194,7 @@ fn discard(directory: &RunDirectory, metadata: &Metadata) -> Result<(), JournalE
 }
 
 /// The commit of the newest line of record, and the ids of its events that are there.
-fn last_commit(log: &Log) -> Option<(CommitId, BTreeSet<String>)> {
+fn last_commit(log: &Log) -> Option<(CommitId, Vec<String>)> {
     let origins = log.backwards().filter(Line::is_of_record).filter_map(|Line { bytes, .. }| {
         let Origin { id, commit } = serde_json::from_slice(&bytes).ok()?;
         Some((id?, commit?))
@@ -212,7 +211,7 @@ fn write(
     run: crate::model::ids::RunId,
     log: &mut Log,
     rest: Vec<Operation>,
-    present: &BTreeSet<String>,
+    mut present: Vec<String>,
 ) -> Result<usize, JournalError> {
     let interrupted = last_commit(log).map(|(commit, _)| commit);
     let first = match interrupted {
@@ -221,8 +220,15 @@ fn write(
     };
     let mut lines = Vec::new();
     for Operation { commit, events, .. } in first.into_iter().chain(rest) {
-        let missing = events.iter().filter(|event| !present.contains(&event.id.to_string()));
-        lines.extend(missing.map(|event| line(event, commit)));
+        // A stranger's operation may have several events of one id.
+        for event in events {
+            let id = event.id.to_string();
+            match present.iter().position(|there| *there == id) {
+                Some(at) => drop(present.swap_remove(at)),
+                None => lines.push(line(&event, commit)),
+            }
+        }
+        present.clear();
     }
     log.append(lines.iter().map(Vec::as_slice), true)?;
     Ok(lines.len())

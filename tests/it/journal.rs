@@ -178,6 +178,32 @@ fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
     }
 }
 
+/// CONTRACT 17.3
+#[test]
+fn events_of_a_stranger_with_one_id_come_again_each() {
+    let Scene { repo, handle, run, node, directory } = Scene::new();
+    say(&handle, run, node, "last");
+    let ledger = format!("refs/aynig/runs/{run}");
+    let message = repo.message(&ledger);
+    let event = message.lines().find(|line| line.starts_with('{')).expect("an event").to_owned();
+    let twice = message.replace(&event, &format!("{event}\n{event}\n{event}"));
+    let commit =
+        repo.git(["commit-tree", &format!("{ledger}^{{tree}}"), "-p", &format!("{ledger}^"), "-m", &twice]);
+    repo.git(["update-ref", &ledger, &commit]);
+    sync(&handle, &directory).expect("a journal");
+    let whole = fs::read_to_string(directory.events()).expect("a file");
+    let its = whole.lines().filter(|line| line.contains(&commit)).count();
+    assert!(its >= 3, "{whole}");
+    for lost in 1..its {
+        let kept: Vec<&str> = whole.split_inclusive('\n').take(whole.lines().count() - lost).collect();
+        fs::write(directory.events(), kept.concat()).expect("a file");
+        fs::remove_file(directory.state()).expect("it is there");
+        let synced = sync(&handle, &directory).expect("a journal");
+        assert_eq!((synced.added, synced.anew), (lost, false));
+        assert_eq!(fs::read_to_string(directory.events()).expect("a file"), whole, "{lost}");
+    }
+}
+
 /// CONTRACT 17.3, 17.4
 #[test]
 fn a_damaged_or_missing_journal_is_made_anew_and_old_positions_are_refused() {
